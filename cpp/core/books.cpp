@@ -1,0 +1,180 @@
+#include "books.h"
+
+#include "../simd/kernels.h"
+
+#include <limits>
+
+namespace interlace {
+
+Books::Books(BooksSpec spec) : spec_(std::move(spec)) {
+    for (Book& book : spec_.books) {
+        book.squares.assign(kWords, 0.0f);
+        for (std::size_t d = 0; d < book.support.size(); ++d)
+            for (std::size_t w = 0; w < kWords; ++w) book.squares[w] += book.words[d * kWords + w] * book.words[d * kWords + w];
+        for (std::size_t w = book.n_words; w < kWords; ++w) book.squares[w] = std::numeric_limits<float>::infinity();
+    }
+    find_overlaps();
+    compute_cross_terms();
+    if (metric() == Metric::kL2) compute_cell_terms();
+}
+
+void Books::find_overlaps() {
+    const std::size_t n = spec_.books.size();
+    overlap_.assign(n * n, false);
+    for (std::size_t i = 0; i < n; ++i) {
+        std::vector<bool> used(dim(), false);
+        for (std::uint32_t d : spec_.books[i].support) used[d] = true;
+        spec_.books[i].alone = true;
+        for (std::size_t j = 0; j < n; ++j) {
+            if (i == j) continue;
+            for (std::uint32_t d : spec_.books[j].support)
+                if (used[d]) overlap_[i * n + j] = true;
+            if (overlap_[i * n + j]) spec_.books[i].alone = false;
+        }
+    }
+}
+
+void Books::compute_cross_terms() {
+    const std::size_t n = spec_.books.size();
+    cross_.resize(n * n);
+    std::vector<float> values, place(dim());
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = i + 1; j < n; ++j) {
+            if (!overlap(i, j)) continue;
+            const Book &first = spec_.books[i], &second = spec_.books[j];
+            std::vector<float>& out = cross_[i * n + j];
+            out.assign(first.n_words * kWords, 0.0f);
+            values.resize(second.support.size());
+            for (std::size_t w = 0; w < first.n_words; ++w) {
+                place.assign(dim(), 0.0f);
+                for (std::size_t d = 0; d < first.support.size(); ++d) place[first.support[d]] = first.words[d * kWords + w];
+                for (std::size_t d = 0; d < values.size(); ++d) values[d] = place[second.support[d]];
+                const float* x = values.data();
+                float* row = out.data() + w * kWords;
+                kernels().inner_products(&x, 1, second.words.data(), values.size(), &row);
+                for (std::size_t v = 0; v < kWords; ++v) row[v] *= 2.0f;
+            }
+        }
+}
+
+const float* Books::cross(std::size_t i, std::size_t j) const {
+    const std::vector<float>& values = cross_[i * spec_.books.size() + j];
+    return values.empty() ? nullptr : values.data();
+}
+
+std::size_t Books::bytes() const {
+    std::size_t floats = cell_terms_.size();
+    for (const std::vector<float>& values : cross_) floats += values.size();
+    for (const Book& book : books()) floats += book.words.size() + book.squares.size();
+    return floats * sizeof(float);
+}
+
+void Books::compute_cell_terms() {
+    bool any = false;
+    for (int column : columns()) any = any || (column >= 0 && overlap(0, static_cast<std::size_t>(column)));
+    if (!any) return;
+    cell_terms_.assign(n_cells() * n_columns() * kWords, 0.0f);
+    for (std::size_t j = 0; j < n_columns(); ++j) {
+        if (columns()[j] < 0) continue;
+        const float* source = cross(0, static_cast<std::size_t>(columns()[j]));
+        if (source == nullptr) continue;
+        float bound = 0;
+        for (std::size_t c = 0; c < n_cells(); ++c) {
+            float* out = cell_terms_.data() + (c * n_columns() + j) * kWords;
+            for (std::size_t w = 0; w < kWords; ++w) {
+                out[w] = source[c * kWords + w];
+                const float size = out[w] < 0 ? -out[w] : out[w];
+                bound = size > bound ? size : bound;
+            }
+        }
+        cell_term_bound_ += bound;
+    }
+}
+
+void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const {
+    if (spec_.rotation.empty()) {
+        for (std::size_t i = 0; i < n; ++i)
+            for (std::size_t d = 0; d < dim(); ++d) out[i * dim() + d] = centre ? x[i * dim() + d] - spec_.mean[d] : x[i * dim() + d];
+        return;
+    }
+    constexpr std::size_t group = QueryTables::kGroup;
+    std::vector<float> centred(group * dim());
+    const float* from[group];
+    float* to[group];
+    for (std::size_t first = 0; first < n; first += group) {
+        const std::size_t count = n - first < group ? n - first : group;
+        for (std::size_t i = 0; i < count; ++i) {
+            const float* row = x + (first + i) * dim();
+            for (std::size_t d = 0; d < dim(); ++d) centred[i * dim() + d] = centre ? row[d] - spec_.mean[d] : row[d];
+            from[i] = centred.data() + i * dim();
+            to[i] = out + (first + i) * dim();
+        }
+        kernels().rotate(from, count, spec_.rotation.data(), dim(), dim(), to);
+    }
+}
+
+QueryTables::QueryTables(const Books& books)
+    : books_(books), rotated_(kGroup * books.dim()), gathered_(kGroup * books.dim()), base_(kGroup * kWords),
+      tables_(kGroup * books.n_columns() * kWords) {}
+
+void QueryTables::compute(const float* queries, std::size_t n) {
+    const Kernels& kernel = kernels();
+    const std::size_t dim = books_.dim();
+    const bool l2 = books_.metric() == Metric::kL2;
+    books_.rotate(queries, n, rotated_.data(), l2);
+    for (std::size_t q = 0; q < n; ++q) bound_[q] = books_.cell_term_bound();
+
+    const float* x[kGroup];
+    float* out[kGroup];
+    auto gather = [&](const Book& book) {
+        for (std::size_t q = 0; q < n; ++q) {
+            float* to = gathered_.data() + q * dim;
+            for (std::size_t d = 0; d < book.support.size(); ++d) to[d] = rotated_[q * dim + book.support[d]];
+            x[q] = to;
+        }
+    };
+
+    std::vector<bool> covered(dim, false);
+    for (const Book& book : books_.books())
+        for (std::uint32_t d : book.support) covered[d] = true;
+
+    const Book& cell = books_.books()[0];
+    gather(cell);
+    for (std::size_t q = 0; q < n; ++q) out[q] = base_.data() + q * kWords;
+    (l2 ? kernel.squared_distances : kernel.inner_products)(x, n, cell.words.data(), cell.support.size(), out);
+    for (std::size_t q = 0; q < n; ++q) {
+        float offset = books_.metric() == Metric::kCosine ? 1.0f : 0.0f;
+        if (l2) {
+            for (std::size_t d = 0; d < dim; ++d)
+                if (!covered[d]) offset += rotated_[q * dim + d] * rotated_[q * dim + d];
+        } else {
+            for (std::size_t d = 0; d < dim; ++d) offset -= queries[q * dim + d] * books_.mean()[d];
+        }
+        for (std::size_t w = 0; w < cell.n_words; ++w) out[q][w] = l2 ? offset + out[q][w] : offset - out[q][w];
+    }
+
+    for (std::size_t j = 0; j < books_.n_columns(); ++j) {
+        for (std::size_t q = 0; q < n; ++q) out[q] = tables_.data() + (q * books_.n_columns() + j) * kWords;
+        const int column = books_.columns()[j];
+        if (column < 0) {
+            const Norm& norm = books_.norms()[static_cast<std::size_t>(-1 - column)];
+            for (std::size_t q = 0; q < n; ++q)
+                for (std::size_t w = 0; w < kWords; ++w) out[q][w] = norm.values[w];
+        } else {
+            const Book& book = books_.books()[static_cast<std::size_t>(column)];
+            const bool direct = l2 && book.alone;
+            gather(book);
+            (direct ? kernel.squared_distances : kernel.inner_products)(x, n, book.words.data(), book.support.size(), out);
+            for (std::size_t q = 0; q < n; ++q) {
+                if (!l2)
+                    for (std::size_t w = 0; w < kWords; ++w) out[q][w] = -out[q][w];
+                else if (!direct)
+                    for (std::size_t w = 0; w < kWords; ++w) out[q][w] = book.squares[w] - 2.0f * out[q][w];
+                for (std::size_t w = book.n_words; w < kWords; ++w) out[q][w] = std::numeric_limits<float>::infinity();
+            }
+        }
+        for (std::size_t q = 0; q < n; ++q) bound_[q] += kernel.table_max_abs(out[q]);
+    }
+}
+
+} // namespace interlace

@@ -1,0 +1,99 @@
+// The learned arrays in the shape the kernels want, and the tables of a query.
+//
+// A distance is  base[cell] + sum over columns j of (table[j][code_j] + cell_term[cell][j][code_j]).
+// Metric l2 with words w, cell word c and rotated query q:
+//   base          |q - c|^2 (+ what q has on dimensions no book covers)
+//   table, book that shares no dimension with another:   |q - w|^2
+//   table, other books:                                  |w|^2 - 2 q.w,  with cell_term 2 c.w
+//   table, norm column:                                  its values: cross terms between books other than the cell's
+// Metrics ip and cosine: base -(q.c) - offset, table -(q.w), no cell terms, no norm columns.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace interlace {
+
+enum class Metric { kL2, kInnerProduct, kCosine };
+
+struct Book {
+    std::vector<std::uint32_t> support; // dimensions it is not zero on, ascending
+    std::size_t n_words;
+    std::vector<float> words;    // [support.size()][256], transposed, padded with 0
+    std::vector<float> squares;  // [256] |w|^2, padded with +inf
+    bool alone = false;          // shares no dimension with any other book
+};
+
+struct Norm {
+    std::vector<float> values;          // [256], padded with +inf
+    std::vector<std::uint32_t> covers;  // books whose pairwise cross terms it holds (pairs of earlier norms excluded)
+};
+
+struct BooksSpec { // as Python hands it over; checked there
+    std::size_t dim;
+    Metric metric;
+    std::vector<float> mean;     // [dim]
+    std::vector<float> rotation; // [dim][dim] or empty
+    std::vector<Book> books;     // cell book first
+    std::vector<Norm> norms;
+    std::vector<int> columns;    // book index, or -1 - norm index, in stored order
+    std::size_t n_crude;         // crude columns among them
+};
+
+class Books {
+public:
+    explicit Books(BooksSpec spec);
+
+    std::size_t dim() const { return spec_.dim; }
+    Metric metric() const { return spec_.metric; }
+    std::size_t n_columns() const { return spec_.columns.size(); }
+    std::size_t n_crude() const { return spec_.n_crude; }
+    std::size_t n_cells() const { return spec_.books[0].n_words; }
+    const std::vector<Book>& books() const { return spec_.books; }
+    const std::vector<Norm>& norms() const { return spec_.norms; }
+    const std::vector<int>& columns() const { return spec_.columns; }
+    const std::vector<float>& mean() const { return spec_.mean; }
+    bool has_cell_terms() const { return !cell_terms_.empty(); }
+    const float* cell_terms(std::size_t cell, std::size_t column) const { return cell_terms_.data() + (cell * n_columns() + column) * 256; }
+    float cell_term_bound() const { return cell_term_bound_; } // sum over columns of the largest |cell term|
+    // 2 w_i . w_j for all words of two books that share dimensions: row of 256 for each word of i; nullptr if they do not
+    const float* cross(std::size_t i, std::size_t j) const;
+    std::size_t bytes() const; // of the precomputed terms
+    bool overlap(std::size_t i, std::size_t j) const { return overlap_[i * books().size() + j]; }
+
+    // raw vectors [n][dim] -> (x - mean) R, or x R
+    void rotate(const float* x, std::size_t n, float* out, bool centre) const;
+
+private:
+    void find_overlaps();
+    void compute_cross_terms();
+    void compute_cell_terms();
+
+    BooksSpec spec_;
+    std::vector<bool> overlap_;
+    std::vector<std::vector<float>> cross_; // [n_books * n_books], upper triangle
+    std::vector<float> cell_terms_;         // [n_cells][n_columns][256]
+    float cell_term_bound_ = 0;
+};
+
+// Tables of a group of queries; reused from call to call.
+class QueryTables {
+public:
+    static constexpr std::size_t kGroup = 4;
+
+    QueryTables(const Books& books);
+    void compute(const float* queries, std::size_t n); // raw queries [n][dim], n <= kGroup
+
+    const float* base(std::size_t q) const { return base_.data() + q * 256; }
+    const float* table(std::size_t q, std::size_t column) const { return tables_.data() + (q * books_.n_columns() + column) * 256; }
+    float bound(std::size_t q) const { return bound_[q]; } // sum over columns of the largest |table entry| and |cell term|
+
+private:
+    const Books& books_;
+    std::vector<float> rotated_, gathered_, base_, tables_;
+    std::array<float, kGroup> bound_{};
+};
+
+} // namespace interlace

@@ -1,0 +1,135 @@
+#include "elias_fano.h"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <string>
+
+namespace interlace {
+
+std::vector<RowNumbers::Cell> RowNumbers::plan(std::span<const std::uint64_t> cell_starts, Sizes* totals) {
+    const std::uint64_t n = cell_starts.back();
+    std::vector<Cell> cells;
+    cells.reserve(cell_starts.size() - 1);
+    std::uint64_t low = 0, high = 0, samples = 0;
+    for (std::size_t c = 0; c + 1 < cell_starts.size(); ++c) {
+        const std::uint64_t size = cell_starts[c + 1] - cell_starts[c];
+        const unsigned low_bits = size == 0 ? 0 : static_cast<unsigned>(std::bit_width(n / size) - 1);
+        cells.push_back({cell_starts[c], size, low, high, samples, low_bits});
+        low += size * low_bits;
+        high += size == 0 ? 0 : size + (n >> low_bits) + 1;
+        samples += (size + kSample - 1) / kSample;
+    }
+    // One spare word: low() may read the word after the last bit.
+    *totals = {static_cast<std::size_t>(low / 64 + 2), static_cast<std::size_t>(high / 64 + 1), static_cast<std::size_t>(samples)};
+    return cells;
+}
+
+RowNumbers::Sizes RowNumbers::sizes(std::span<const std::uint64_t> cell_starts) {
+    Sizes totals;
+    plan(cell_starts, &totals);
+    return totals;
+}
+
+RowNumbers::RowNumbers(std::span<const std::uint64_t> cell_starts, const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples)
+    : starts_(cell_starts.begin(), cell_starts.end()), n_rows_(cell_starts.back()), low_(low), high_(high), samples_(samples) {
+    Sizes totals;
+    cells_ = plan(cell_starts, &totals);
+    high_words_ = totals.high;
+}
+
+std::uint64_t RowNumbers::word(std::uint64_t index) const {
+    if (index >= high_words_) throw std::runtime_error("row numbers are damaged: a cell has fewer than its size says");
+    return high_[index];
+}
+
+std::uint64_t RowNumbers::checked(std::uint64_t row) const {
+    if (row >= n_rows_) throw std::runtime_error("row numbers are damaged: row " + std::to_string(row) + " of " + std::to_string(n_rows_));
+    return row;
+}
+
+void RowNumbers::encode(std::span<const std::uint64_t> cell_starts, const std::uint32_t* rows, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples) {
+    Sizes totals;
+    for (const Cell& cell : plan(cell_starts, &totals)) {
+        for (std::size_t i = 0; i < cell.size; ++i) {
+            const std::uint64_t row = rows[cell.start + i];
+            if (cell.low_bits > 0) {
+                const std::uint64_t value = row & ((std::uint64_t{1} << cell.low_bits) - 1);
+                const std::uint64_t bit = cell.low_offset + i * cell.low_bits;
+                low[bit / 64] |= value << (bit % 64);
+                if (bit % 64 + cell.low_bits > 64) low[bit / 64 + 1] |= value >> (64 - bit % 64);
+            }
+            const std::uint64_t at = (row >> cell.low_bits) + i, bit = cell.high_offset + at;
+            high[bit / 64] |= std::uint64_t{1} << (bit % 64);
+            if (i % kSample == 0) samples[cell.sample_offset + i / kSample] = static_cast<std::uint32_t>(at);
+        }
+    }
+}
+
+std::uint64_t RowNumbers::low(const Cell& cell, std::size_t i) const {
+    if (cell.low_bits == 0) return 0;
+    const std::uint64_t bit = cell.low_offset + i * cell.low_bits;
+    std::uint64_t value = low_[bit / 64] >> (bit % 64);
+    if (bit % 64 + cell.low_bits > 64) value |= low_[bit / 64 + 1] << (64 - bit % 64);
+    return value & ((std::uint64_t{1} << cell.low_bits) - 1);
+}
+
+std::uint64_t RowNumbers::at(std::size_t c, std::size_t i) const {
+    const Cell& cell = cells_[c];
+    const std::uint64_t sampled = samples_[cell.sample_offset + i / kSample];
+    std::size_t wanted = i % kSample; // ones to pass after the sampled one
+    std::uint64_t bit = cell.high_offset + sampled;
+    std::uint64_t word = this->word(bit / 64) >> (bit % 64) << (bit % 64);
+    std::size_t index = bit / 64;
+    for (std::size_t ones = static_cast<std::size_t>(std::popcount(word)); ones <= wanted; ones = static_cast<std::size_t>(std::popcount(word))) {
+        wanted -= ones;
+        word = this->word(++index);
+    }
+    for (; wanted > 0; --wanted) word &= word - 1;
+    bit = index * 64 + static_cast<std::uint64_t>(std::countr_zero(word));
+    return checked(((bit - cell.high_offset - i) << cell.low_bits) | low(cell, i));
+}
+
+void RowNumbers::decode_cell(std::size_t c, std::uint32_t* out) const {
+    const Cell& cell = cells_[c];
+    if (cell.size == 0) return;
+    std::size_t index = cell.high_offset / 64;
+    std::uint64_t word = this->word(index) >> (cell.high_offset % 64) << (cell.high_offset % 64);
+    for (std::size_t i = 0; i < cell.size; ++i) {
+        while (word == 0) word = this->word(++index);
+        const std::uint64_t bit = index * 64 + static_cast<std::uint64_t>(std::countr_zero(word));
+        word &= word - 1;
+        out[i] = static_cast<std::uint32_t>(checked(((bit - cell.high_offset - i) << cell.low_bits) | low(cell, i)));
+    }
+}
+
+std::size_t RowNumbers::cell_of(std::uint64_t position) const {
+    return static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), position) - starts_.begin()) - 1;
+}
+
+std::vector<std::uint64_t> RowNumbers::positions(std::span<const std::uint64_t> rows) const {
+    std::vector<std::uint64_t> found(rows.size());
+    if (rows.size() * n_cells() < n_rows_ / 16) { // few rows: a binary search in every cell
+        for (std::size_t r = 0; r < rows.size(); ++r)
+            for (std::size_t c = 0; c < n_cells(); ++c) {
+                std::size_t first = 0, last = cells_[c].size;
+                while (first < last) {
+                    const std::size_t middle = (first + last) / 2;
+                    if (at(c, middle) < rows[r]) first = middle + 1;
+                    else last = middle;
+                }
+                if (first < cells_[c].size && at(c, first) == rows[r]) {
+                    found[r] = cells_[c].start + first;
+                    break;
+                }
+            }
+        return found;
+    }
+    std::vector<std::uint32_t> row_at(n_rows_), position_of(n_rows_);
+    for (std::size_t c = 0; c < n_cells(); ++c) decode_cell(c, row_at.data() + cells_[c].start);
+    for (std::size_t p = 0; p < n_rows_; ++p) position_of[row_at[p]] = static_cast<std::uint32_t>(p);
+    for (std::size_t r = 0; r < rows.size(); ++r) found[r] = position_of[rows[r]];
+    return found;
+}
+
+} // namespace interlace

@@ -1,0 +1,58 @@
+// Packed, immutable rows: what a segment of an index holds and how it is read back.
+//
+//   cell_starts  uint64 [n_cells + 1]                 rows of cell c are the positions starts[c] .. starts[c + 1] - 1
+//   crude        uint8  [ceil(n / 64)][n_crude][64]   crude codes, transposed in blocks; blocks may straddle two cells
+//   rest         uint8  [n][n_rest]                   the other codes, a row's bytes together
+//   low, high, samples                                row number of every position (elias_fano.h)
+//
+// The first code of a row is its cell and takes no byte. Nothing is padded but the last block.
+#pragma once
+#include "elias_fano.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace interlace {
+
+struct SegmentShape {
+    std::size_t n_rows, n_cells, n_crude, n_rest; // crude and rest columns, the cell's code not counted
+    std::size_t n_columns() const { return n_crude + n_rest; }
+};
+
+class Segment {
+public:
+    Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude, const std::uint8_t* rest,
+            const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples);
+
+    const SegmentShape& shape() const { return shape_; }
+    const RowNumbers& rows() const { return rows_; }
+    std::uint64_t start(std::size_t cell) const { return cell_starts_[cell]; }
+    std::uint64_t end(std::size_t cell) const { return cell_starts_[cell + 1]; }
+    const std::uint8_t* block(std::size_t b) const;
+    std::uint8_t crude_code(std::uint64_t position, std::size_t column) const;
+    const std::uint8_t* rest_codes(std::uint64_t position) const { return rest_ + position * shape_.n_rest; }
+
+    // codes uint8 [rows.size()][1 + n_columns], the cell's code first
+    void codes_of(std::span<const std::uint64_t> rows, std::uint8_t* codes) const;
+    void unpack(std::uint8_t* codes) const; // all rows in row order
+    // mask of allowed rows (row order, one byte each) -> bits in position order, one word per block, and allowed rows per cell
+    void reorder_mask(const std::uint8_t* allowed, std::uint64_t* bits, std::uint64_t* per_cell) const;
+
+private:
+    void codes_at(std::uint64_t position, std::size_t cell, std::uint8_t* codes) const;
+
+    SegmentShape shape_;
+    std::span<const std::uint64_t> cell_starts_;
+    const std::uint8_t* crude_;
+    const std::uint8_t* rest_;
+    RowNumbers rows_;
+};
+
+// Stable counting sort of codes uint8 [n][1 + n_columns] by their first byte. cell_starts [n_cells + 1] is filled by
+// count_cells, the others (zeroed, of the sizes above) by pack.
+void count_cells(const std::uint8_t* codes, const SegmentShape& shape, std::uint64_t* cell_starts);
+void pack(const std::uint8_t* codes, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts, std::uint8_t* crude,
+          std::uint8_t* rest, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples);
+
+} // namespace interlace

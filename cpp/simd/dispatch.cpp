@@ -1,0 +1,86 @@
+// Chooses the kernels once: the best level that was compiled and that this CPU can run, or the one asked for.
+#include "kernels.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace interlace {
+
+const Kernels& scalar_kernels();
+#ifdef INTERLACE_HAVE_AVX2
+const Kernels& avx2_kernels();
+#endif
+#ifdef INTERLACE_HAVE_AVX512
+const Kernels& avx512_kernels();
+#endif
+#ifdef INTERLACE_HAVE_EMULATED_AVX512
+const Kernels& emulated_avx512_kernels();
+#endif
+#ifdef INTERLACE_HAVE_NEON
+const Kernels& neon_kernels();
+#endif
+
+namespace {
+std::vector<const Kernels*> runnable() { // worst first
+    std::vector<const Kernels*> levels{&scalar_kernels()};
+#ifdef INTERLACE_HAVE_NEON
+    levels.push_back(&neon_kernels());
+#endif
+#ifdef INTERLACE_HAVE_EMULATED_AVX512
+    levels.insert(levels.begin(), &emulated_avx512_kernels()); // only ever by name
+#endif
+#ifdef INTERLACE_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2")) levels.push_back(&avx2_kernels());
+#endif
+#ifdef INTERLACE_HAVE_AVX512
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi"))
+        levels.push_back(&avx512_kernels());
+#endif
+    return levels;
+}
+
+const Kernels* find(const std::string& name) {
+    std::string known;
+    for (const Kernels* level : runnable()) {
+        if (name == level->name) return level;
+        known += (known.empty() ? "" : ", ") + std::string(level->name);
+    }
+    throw std::runtime_error("SIMD level '" + name + "' cannot run here (INTERLACE_SIMD); this machine and build offer: " + known);
+}
+
+std::atomic<const Kernels*> chosen{nullptr};
+} // namespace
+
+void ByteTables::set(std::size_t column, const std::uint8_t* bytes) {
+    if (bytes != values[column]) std::memcpy(values[column], bytes, kWords);
+    std::uint8_t n = 0;
+    for (std::uint8_t group = 0; group < 16; ++group) {
+        std::uint64_t words[2];
+        std::memcpy(words, values[column] + 16 * group, 16);
+        if ((words[0] & words[1]) != ~std::uint64_t{0}) live[column][n++] = group;
+    }
+    n_live[column] = n;
+}
+
+const Kernels& kernels() {
+    const Kernels* level = chosen.load(std::memory_order_acquire);
+    if (level == nullptr) {
+        const char* wanted = std::getenv("INTERLACE_SIMD");
+        level = (wanted != nullptr && *wanted != '\0') ? find(wanted) : runnable().back();
+        chosen.store(level, std::memory_order_release);
+    }
+    return *level;
+}
+
+std::vector<std::string> available_levels() {
+    std::vector<std::string> names;
+    for (const Kernels* level : runnable()) names.emplace_back(level->name);
+    return names;
+}
+
+void force_level(const std::string& name) { chosen.store(find(name), std::memory_order_release); }
+
+} // namespace interlace

@@ -1,0 +1,43 @@
+"""Similarity search in a few bytes per vector: interleaved composite quantization, searched in two steps."""
+
+from __future__ import annotations
+
+from ._native import simd_level
+from .codebooks import Book, Codebooks, Norm
+from .errors import (
+    DamagedFileError,
+    DuplicateIdError,
+    FileError,
+    InputError,
+    InterlaceError,
+    NewerFormatError,
+    NotAnIndexError,
+    UnknownIdError,
+)
+from .index import Index
+from .matches import Matches, SearchStats
+from .report import Report
+
+open = Index.open  # noqa: A001 - il.open(path), as people write it
+__version__ = "0.1.0"
+
+__all__ = [
+    "Book",
+    "Codebooks",
+    "DamagedFileError",
+    "DuplicateIdError",
+    "FileError",
+    "Index",
+    "InputError",
+    "InterlaceError",
+    "Matches",
+    "NewerFormatError",
+    "Norm",
+    "NotAnIndexError",
+    "Report",
+    "SearchStats",
+    "UnknownIdError",
+    "__version__",
+    "open",
+    "simd_level",
+]

@@ -1,0 +1,281 @@
+"""What learning hands to search: frozen, validated arrays, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native, storage
+from .arrays import FloatArray, describe
+from .errors import InputError
+
+METRICS = ("l2", "ip", "cosine")
+MAX_WORDS = 256
+
+
+def _frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
+    array = np.array(x, dtype=dtype, order="C")
+    if array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s), got {describe(array)}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"{name} holds a value that is not finite")
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """One quantizer C_k: ``words`` float32 [n_words, len(support)] on the dimensions ``support``, zero elsewhere."""
+
+    words: FloatArray
+    support: NDArray[np.uint32]
+
+    def __post_init__(self) -> None:
+        words = _frozen(self.words, np.float32, 2, "words")
+        support = _frozen(self.support, np.uint32, 1, "support")
+        if not 1 <= len(words) <= MAX_WORDS:
+            raise InputError(f"a book holds 1 to {MAX_WORDS} words, got {len(words)}")
+        if words.shape[1] != len(support):
+            raise InputError(f"words have {words.shape[1]} columns, the support has {len(support)} dimensions")
+        if len(support) > 1 and not (support[:-1] < support[1:]).all():
+            raise InputError("support must ascend without repeats")
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "support", support)
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """A column whose table does not depend on the query: cross terms between the books it ``covers``.
+
+    The value of a row is the sum of 2 w_i.w_j over pairs of covered books that no earlier norm covers; it is stored as
+    the index of the nearest of ``values``. ``crude`` norms are read in the crude step.
+    """
+
+    values: FloatArray
+    covers: tuple[int, ...]
+    crude: bool = False
+
+    def __post_init__(self) -> None:
+        values = _frozen(self.values, np.float32, 1, "norm values")
+        if not 1 <= len(values) <= MAX_WORDS:
+            raise InputError(f"a norm column holds 1 to {MAX_WORDS} values, got {len(values)}")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "covers", tuple(int(b) for b in self.covers))
+
+
+class Codebooks:
+    """Books, the crude ones first, and the rotation that puts a vector into their coordinates.
+
+    A vector x is coded as mean + R (w_0 + w_1 + ...), one word of each book. The first book makes the cells; it and
+    the next ``n_crude - 1`` are the crude books (the paper's set K). Stored columns are the crude books after the
+    first, crude norms, the other books, the other norms; the first book's code is implied by the cell.
+    """
+
+    def __init__(
+        self,
+        books: list[Book] | tuple[Book, ...],
+        *,
+        dim: int,
+        n_crude: int,
+        metric: str = "l2",
+        mean: Any = None,
+        rotation: Any = None,
+        norms: list[Norm] | tuple[Norm, ...] = (),
+        beam: int = 1,
+        layout: str = "custom",
+        crude_dims: Any = None,
+        variances: Any = None,
+        residual_variance: float = 0.0,
+    ) -> None:
+        self.books: tuple[Book, ...] = tuple(books)
+        self.dim = int(dim)
+        self.n_crude = int(n_crude)
+        self.metric = metric
+        self.norms: tuple[Norm, ...] = tuple(norms)
+        self.beam = int(beam)
+        self.layout = layout
+        #: The paper's sigma: variance of the part that the crude books do not see.
+        self.residual_variance = float(residual_variance)
+        if self.dim < 1:
+            raise InputError(f"dim must be at least 1, got {dim}")
+        if metric not in METRICS:
+            raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+        if not self.books:
+            raise InputError("at least one book is needed")
+        if not 1 <= self.n_crude <= len(self.books):
+            raise InputError(f"n_crude must be 1 to {len(self.books)} (the number of books), got {n_crude}")
+        if not 1 <= self.beam <= MAX_WORDS:
+            raise InputError(f"beam must be 1 to {MAX_WORDS}, got {beam}")
+        for i, book in enumerate(self.books):
+            if len(book.support) and int(book.support[-1]) >= self.dim:
+                raise InputError(f"book {i} has dimension {int(book.support[-1])}, vectors have {self.dim}")
+        if self.norms and metric != "l2":
+            raise InputError(f"norm columns belong to l2; the {metric} metric needs none")
+        for norm in self.norms:
+            if any(not 1 <= b < len(self.books) for b in norm.covers):
+                raise InputError(f"a norm covers books 1 to {len(self.books) - 1}, got {norm.covers}")
+        self.mean: FloatArray = _frozen(np.zeros(self.dim) if mean is None else mean, np.float32, 1, "mean")
+        if len(self.mean) != self.dim:
+            raise InputError(f"mean has {len(self.mean)} entries, vectors have {self.dim} dimensions")
+        self.rotation: FloatArray | None = None if rotation is None else _frozen(rotation, np.float32, 2, "rotation")
+        if self.rotation is not None:
+            if self.rotation.shape != (self.dim, self.dim):
+                raise InputError(f"rotation must be {self.dim} x {self.dim}, got {describe(self.rotation)}")
+            error = np.abs(self.rotation.T.astype(np.float64) @ self.rotation - np.eye(self.dim)).max()
+            if error > 1e-3:
+                raise InputError(f"rotation must be orthonormal; R^T R differs from 1 by {error:.2g}")
+        #: The paper's xi: dimensions (after rotation) that the crude books after the first quantize.
+        self.crude_dims: NDArray[np.int32] = _frozen([] if crude_dims is None else crude_dims, np.int32, 1, "crude_dims")
+        self.variances: FloatArray = _frozen([] if variances is None else variances, np.float32, 1, "variances")
+        self._check_cross_terms()
+
+    def _check_cross_terms(self) -> None:
+        """Every pair of overlapping books must have its cross term somewhere, or distances would be wrong."""
+        if self.metric != "l2":
+            return
+        covered = {(i, j) for norm in self.norms for i in norm.covers for j in norm.covers if i < j}
+        for i in range(1, len(self.books)):
+            for j in range(i + 1, len(self.books)):
+                shared = np.intersect1d(self.books[i].support, self.books[j].support)
+                if len(shared) and (i, j) not in covered:
+                    raise InputError(
+                        f"books {i} and {j} share dimension {int(shared[0])} but no norm column covers their cross term"
+                    )
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Stored columns in order: a book's index, or -1 - index of a norm."""
+        crude_norms = [-1 - i for i, norm in enumerate(self.norms) if norm.crude]
+        other_norms = [-1 - i for i, norm in enumerate(self.norms) if not norm.crude]
+        return (*range(1, self.n_crude), *crude_norms, *range(self.n_crude, len(self.books)), *other_norms)
+
+    @property
+    def n_crude_columns(self) -> int:
+        """Stored columns that the crude step reads."""
+        return self.n_crude - 1 + sum(norm.crude for norm in self.norms)
+
+    @property
+    def n_books(self) -> int:
+        """Number of books, norm columns not counted."""
+        return len(self.books)
+
+    @property
+    def n_cells(self) -> int:
+        """Words of the first book."""
+        return len(self.books[0].words)
+
+    @property
+    def n_bytes(self) -> int:
+        """Code bytes of a vector: every book and every norm column."""
+        return len(self.books) + len(self.norms)
+
+    @cached_property
+    def native(self) -> _native.Books:
+        """The same arrays as the kernels want them."""
+        return _native.Books(
+            dim=self.dim,
+            metric=METRICS.index(self.metric),
+            mean=self.mean,
+            rotation=self.rotation,
+            words=[book.words for book in self.books],
+            supports=[book.support for book in self.books],
+            norm_values=[norm.values for norm in self.norms],
+            norm_covers=[np.array(norm.covers, np.uint32) for norm in self.norms],
+            columns=list(self.columns),
+            n_crude=self.n_crude_columns,
+        )
+
+    def decode(self, codes: NDArray[np.uint8]) -> FloatArray:
+        """Codes uint8 [n, 1 + n_columns], the cell's first -> vectors float32 [n, dim]."""
+        total = np.zeros((len(codes), self.dim), np.float32)
+        for position, column in enumerate((0, *self.columns)):
+            if column >= 0:
+                book = self.books[column]
+                total[:, book.support] += book.words[codes[:, position]]
+        if self.rotation is not None:
+            total = total @ self.rotation.T
+        return np.asarray(total + self.mean, np.float32)
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Named arrays and a JSON-able description; the inverse is :meth:`from_arrays`."""
+        arrays: dict[str, NDArray[Any]] = {"mean": self.mean, "crude_dims": self.crude_dims, "variances": self.variances}
+        if self.rotation is not None:
+            arrays["rotation"] = self.rotation
+        for i, book in enumerate(self.books):
+            arrays[f"words.{i}"], arrays[f"support.{i}"] = book.words, book.support
+        for i, norm in enumerate(self.norms):
+            arrays[f"norm.{i}"] = norm.values
+        description = {
+            "dim": self.dim,
+            "metric": self.metric,
+            "layout": self.layout,
+            "n_books": len(self.books),
+            "n_crude": self.n_crude,
+            "beam": self.beam,
+            "residual_variance": self.residual_variance,
+            "norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in self.norms],
+        }
+        return arrays, description
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
+        """Inverse of :meth:`to_arrays`; validates like the constructor."""
+        return cls(
+            [Book(arrays[f"words.{i}"], arrays[f"support.{i}"]) for i in range(int(description["n_books"]))],
+            dim=description["dim"],
+            n_crude=description["n_crude"],
+            metric=description["metric"],
+            mean=arrays["mean"],
+            rotation=arrays.get("rotation"),
+            norms=[Norm(arrays[f"norm.{i}"], tuple(d["covers"]), bool(d["crude"])) for i, d in enumerate(description["norms"])],
+            beam=description["beam"],
+            layout=description["layout"],
+            crude_dims=arrays["crude_dims"],
+            variances=arrays["variances"],
+            residual_variance=description["residual_variance"],
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file of its own, atomically."""
+        arrays, description = self.to_arrays()
+        storage.write(path, {f"codebooks.{k}": v for k, v in arrays.items()}, {"kind": "codebooks", "codebooks": description})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Codebooks:
+        """Read what :meth:`save` wrote, or the codebooks of an index file."""
+        return codebooks_of(storage.read(path))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Codebooks):
+            return NotImplemented
+        (mine, my_description), (theirs, their_description) = self.to_arrays(), other.to_arrays()
+        return (
+            my_description == their_description
+            and mine.keys() == theirs.keys()
+            and all(np.array_equal(mine[k], theirs[k]) for k in mine)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        words = sorted({len(book.words) for book in self.books})
+        counted = f"{words[0]}" if len(words) == 1 else f"{words[0]}-{words[-1]}"
+        norms = f" + {len(self.norms)} norm column{'s' * (len(self.norms) > 1)}" if self.norms else ""
+        return (
+            f"Codebooks({self.layout}, {self.metric}, dim={self.dim}: {self.n_books} books of {counted} words{norms}, "
+            f"{self.n_crude} crude; {self.n_bytes} bytes per vector)"
+        )
+
+
+def codebooks_of(file: storage.File) -> Codebooks:
+    """The codebooks inside an opened file of any kind."""
+    description = file.description("codebooks")
+    prefix = "codebooks."
+    arrays = {name[len(prefix) :]: file.array(name) for name in file.names if name.startswith(prefix)}
+    with file.damage_named("codebooks"):
+        return Codebooks.from_arrays(arrays, description)

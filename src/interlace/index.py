@@ -1,0 +1,385 @@
+"""The index: codebooks, packed segments, ids. Searching never changes it."""
+
+from __future__ import annotations
+
+import operator
+import time
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native, margins, quantizers, storage
+from ._threads import thread_count
+from .arrays import FloatArray, Rows, as_queries, describe, normalize, to_numpy
+from .codebooks import METRICS, Codebooks, codebooks_of
+from .encode import encode
+from .errors import DamagedFileError, InputError, NotAnIndexError
+from .ids import IdArray, Ids, parse_ids
+from .matches import Matches, SearchStats
+from .progress import Progress, silent
+from .report import Report
+from .segments import NAMES, Segment, merge
+
+MAX_TRAIN_ROWS = 65536
+CALIBRATION_QUERIES = 2000
+QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
+
+
+class Index:
+    """Vectors coded by :class:`Codebooks`, searched in two steps.
+
+    ``Index.build(x)`` learns codebooks and adds x; ``Index(codebooks)`` starts empty. An index in memory grows by
+    :meth:`add`; one opened from a file is mapped, not loaded, and can grow in memory too.
+    """
+
+    def __init__(self, codebooks: Codebooks) -> None:
+        if not isinstance(codebooks, Codebooks):
+            raise InputError(f"Index needs Codebooks, got {describe(codebooks)}; Index.build(x) learns them")
+        self.codebooks = codebooks
+        self._segments: tuple[Segment, ...] = ()
+        self._ids = Ids.default(0)
+        self._calibration: margins.Calibration | None = None
+        self._file: storage.File | None = None
+
+    @classmethod
+    def build(
+        cls,
+        x: Any,
+        *,
+        n_bytes: int | None = None,
+        n_books: int | None = None,
+        layout: str = "auto",
+        metric: str = "l2",
+        ids: Any = None,
+        n_crude: int | None = None,
+        seed: int = 0,
+        max_train_rows: int = MAX_TRAIN_ROWS,
+        threads: int | None = None,
+        progress: Progress = silent,
+    ) -> Index:
+        """Learn codebooks from a sample of x, code all rows, calibrate the default margin.
+
+        ``n_bytes`` (default 8) counts every stored code column, ``n_books`` only the books: give one of them. x is
+        read in blocks, so a memmap larger than memory is fine.
+        """
+        if n_bytes is not None and n_books is not None:
+            raise InputError("give n_bytes or n_books, not both")
+        if n_bytes is None and n_books is None:
+            n_bytes = 8
+        for name, value in (("n_bytes", n_bytes), ("n_books", n_books), ("n_crude", n_crude), ("max_train_rows", max_train_rows)):
+            if value is not None and positive(value, name) > 64 and name != "max_train_rows":
+                raise InputError(f"{name} must be at most 64, got {value}")
+        if metric not in METRICS:
+            raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+        rows = Rows(x)
+        if len(rows) == 0:
+            raise InputError("x has no rows; an index is learned from at least one")
+        if ids is not None:
+            parse_ids(ids, len(rows))  # before minutes of learning
+        rng = np.random.default_rng(seed)
+        sample = np.sort(rng.choice(len(rows), min(len(rows), max_train_rows), replace=False))
+        vectors = rows.take(sample)
+        if metric == "cosine":
+            vectors = normalize(vectors, name="x")
+        workers = thread_count(threads)
+        codebooks = quantizers.learn(
+            vectors,
+            n_bytes=n_bytes,
+            n_books=n_books,
+            layout=layout,
+            metric=metric,
+            n_crude=n_crude,
+            seed=seed,
+            threads=workers,
+            progress=lambda what, done: progress(f"learning: {what}", 0.5 * done),
+        )
+        del vectors
+        index = cls(codebooks)
+        index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.5 + 0.4 * done))
+        progress("calibrating", 0.9)
+        index._calibrate_on_rows(rows, rng, sample, workers)
+        progress("done", 1.0)
+        return index
+
+    def add(self, x: Any, ids: Any = None, *, threads: int | None = None, progress: Progress = silent) -> None:
+        """Code and append rows. All of them are added, or, after an error, none."""
+        rows = x if isinstance(x, Rows) else Rows(x, dim=self.codebooks.dim)
+        if rows.dim != self.codebooks.dim:
+            raise InputError(f"x has {rows.dim} dimensions, the index has {self.codebooks.dim}")
+        new_ids = self._ids.extend(ids, len(rows))
+        if len(rows) == 0:
+            return
+        workers = thread_count(threads)
+        codes = np.empty((len(rows), 1 + len(self.codebooks.columns)), np.uint8)
+        start = 0
+        for block in rows.blocks():
+            progress("coding", start / len(rows))
+            if self.codebooks.metric == "cosine":
+                block = normalize(block, name="x", first_row=start)
+            codes[start : start + len(block)] = encode(self.codebooks, block, workers)
+            start += len(block)
+        segments = [*self._segments, Segment.pack(codes, self.codebooks)]
+        # Merge while the last segment is not much smaller than the one before: each row is repacked O(log n) times.
+        while len(segments) > 1 and segments[-2].n_rows < 2 * segments[-1].n_rows:
+            segments[-2:] = [merge(segments[-2:], self.codebooks)]
+        self._segments, self._ids = tuple(segments), new_ids
+
+    def search(
+        self,
+        q: Any,
+        k: int = 10,
+        *,
+        margin: float | str = 0.999,
+        threads: int | None = None,
+        filter: Any = None,  # noqa: A002 - the name users expect
+    ) -> Matches:
+        """The k nearest rows of each query.
+
+        ``margin`` is ``"exact"`` (the answer of the exhaustive scan), a target agreement with it (calibrated; falls
+        back to exact where the calibration does not reach, see ``stats.margin``), ``"paper"``, or ``inf``
+        (exhaustive). ``filter`` is a boolean mask over rows in insertion order, or an array of allowed ids.
+        """
+        k = positive(k, "k")
+        queries, single = as_queries(q, self.codebooks.dim)
+        if self.codebooks.metric == "cosine":
+            queries = normalize(queries, name="queries")
+        rule = margins.parse(margin, k=k, n=len(self), calibration=self._calibration, sigma=self.codebooks.residual_variance)
+        workers = thread_count(threads)
+        mask = None if filter is None else self._mask(filter)
+        started = time.perf_counter()
+        rows, distances, counts, work, _ = self._search_rows(queries, k, rule, workers, mask)
+        seconds = time.perf_counter() - started
+        cells, scanned, survivors, lookups = (int(v) for v in work.sum(0))
+        stats = SearchStats(
+            queries=len(queries),
+            rows=len(self),
+            cells=cells,
+            scanned=scanned,
+            survivors=survivors,
+            lookups=lookups,
+            seconds=seconds,
+            margin=rule.label,
+            threads=workers,
+            simd=_native.simd_level(),
+        )
+        ids = self._ids.take(rows)
+        if single:
+            return Matches(ids[0], distances[0], int(counts[0]), stats, self.codebooks.metric)
+        return Matches(ids, distances, counts, stats, self.codebooks.metric)
+
+    def _search_rows(
+        self,
+        queries: FloatArray,
+        k: int,
+        rule: margins.Rule,
+        threads: int,
+        mask: NDArray[np.uint8] | None = None,
+        trace: bool = False,
+    ) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], FloatArray | None]:
+        n, segments = len(queries), self._segments
+        width = max(1, min(k, sum(s.n_rows for s in segments)))  # the rest of k can only be padding
+        rows, distances = np.empty((n, width), np.int64), np.empty((n, width), np.float32)
+        counts, work = np.empty(n, np.int64), np.empty((n, 4), np.uint64)
+        traced = np.empty((2, n, width), np.float32) if trace else None
+        masks: list[NDArray[np.uint8] | None] = [None] * len(segments)
+        if mask is not None:
+            bounds = np.cumsum([0, *(s.n_rows for s in segments)])
+            masks = [mask[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        for start in range(0, n, n if trace else QUERIES_PER_CALL):
+            part = slice(start, start + (n if trace else QUERIES_PER_CALL))
+            _native.search(
+                self.codebooks.native,
+                [s.native for s in segments],
+                masks,
+                queries[part],
+                rule.kind,
+                rule.share,
+                rule.sigma,
+                threads,
+                rows[part],
+                distances[part],
+                counts[part],
+                work[part],
+                traced,
+            )
+        if width < k:
+            rows = np.pad(rows, ((0, 0), (0, k - width)), constant_values=-1)
+            distances = np.pad(distances, ((0, 0), (0, k - width)), constant_values=np.inf)
+        return rows, distances, counts, work, traced
+
+    def _mask(self, allowed: Any) -> NDArray[np.uint8]:
+        array = to_numpy(allowed, "filter")
+        if array.dtype == np.bool_:
+            if array.shape != (len(self),):
+                raise InputError(f"filter as a mask must have one entry per row: {len(self)} expected, got shape {array.shape}")
+            return np.ascontiguousarray(array).view(np.uint8)
+        if array.ndim != 1:
+            raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(array)}")
+        return self._ids.mask(array).view(np.uint8)
+
+    def calibrate(self, queries: Any = None, *, threads: int | None = None) -> None:
+        """Make the calibration of ``margin`` anew, from your own queries or from reconstructed rows.
+
+        Rows of the index are coarser than real queries: pass queries whenever you have some.
+        """
+        workers = thread_count(threads)
+        if queries is not None:
+            vectors, _ = as_queries(queries, self.codebooks.dim)
+            if self.codebooks.metric == "cosine":
+                vectors = normalize(vectors, name="queries")
+            self._calibration = self._calibrated(vectors, None, workers)
+            return
+        if len(self) == 0:
+            raise InputError("an empty index cannot be calibrated")
+        chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), CALIBRATION_QUERIES), replace=False))
+        vectors = self.codebooks.decode(self._codes_of(chosen))
+        self._calibration = self._calibrated(vectors, chosen, workers)
+
+    def _calibrate_on_rows(self, rows: Rows, rng: np.random.Generator, trained: NDArray[np.int64], threads: int) -> None:
+        """Held-out rows as queries, each one's own row left out of its answer; training rows only if there are no others."""
+        held_out = np.setdiff1d(np.arange(len(rows)), trained, assume_unique=True)
+        pool = held_out if len(held_out) >= CALIBRATION_QUERIES // 2 else np.arange(len(rows))
+        chosen = np.sort(rng.choice(pool, min(len(pool), CALIBRATION_QUERIES), replace=False))
+        vectors = rows.take(chosen)
+        if self.codebooks.metric == "cosine":
+            vectors = normalize(vectors, name="x")
+        self._calibration = self._calibrated(vectors, chosen, threads)
+
+    def _calibrated(self, vectors: FloatArray, own_rows: NDArray[np.int64] | None, threads: int) -> margins.Calibration:
+        exact = margins.parse("exact", k=1, n=0, calibration=None, sigma=0.0)
+        depth = max(margins.KS) + (own_rows is not None)
+        rows, distances, _, _, trace = self._search_rows(vectors, depth, exact, threads, trace=True)
+        assert trace is not None
+        width = trace.shape[2]
+        rows, distances = rows[:, :width], distances[:, :width]
+        excess, floors = trace
+        if own_rows is not None:
+            own = rows == own_rows[:, None]
+            own[~own.any(1), -1] = True  # not found: drop the last hit, so that all queries keep as many
+            shape = (len(rows), width - 1)
+            distances, excess, floors = (a[~own].reshape(shape) for a in (distances, excess, floors))
+        return margins.calibrate(distances, excess, floors, len(self))
+
+    def __len__(self) -> int:
+        return self._ids.n
+
+    def __contains__(self, value: object) -> bool:
+        return self._ids.contains(value)
+
+    @property
+    def ids(self) -> IdArray:
+        """Every id in insertion order; int64, or strings in an object array."""
+        return self._ids.all()
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return self.codebooks.dim
+
+    @property
+    def metric(self) -> str:
+        """``l2``, ``ip`` or ``cosine``."""
+        return self.codebooks.metric
+
+    def _codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        codes = np.empty((len(rows), 1 + len(self.codebooks.columns)), np.uint8)
+        first = 0
+        for segment in self._segments:
+            here = (rows >= first) & (rows < first + segment.n_rows)
+            if here.any():
+                codes[here] = segment.codes_of(rows[here] - first)
+            first += segment.n_rows
+        return codes
+
+    def reconstruct(self, ids: Any) -> FloatArray:
+        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id)."""
+        single = isinstance(ids, int | str | np.integer)
+        vectors = self.codebooks.decode(self._codes_of(self._ids.rows_of([ids] if single else ids)))
+        return vectors[0] if single else vectors
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one file, atomically; segments are merged into one."""
+        segment = merge(list(self._segments), self.codebooks) if self._segments else Segment.pack(
+            np.empty((0, 1 + len(self.codebooks.columns)), np.uint8), self.codebooks
+        )
+        learned, description = self.codebooks.to_arrays()
+        arrays = {f"codebooks.{name}": array for name, array in learned.items()}
+        arrays |= {f"segment.{name}": segment.arrays[name] for name in NAMES}
+        arrays |= {f"ids.{name}": array for name, array in sorted(self._ids.sorted_section().items())}
+        calibration = None
+        if self._calibration is not None:
+            arrays["calibration.shares"] = self._calibration.shares
+            calibration = {"n": self._calibration.n, "ks": list(margins.KS), "targets": list(margins.TARGETS)}
+        storage.write(
+            path,
+            arrays,
+            {"kind": "index", "n": len(self), "ids": self._ids.kind, "codebooks": description, "calibration": calibration},
+        )
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> Index:
+        """Map a file written by :meth:`save`. Small sections are checked at once, all of them by :meth:`verify`."""
+        file = storage.read(path)
+        if file.meta.get("kind") != "index":
+            raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not an index")
+        for name in file.names:
+            if name.startswith(("codebooks.", "calibration.")) or name == "segment.cell_starts":
+                file.check(name)
+        index = cls(codebooks_of(file))
+        with file.damage_named("segment"):
+            segment = Segment({name: file.array(f"segment.{name}") for name in NAMES})
+            n = int(file.meta["n"])
+            ids = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
+            kind = Ids(n, ids)
+            sizes = {"values": n, "offsets": n + 1, "order": n, "sorted": n}
+            if segment.n_rows != n or kind.kind != file.meta["ids"] or any(len(ids[k]) != size for k, size in sizes.items() if k in ids):
+                raise ValueError("the number of rows does not fit")
+            if segment.n_columns != len(index.codebooks.columns):
+                raise ValueError("the columns do not fit the books")
+        index._segments, index._ids, index._file = ((segment,) if n else ()), kind, file
+        if (calibration := file.meta.get("calibration")) is not None:
+            index._calibration = margins.Calibration(int(calibration["n"]), file.array("calibration.shares"))
+        return index
+
+    def verify(self) -> None:
+        """Raise unless every byte and every invariant holds: checksums, codes, row numbers, ids."""
+        if self._file is not None:
+            self._file.verify()
+        n_words = [len(self.codebooks.books[0].words)]
+        n_words += [len(self.codebooks.books[c].words) if c >= 0 else len(self.codebooks.norms[-1 - c].values) for c in self.codebooks.columns]
+        for segment in self._segments:
+            seen = np.zeros(segment.n_rows, np.bool_)
+            try:
+                codes = segment.unpack()
+                seen[:] = True
+            except RuntimeError as error:
+                raise DamagedFileError(f"the index is damaged: {error}") from error
+            if (codes.max(0, initial=0) >= np.array(n_words)).any():
+                raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
+            again = Segment.pack(codes, self.codebooks)
+            if any(not np.array_equal(again.arrays[name], segment.arrays[name]) for name in NAMES):
+                raise DamagedFileError("the index is damaged: its rows do not pack to the bytes stored")
+        if sum(s.n_rows for s in self._segments) != len(self):
+            raise DamagedFileError(f"the index is damaged: {len(self)} ids for {sum(s.n_rows for s in self._segments)} rows")
+        if self._ids.kind != "default" and not np.array_equal(self._ids.find(self._ids.all()), np.arange(len(self))):
+            raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
+
+    def report(self) -> Report:
+        """Bytes by part."""
+        return Report.of(self.codebooks, self._segments, self._ids, None if self._file is None else self._file.n_bytes)
+
+    def __repr__(self) -> str:
+        return f"Index({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r})"
+
+
+def positive(value: Any, name: str) -> int:
+    """A positive integer, or a clear error."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} must be a positive integer, got {value!r}") from None
+    if isinstance(value, bool) or number < 1:
+        raise InputError(f"{name} must be a positive integer, got {value!r}")
+    return number

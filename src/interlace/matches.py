@@ -1,0 +1,70 @@
+"""What a search returns: ids, distances, and what the search cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import FloatArray
+
+
+@dataclass(frozen=True)
+class SearchStats:
+    """Work of one call, summed over its queries."""
+
+    queries: int
+    rows: int  #: rows in the index
+    cells: int  #: cells visited
+    scanned: int  #: rows whose crude distance was looked at
+    survivors: int  #: rows compared with the whole code
+    lookups: int  #: table additions: one per visited cell, the crude columns of each scanned row, the rest of each survivor
+    seconds: float
+    margin: str  #: the rule that ran, with its parameter
+    threads: int
+    simd: str
+
+    @property
+    def ops_per_vector(self) -> float:
+        """Table additions per query and database vector, the paper's Average Ops."""
+        return self.lookups / max(1, self.queries * self.rows)
+
+    def __str__(self) -> str:
+        total = max(1, self.queries * self.rows)
+        return (
+            f"{self.queries} queries x {self.rows} rows, margin {self.margin}: scanned {self.scanned / total:.1%}, "
+            f"survivors {self.survivors / total:.3%}, {self.ops_per_vector:.3f} ops per vector, "
+            f"{self.seconds * 1e3:.2f} ms ({self.simd}, {self.threads} thread{'s' * (self.threads > 1)})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Hits of each query, best first; ``ids, distances = matches`` works.
+
+    Queries with fewer than k hits are padded with id -1 (None for string ids) and distance inf; ``counts`` tells how
+    many are real. A 1-D query gives 1-D arrays and an integer count.
+    """
+
+    ids: NDArray[Any]
+    distances: FloatArray
+    counts: Any
+    stats: SearchStats
+    metric: str = field(repr=False)
+
+    @property
+    def scores(self) -> FloatArray:
+        """Distances in the metric's own sense: squared distance (l2), inner product (ip), cosine; padding stays inf/-inf."""
+        if self.metric == "l2":
+            return self.distances
+        return np.asarray((1.0 if self.metric == "cosine" else 0.0) - self.distances, np.float32)
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        yield self.ids
+        yield self.distances
+
+    def __len__(self) -> int:
+        return len(self.ids)

@@ -1,0 +1,43 @@
+"""Seeded k-means on native kernels: same seed, same words, for any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _native
+from ..arrays import FloatArray
+
+
+def nearest(x: FloatArray, words: FloatArray, threads: int) -> tuple[NDArray[np.int32], FloatArray]:
+    """Index of the nearest word of each row, and |w|^2 - 2 x.w of it."""
+    index, score = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
+    _native.nearest(np.ascontiguousarray(x), np.ascontiguousarray(words), threads, index, score)
+    return index, score
+
+
+def means(x: FloatArray, labels: NDArray[np.int32], old: FloatArray, threads: int) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Mean of the rows of each label and their number; a label without rows keeps its old word."""
+    sums, counts = np.empty(old.shape, np.float64), np.empty(len(old), np.int64)
+    _native.cluster_sums(np.ascontiguousarray(x), labels, threads, sums, counts)
+    filled = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], old)
+    return filled.astype(np.float32), counts
+
+
+def kmeans(
+    x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15
+) -> FloatArray:
+    """At most ``n_words`` words for the rows of x; fewer when the rows have fewer distinct values."""
+    n_words = min(n_words, len(x))
+    words = x[np.sort(rng.choice(len(x), n_words, replace=False))]
+    squares = np.einsum("ij,ij->i", x, x)
+    for _ in range(iterations):
+        labels, score = nearest(x, words, threads)
+        words, counts = means(x, labels, words, threads)
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):  # restart at the rows that are coded worst
+            worst = np.argsort(-(score + squares), kind="stable")[: len(empty)]
+            words[empty] = x[worst]
+    labels, _ = nearest(x, words, threads)
+    used = np.bincount(labels, minlength=len(words)) > 0
+    return np.ascontiguousarray(words[used])

@@ -1,0 +1,219 @@
+"""The three layouts, learned from a sample by k-means: ``subspace``, ``residual``, ``hybrid``.
+
+``subspace`` is the paper's split: principal axes, crude books on the leading dimensions, the others on the complement.
+``residual`` lets every book span all dimensions, each coding what the ones before left, with a norm column.
+``hybrid`` makes cells over all dimensions and applies the split to what the cells leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray
+from ..codebooks import MAX_WORDS, Book, Codebooks, Norm
+from ..encode import encode
+from ..errors import InputError
+from .grouping import Dims, balanced_groups, leading_groups, near_words_together
+from .kmeans import kmeans, means, nearest
+
+LAYOUTS = ("subspace", "residual", "hybrid")
+HYBRID_BEAM = 8
+RESIDUAL_BEAM = 5
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass
+class Learner:
+    """What every layout needs: the sample, the budget, and where randomness comes from."""
+
+    x: FloatArray  # [n, dim] rows of the sample; of length 1 for cosine
+    n_bytes: int
+    metric: str
+    n_crude: int | None
+    rng: np.random.Generator
+    threads: int
+    progress: Progress
+
+    def kmeans(self, x: FloatArray, n_words: int = MAX_WORDS) -> FloatArray:
+        """Words in scan order."""
+        return near_words_together(kmeans(x, n_words, rng=self.rng, threads=self.threads))
+
+    def crude(self, default: int, n_books: int) -> int:
+        """Number of crude books."""
+        return min(default, n_books) if self.n_crude is None else self.n_crude
+
+
+def learn(
+    x: FloatArray,
+    *,
+    n_bytes: int | None,
+    n_books: int | None,
+    layout: str,
+    metric: str,
+    n_crude: int | None,
+    seed: int,
+    threads: int,
+    progress: Progress,
+) -> Codebooks:
+    """Codebooks of the given size for a sample; ``n_bytes`` counts norm columns, ``n_books`` does not."""
+    if layout == "auto":
+        layout = "hybrid" if (n_bytes or n_books or 0) > 1 and x.shape[1] > 1 else "subspace"
+    if layout not in LAYOUTS:
+        raise InputError(f"layout must be 'auto' or one of {', '.join(LAYOUTS)}, got {layout!r}")
+    norms = 1 if layout == "residual" and metric == "l2" else 0
+    if n_bytes is None:
+        assert n_books is not None
+        n_bytes = n_books + (norms if n_books > 2 else 0)
+    if n_crude is not None and not 1 <= n_crude <= n_bytes:
+        raise InputError(f"n_crude must be 1 to {n_bytes} (the number of books), got {n_crude}")
+    learner = Learner(x, n_bytes, metric, n_crude, np.random.default_rng(seed), threads, progress)
+    return {"subspace": _subspace, "residual": _residual, "hybrid": _hybrid}[layout](learner)
+
+
+def principal_axes(x: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Rotation [dim, dim] to axes of descending variance, and the variances. Signs are fixed, so equal input is equal output."""
+    centred = x - x.mean(0, dtype=np.float64)
+    variances, axes = np.linalg.eigh(centred.T.astype(np.float64) @ centred / max(1, len(x)))
+    variances, axes = np.maximum(variances[::-1], 0.0), axes[:, ::-1]
+    axes = axes * np.sign(axes[np.argmax(np.abs(axes), axis=0), np.arange(axes.shape[1])])
+    return np.ascontiguousarray(axes, np.float32), variances
+
+
+def _mean(x: FloatArray) -> FloatArray:
+    return np.asarray(x.mean(0, dtype=np.float64), np.float32)
+
+
+def _split(variances: NDArray[np.float64], n_books: int, n_crude: int, n_bits: float) -> list[Dims]:
+    """Dimensions of each book: crude ones on the leading dimensions, the others balanced over the complement."""
+    dim = len(variances)
+    n_books = min(n_books, dim)
+    n_crude = min(n_crude, n_books)
+    if n_crude == n_books:
+        return balanced_groups(np.arange(dim), variances, n_books)
+    leading = leading_groups(variances[: dim - (n_books - n_crude)], n_crude, n_bits) if n_crude else []
+    start = int(leading[-1][-1]) + 1 if leading else 0
+    return leading + balanced_groups(np.arange(start, dim), variances, n_books - n_crude)
+
+
+def _product_books(learner: Learner, y: FloatArray, groups: list[Dims], done: float, share: float) -> list[Book]:
+    books = []
+    for i, dims in enumerate(groups):
+        learner.progress(f"book {i + 1} of {len(groups)}", done + share * i / len(groups))
+        books.append(Book(learner.kmeans(y[:, dims]), dims.astype(np.uint32)))
+    return books
+
+
+def _subspace(learner: Learner) -> Codebooks:
+    mean = _mean(learner.x)
+    rotation, variances = principal_axes(learner.x)
+    n_books = min(learner.n_bytes, learner.x.shape[1])
+    n_crude = min(learner.crude(3 if n_books > 4 else max(1, n_books // 2), n_books), n_books)
+    groups = _split(variances, n_books, n_crude, 8.0 * learner.n_bytes)
+    books = _product_books(learner, (learner.x - mean) @ rotation, groups, 0.0, 1.0)
+    crude_dims = np.concatenate(groups[:n_crude])
+    return Codebooks(
+        books,
+        dim=learner.x.shape[1],
+        n_crude=n_crude,
+        metric=learner.metric,
+        mean=mean,
+        rotation=rotation,
+        layout="subspace",
+        crude_dims=crude_dims,
+        variances=variances,
+        residual_variance=float(np.delete(variances, crude_dims).sum()),
+    )
+
+
+def _hybrid(learner: Learner) -> Codebooks:
+    mean = _mean(learner.x)
+    centred = learner.x - mean
+    learner.progress("cells", 0.0)
+    cells = learner.kmeans(centred)
+    labels, _ = nearest(centred, cells, learner.threads)
+    rotation, variances = principal_axes(centred - cells[labels])
+    n_rest = min(learner.n_bytes - 1, learner.x.shape[1])
+    n_crude = min(learner.crude(4 if n_rest > 6 else 3 if n_rest > 3 else 2, n_rest + 1), n_rest + 1)
+    y, rotated_cells = centred @ rotation, cells @ rotation
+    groups = _split(variances, n_rest, n_crude - 1, 8.0 * n_rest) if n_rest else []
+    residual = y - rotated_cells[labels]
+    books = [Book(rotated_cells, np.arange(learner.x.shape[1])), *_product_books(learner, residual, groups, 0.3, 0.4)]
+    crude_dims = np.concatenate([np.zeros(0, np.int64), *groups[: n_crude - 1]])
+
+    def assemble(books: list[Book]) -> Codebooks:
+        return Codebooks(
+            books,
+            dim=learner.x.shape[1],
+            n_crude=n_crude,
+            metric=learner.metric,
+            mean=mean,
+            rotation=rotation,
+            beam=min(HYBRID_BEAM, len(books[0].words)),
+            layout="hybrid",
+            crude_dims=crude_dims,
+            variances=variances,
+            residual_variance=float(np.delete(variances, crude_dims).sum()),
+        )
+
+    # The beam codes a row in another cell than its nearest one when that leaves less; cells and books follow.
+    for step in range(6 if groups else 0):
+        learner.progress(f"refit {step + 1} of 6", 0.7 + 0.05 * step)
+        codes = encode(assemble(books), learner.x, learner.threads).astype(np.int32)
+        rest = np.zeros_like(y)
+        for j, book in enumerate(books[1:], 1):
+            rest[:, book.support] = book.words[codes[:, j]]
+        cell_words, _ = means(y - rest, codes[:, 0].copy(), books[0].words, learner.threads)
+        left = y - cell_words[codes[:, 0]]
+        books = [
+            Book(cell_words, books[0].support),
+            *(
+                Book(means(left[:, b.support], codes[:, j].copy(), b.words, learner.threads)[0], b.support)
+                for j, b in enumerate(books[1:], 1)
+            ),
+        ]
+    return assemble(books)
+
+
+def _residual(learner: Learner) -> Codebooks:
+    mean = _mean(learner.x)
+    n_norms = 1 if learner.metric == "l2" and learner.n_bytes > 2 else 0
+    n_books = learner.n_bytes - n_norms
+    support = np.arange(learner.x.shape[1], dtype=np.uint32)
+    left = learner.x - mean
+    total = float((left.astype(np.float64) ** 2).sum(1).mean())
+    books: list[Book] = []
+    energies: list[float] = []
+    for i in range(n_books):
+        learner.progress(f"book {i + 1} of {n_books}", 0.9 * i / n_books)
+        words = learner.kmeans(left)
+        labels, _ = nearest(left, words, learner.threads)
+        left = left - words[labels]
+        books.append(Book(words, support))
+        energies.append(float((left.astype(np.float64) ** 2).sum(1).mean()))
+    n_crude = learner.crude(3 if n_books > 3 else 1, n_books)
+    settings = {
+        "dim": learner.x.shape[1],
+        "n_crude": n_crude,
+        "metric": learner.metric,
+        "mean": mean,
+        "beam": min(RESIDUAL_BEAM, len(books[0].words)),
+        "layout": "residual",
+        "variances": np.array([total, *energies]),
+        "residual_variance": energies[n_crude - 1] - energies[-1],
+    }
+    if not n_norms:
+        return Codebooks(books, **settings)
+    learner.progress("norm column", 0.95)
+    covers = tuple(range(1, n_books))
+    draft = Codebooks(books, norms=[Norm(np.zeros(1, np.float32), covers, crude=True)], **settings)
+    codes = encode(draft, learner.x, learner.threads)
+    words = [book.words[codes[:, 0 if i == 0 else draft.columns.index(i) + 1]] for i, book in enumerate(books)]
+    whole = np.sum(words[1:], axis=0, dtype=np.float32)
+    cross = np.einsum("ij,ij->i", whole, whole) - sum(np.einsum("ij,ij->i", w, w) for w in words[1:])
+    values = np.sort(kmeans(cross[:, None].astype(np.float32), MAX_WORDS, rng=learner.rng, threads=learner.threads, iterations=30)[:, 0])
+    return Codebooks(books, norms=[Norm(values, covers, crude=True)], **settings)

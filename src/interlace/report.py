@@ -1,0 +1,63 @@
+"""Where the bytes of an index are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .codebooks import Codebooks
+from .ids import Ids
+from .segments import Segment
+
+
+@dataclass(frozen=True)
+class Report:
+    """Bytes by part. ``code_bytes_per_vector`` counts code columns, padding and row numbers: all that a vector costs."""
+
+    rows: int
+    n_bytes: int  #: code bytes asked for
+    codes: int  #: code columns, padding included
+    row_numbers: int  #: which row stands where, and the bounds of the cells
+    ids: int  #: explicit ids and their sorted section; 0 for default ids
+    learned: int  #: words, rotation, mean
+    tables: int  #: precomputed by the native core when an index is opened
+    file: int | None  #: size of the file, for an index opened from one
+
+    @classmethod
+    def of(cls, codebooks: Codebooks, segments: Sequence[Segment], ids: Ids, file: int | None) -> Report:
+        """Measure an index."""
+        return cls(
+            rows=ids.n,
+            n_bytes=codebooks.n_bytes,
+            codes=sum(s.code_bytes for s in segments),
+            row_numbers=sum(s.row_bytes for s in segments),
+            ids=sum(a.nbytes for a in ids.arrays.values()),
+            learned=sum(a.nbytes for a in codebooks.to_arrays()[0].values()),
+            tables=codebooks.native.table_bytes,
+            file=file,
+        )
+
+    @property
+    def code_bytes_per_vector(self) -> float:
+        """What one more vector costs, ids aside."""
+        return (self.codes + self.row_numbers) / max(1, self.rows)
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.codes + self.row_numbers + self.ids + self.learned + self.tables
+
+    def __str__(self) -> str:
+        parts = [
+            ("codes", self.codes),
+            ("row numbers", self.row_numbers),
+            ("ids", self.ids),
+            ("learned arrays", self.learned),
+            ("tables in memory", self.tables),
+            ("total", self.total),
+        ]
+        lines = [f"{self.rows} rows, {self.code_bytes_per_vector:.2f} code bytes per vector (n_bytes={self.n_bytes})"]
+        lines += [f"  {name:<17}{size:>14,} bytes" for name, size in parts]
+        if self.file is not None:
+            lines.append(f"  {'file':<17}{self.file:>14,} bytes")
+        return "\n".join(lines)

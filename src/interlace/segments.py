@@ -1,0 +1,73 @@
+"""Packed, immutable rows (cpp/core/segment.h): codes sorted into cells, row numbers in about ten bits each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+from .codebooks import Codebooks
+from .errors import InputError
+
+Codes = NDArray[np.uint8]
+BLOCK = 64
+MAX_ROWS = 2**32 - 1
+NAMES = ("cell_starts", "crude", "rest", "low", "high", "samples")
+
+
+class Segment:
+    """Some rows of an index. ``codes`` in and out are uint8 [n, 1 + n_columns], the cell's code first."""
+
+    def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.arrays = arrays
+        self.native = _native.Segment(**{name: arrays[name] for name in NAMES})
+        self.n_rows = int(arrays["rest"].shape[0])
+        self.n_columns = int(arrays["crude"].shape[1] + arrays["rest"].shape[1])
+
+    @classmethod
+    def pack(cls, codes: Codes, codebooks: Codebooks) -> Segment:
+        """Sort rows by cell, stably, and lay them out in blocks."""
+        if len(codes) > MAX_ROWS:
+            raise InputError(f"a segment holds at most {MAX_ROWS} rows, got {len(codes)}")
+        n, n_crude = len(codes), codebooks.n_crude_columns
+        starts = np.zeros(codebooks.n_cells + 1, np.uint64)
+        low, high, samples = _native.count_cells(codes, n_crude, starts)
+        arrays: dict[str, NDArray[Any]] = {
+            "cell_starts": starts,
+            "crude": np.zeros(((n + BLOCK - 1) // BLOCK, n_crude, BLOCK), np.uint8),
+            "rest": np.zeros((n, codes.shape[1] - 1 - n_crude), np.uint8),
+            "low": np.zeros(low, np.uint64),
+            "high": np.zeros(high, np.uint64),
+            "samples": np.zeros(samples, np.uint32),
+        }
+        _native.pack(codes, **arrays)
+        return cls(arrays)
+
+    def unpack(self) -> Codes:
+        """All codes in row order; the inverse of :meth:`pack`."""
+        codes = np.empty((self.n_rows, 1 + self.n_columns), np.uint8)
+        self.native.unpack(codes)
+        return codes
+
+    def codes_of(self, rows: NDArray[np.int64]) -> Codes:
+        """Codes of some rows."""
+        codes = np.empty((len(rows), 1 + self.n_columns), np.uint8)
+        self.native.codes_of(np.ascontiguousarray(rows, np.uint64), codes)
+        return codes
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of codes, padding included."""
+        return int(self.arrays["crude"].nbytes + self.arrays["rest"].nbytes)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of row numbers and cell bounds."""
+        return int(sum(self.arrays[name].nbytes for name in ("cell_starts", "low", "high", "samples")))
+
+
+def merge(segments: list[Segment], codebooks: Codebooks) -> Segment:
+    """One segment with the rows of all, in their order."""
+    return segments[0] if len(segments) == 1 else Segment.pack(np.concatenate([s.unpack() for s in segments]), codebooks)

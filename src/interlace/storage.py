@@ -1,0 +1,242 @@
+"""The file format: a safetensors container with aligned tensors and a checksum over every byte (docs/format.md).
+
+Nothing here knows what the tensors mean. Files are replaced whole or not at all, opened by mmap, and never executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import DamagedFileError, NewerFormatError, NotAnIndexError
+
+VERSION = 1
+ALIGNMENT = 64
+LARGEST_HEADER = 16 << 20
+
+_DTYPES = {"U8": np.uint8, "U32": np.uint32, "U64": np.uint64, "I32": np.int32, "I64": np.int64, "F32": np.float32}
+_NAMES = {np.dtype(t): name for name, t in _DTYPES.items()}
+_ZERO_CRC = "00000000"
+# What people open by mistake, by its first bytes.
+_FOREIGN = [
+    (b"version https://git-lfs", "a git-lfs pointer; run `git lfs pull` to fetch the file itself"),
+    (b"\x93NUMPY", "a NumPy .npy array; build an index from it first"),
+    (b"PK\x03\x04", "a zip archive (.npz?); build an index from its array first"),
+    (b"\x80\x02", "a pickle"),
+    (b"\x80\x03", "a pickle"),
+    (b"\x80\x04", "a pickle"),
+    (b"\x80\x05", "a pickle"),
+    (b"Ix", "a faiss index"),
+    (b"Iw", "a faiss index"),
+    (b"IB", "a faiss index"),
+    (b"\x89HDF", "an HDF5 file; build an index from its data set first"),
+    (b"PAR1", "a parquet file; build an index from its column first"),
+    (b"\x1f\x8b", "a gzip file"),
+]
+
+
+def _crc(*parts: Any) -> str:
+    value = 0
+    for part in parts:
+        value = zlib.crc32(part, value)
+    return f"{value:08x}"
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def write(path: str | PathLike[str], arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> None:
+    """Replace ``path`` by a file with these arrays, or leave it as it was.
+
+    ``description`` is JSON-able and comes back from :attr:`File.meta`. The bytes go to a temporary file beside the
+    target, reach the disk, and then take its name in one step.
+    """
+    header: dict[str, Any] = {}
+    checksums: dict[str, str] = {}
+    sections: list[tuple[memoryview, bytes]] = []
+    offset = 0
+    for name, array in arrays.items():
+        data = _bytes(array)
+        padding = bytes(-data.nbytes % ALIGNMENT)
+        shape = list(array.shape)
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": shape, "data_offsets": [offset, offset + data.nbytes]}
+        checksums[name] = _crc(data, padding)
+        offset += data.nbytes
+        if padding:  # a tensor of its own, because the container allows no holes
+            header[f".pad.{name}"] = {"dtype": "U8", "shape": [len(padding)], "data_offsets": [offset, offset + len(padding)]}
+            offset += len(padding)
+        sections.append((data, padding))
+    meta = {"description": description, "checksums": checksums}
+    header["__metadata__"] = {
+        "format": "interlace",
+        "version": str(VERSION),
+        "header_crc32": _ZERO_CRC,
+        "interlace": json.dumps(meta, separators=(",", ":")),
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    length = len(text).to_bytes(8, "little")
+    text = text.replace(_crc_field(_ZERO_CRC), _crc_field(_crc(length, text)))
+    _replace(path, [length, text, *(part for section in sections for part in section)])
+
+
+def _crc_field(value: str) -> bytes:
+    return f'"header_crc32":"{value}"'.encode()
+
+
+def _replace(path: str | PathLike[str], parts: list[Any]) -> None:
+    target = os.path.realpath(path)  # a link keeps pointing at the file
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"cannot write an index to {os.fspath(path)!r}: it is a directory")
+    temporary = f"{target}.{os.getpid()}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            if os.path.exists(target):
+                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    folder = os.open(os.path.dirname(target), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class File:
+    """An opened file: header checked, tensors mapped but not read."""
+
+    def __init__(self, path: str, header: dict[str, Any], data: NDArray[np.uint8], meta: dict[str, Any]) -> None:
+        self.path = path
+        self._header = header
+        self._data = data
+        self.meta: dict[str, Any] = meta["description"]
+        self._checksums: dict[str, str] = meta["checksums"]
+
+    @property
+    def names(self) -> list[str]:
+        """Tensors, padding left out."""
+        return [name for name in self._header if not name.startswith(".pad.")]
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the file."""
+        return os.path.getsize(self.path)
+
+    def entry(self, name: str) -> tuple[str, tuple[int, ...], int]:
+        """dtype, shape and bytes of a tensor."""
+        entry = self._header[name]
+        return entry["dtype"], tuple(entry["shape"]), entry["data_offsets"][1] - entry["data_offsets"][0]
+
+    def description(self, key: str) -> dict[str, Any]:
+        """One part of the description, or a clear error."""
+        value = self.meta.get(key)
+        if not isinstance(value, dict):
+            raise NotAnIndexError(f"{self.path!r} holds {self.meta.get('kind')!r}, which has no {key}")
+        return value
+
+    def array(self, name: str) -> NDArray[Any]:
+        """A tensor, read-only, still on disk until it is touched."""
+        if name not in self._header:
+            raise DamagedFileError(f"{self.path!r} has no section {name!r}")
+        entry = self._header[name]
+        start, stop = entry["data_offsets"]
+        array: NDArray[Any] = self._data[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        return array
+
+    def check(self, name: str) -> None:
+        """Compare a section, its padding included, with its checksum."""
+        start, stop = self._header[name]["data_offsets"]
+        padded = self._header.get(f".pad.{name}")
+        stop = padded["data_offsets"][1] if padded else stop
+        if _crc(memoryview(self._data[start:stop])) != self._checksums[name]:
+            raise DamagedFileError(f"{self.path!r} is damaged: section {name!r} does not match its checksum")
+
+    def verify(self) -> None:
+        """Check every byte; the header was checked when the file was opened."""
+        for name in self.names:
+            self.check(name)
+
+    @contextlib.contextmanager
+    def damage_named(self, part: str) -> Iterator[None]:
+        """Errors inside come from the file, not from the caller's arguments."""
+        try:
+            yield
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise DamagedFileError(f"{self.path!r} is damaged: {part}: {error}") from error
+
+
+def read(path: str | PathLike[str]) -> File:
+    """Open by mmap and check the header; the tensors are checked by :meth:`File.verify`."""
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        raise NotAnIndexError(f"{name!r} is a directory, not an interlace file")
+    with open(name, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(32)
+        if size == 0:
+            raise NotAnIndexError(f"{name!r} is empty")
+        for magic, what in _FOREIGN:
+            if head.startswith(magic):
+                raise NotAnIndexError(f"{name!r} is not an interlace file but {what}")
+        length = int.from_bytes(head[:8], "little")
+        if head[8:9] != b"{" or length > LARGEST_HEADER:
+            raise NotAnIndexError(f"{name!r} is not an interlace file (or its first bytes are damaged)")
+        if size < 8 + length:
+            raise DamagedFileError(f"{name!r} is truncated: {size} bytes, its header alone needs {8 + length}")
+        file.seek(8)
+        text = file.read(length)
+    header, meta = _parse_header(name, head[:8], text)
+    expected = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+    if size != 8 + length + expected:
+        how = "truncated" if size < 8 + length + expected else "longer than it should be"
+        raise DamagedFileError(f"{name!r} is {how}: {size} bytes, {8 + length + expected} expected")
+    data = np.memmap(name, np.uint8, "r", 8 + length) if expected else np.empty(0, np.uint8)
+    return File(name, header, data, meta)
+
+
+def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        header = json.loads(text)
+        metadata = header.pop("__metadata__")
+        ours = metadata.get("format") == "interlace"
+        stored = metadata.get("header_crc32", "")
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        if b'"header_crc32"' in text:
+            raise DamagedFileError(f"{name!r} is damaged: its header cannot be read") from error
+        raise NotAnIndexError(f"{name!r} is not an interlace file") from error
+    if not ours and b'"header_crc32"' not in text:
+        raise NotAnIndexError(f"{name!r} is a safetensors file, but not one of interlace")
+    # The checksum comes before the version, in every version: a flipped bit must not look like a newer format.
+    if _crc(length, text.replace(_crc_field(str(stored)), _crc_field(_ZERO_CRC))) != stored:
+        raise DamagedFileError(f"{name!r} is damaged: its header does not match its checksum")
+    if int(metadata["version"]) > VERSION:
+        raise NewerFormatError(
+            f"{name!r} has format version {metadata['version']}, this interlace reads up to {VERSION}: install a newer one"
+        )
+    meta = json.loads(metadata["interlace"])
+    end = 0
+    for key, entry in header.items():
+        start, stop = entry["data_offsets"]
+        items = int(np.prod(entry["shape"], dtype=np.int64))
+        if start != end or entry["dtype"] not in _DTYPES or items * np.dtype(_DTYPES[entry["dtype"]]).itemsize != stop - start:
+            raise DamagedFileError(f"{name!r} is damaged: section {key!r} does not fit its place")
+        end = stop
+    return header, meta
