@@ -46,7 +46,7 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
     for (std::size_t b = 0; b < words.size(); ++b) {
         const std::size_t n_words = words[b].shape(0), width = words[b].shape(1);
         require(n_words >= 1 && n_words <= kWords && width == supports[b].size(), "a book needs 1..256 words of its support's width");
-        Book book{{supports[b].data(), supports[b].data() + width}, n_words, std::vector<float>(width * kWords, 0.0f), {}};
+        Book book{{supports[b].data(), supports[b].data() + width}, n_words, Aligned<float>(width * kWords, 0.0f), {}};
         for (std::size_t d = 0; d < width; ++d) {
             require(book.support[d] < dim, "support out of range");
             for (std::size_t w = 0; w < n_words; ++w) book.words[d * kWords + w] = words[b].data()[w * width + d];
@@ -218,17 +218,21 @@ void bind_learning(nb::module_& m) {
 
 // For tests and benchmarks: one kernel at a time.
 void bind_kernels(nb::module_& m) {
-    m.def("scan_blocks",
-          [](In<std::uint8_t, Three> blocks, In<std::uint8_t, Two> tables, std::uint8_t threshold, Out<std::uint64_t, One> masks) {
+    m.def("scan_blocks", // tables float [n_columns, 256] as they come, each quantized above its minimum
+          [](In<std::uint8_t, Three> blocks, In<float, Two> tables, float scale, std::uint8_t threshold, Out<std::uint64_t, One> masks) {
               require(blocks.shape(2) == kBlock && tables.shape(0) <= kScanColumns && tables.shape(0) <= blocks.shape(1) && tables.shape(1) == kWords && masks.size() == blocks.shape(0) && threshold < kDead, "blocks, tables, threshold or masks do not fit");
               ByteTables bytes;
               bytes.n_columns = tables.shape(0);
-              for (std::size_t j = 0; j < bytes.n_columns; ++j) bytes.set(j, tables.data() + j * kWords);
+              for (std::size_t j = 0; j < bytes.n_columns; ++j) {
+                  float group_minima[kGroups];
+                  const float floor = kernels().minima(tables.data() + j * kWords, group_minima);
+                  kernels().quantize(tables.data() + j * kWords, group_minima, floor, scale, j, &bytes);
+              }
               nb::gil_scoped_release release;
               for (std::size_t b = 0; b < masks.size(); b += kChunk)
                   kernels().scan(blocks.data() + b * blocks.shape(1) * kBlock, blocks.shape(1), bytes, threshold, std::min(kChunk, masks.size() - b), masks.data() + b);
           },
-          "blocks"_a.noconvert(), "tables"_a.noconvert(), "threshold"_a, "masks"_a.noconvert());
+          "blocks"_a.noconvert(), "tables"_a.noconvert(), "scale"_a, "threshold"_a, "masks"_a.noconvert());
     m.def("stream_bytes", // reads every byte once: the limit of any scan
           [](In<std::uint64_t, One> words) {
               nb::gil_scoped_release release;
@@ -238,12 +242,6 @@ void bind_kernels(nb::module_& m) {
               return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
           },
           "words"_a.noconvert());
-    m.def("quantize_table",
-          [](In<float, One> table, float floor, float scale, Out<std::uint8_t, One> out) {
-              require(table.size() == kWords && out.size() == kWords, "a table has 256 entries");
-              kernels().quantize(table.data(), floor, scale, out.data());
-          },
-          "table"_a.noconvert(), "floor"_a, "scale"_a, "out"_a.noconvert());
     m.def("simd_level", [] { return std::string(kernels().name); });
     m.def("simd_levels", &available_levels);
     m.def("force_simd_level", &force_level, "name"_a);

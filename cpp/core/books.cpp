@@ -2,6 +2,8 @@
 
 #include "../simd/kernels.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace interlace {
@@ -42,7 +44,7 @@ void Books::compute_cross_terms() {
         for (std::size_t j = i + 1; j < n; ++j) {
             if (!overlap(i, j)) continue;
             const Book &first = spec_.books[i], &second = spec_.books[j];
-            std::vector<float>& out = cross_[i * n + j];
+            Aligned<float>& out = cross_[i * n + j];
             out.assign(first.n_words * kWords, 0.0f);
             values.resize(second.support.size());
             for (std::size_t w = 0; w < first.n_words; ++w) {
@@ -58,36 +60,35 @@ void Books::compute_cross_terms() {
 }
 
 const float* Books::cross(std::size_t i, std::size_t j) const {
-    const std::vector<float>& values = cross_[i * spec_.books.size() + j];
+    const Aligned<float>& values = cross_[i * spec_.books.size() + j];
     return values.empty() ? nullptr : values.data();
 }
 
 std::size_t Books::bytes() const {
-    std::size_t floats = cell_terms_.size();
-    for (const std::vector<float>& values : cross_) floats += values.size();
+    std::size_t floats = 0;
+    for (const Aligned<float>& values : cross_) floats += values.size();
     for (const Book& book : books()) floats += book.words.size() + book.squares.size();
-    return floats * sizeof(float);
+    return floats * sizeof(float) + cell_terms_.size() * sizeof(std::int16_t);
 }
 
 void Books::compute_cell_terms() {
     bool any = false;
     for (int column : columns()) any = any || (column >= 0 && overlap(0, static_cast<std::size_t>(column)));
     if (!any) return;
-    cell_terms_.assign(n_cells() * n_columns() * kWords, 0.0f);
+    cell_terms_.assign(n_cells() * n_columns() * kWords, 0);
+    cell_term_scale_.assign(n_columns(), 0.0f);
     for (std::size_t j = 0; j < n_columns(); ++j) {
-        if (columns()[j] < 0) continue;
-        const float* source = cross(0, static_cast<std::size_t>(columns()[j]));
+        const float* source = columns()[j] < 0 ? nullptr : cross(0, static_cast<std::size_t>(columns()[j]));
         if (source == nullptr) continue;
-        float bound = 0;
-        for (std::size_t c = 0; c < n_cells(); ++c) {
-            float* out = cell_terms_.data() + (c * n_columns() + j) * kWords;
-            for (std::size_t w = 0; w < kWords; ++w) {
-                out[w] = source[c * kWords + w];
-                const float size = out[w] < 0 ? -out[w] : out[w];
-                bound = size > bound ? size : bound;
-            }
-        }
-        cell_term_bound_ += bound;
+        float largest = 0;
+        for (std::size_t i = 0; i < n_cells() * kWords; ++i) largest = std::max(largest, std::abs(source[i]));
+        const float scale = largest / 32767.0f;
+        if (scale == 0) continue;
+        for (std::size_t c = 0; c < n_cells(); ++c)
+            for (std::size_t w = 0; w < kWords; ++w)
+                cell_terms_[(c * n_columns() + j) * kWords + w] = static_cast<std::int16_t>(std::nearbyint(source[c * kWords + w] / scale));
+        cell_term_scale_[j] = scale;
+        cell_term_bound_ += largest;
     }
 }
 
@@ -173,7 +174,7 @@ void QueryTables::compute(const float* queries, std::size_t n) {
                 for (std::size_t w = book.n_words; w < kWords; ++w) out[q][w] = std::numeric_limits<float>::infinity();
             }
         }
-        for (std::size_t q = 0; q < n; ++q) bound_[q] += kernel.table_max_abs(out[q]);
+        for (std::size_t q = 0; q < n; ++q) bound_[q] += kernel.max_abs(out[q]);
     }
 }
 

@@ -1,13 +1,15 @@
 // The learned arrays in the shape the kernels want, and the tables of a query.
 //
-// A distance is  base[cell] + sum over columns j of (table[j][code_j] + cell_term[cell][j][code_j]).
+// A distance is  base[cell] + sum over columns j of (table[j][code_j] + scale_j * cell_term[cell][j][code_j]).
 // Metric l2 with words w, cell word c and rotated query q:
 //   base          |q - c|^2 (+ what q has on dimensions no book covers)
 //   table, book that shares no dimension with another:   |q - w|^2
-//   table, other books:                                  |w|^2 - 2 q.w,  with cell_term 2 c.w
+//   table, other books:                                  |w|^2 - 2 q.w,  with scale * cell_term = 2 c.w
 //   table, norm column:                                  its values: cross terms between books other than the cell's
 // Metrics ip and cosine: base -(q.c) - offset, table -(q.w), no cell terms, no norm columns.
 #pragma once
+#include "aligned.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +23,8 @@ enum class Metric { kL2, kInnerProduct, kCosine };
 struct Book {
     std::vector<std::uint32_t> support; // dimensions it is not zero on, ascending
     std::size_t n_words;
-    std::vector<float> words;    // [support.size()][256], transposed, padded with 0
-    std::vector<float> squares;  // [256] |w|^2, padded with +inf
+    Aligned<float> words;        // [support.size()][256], transposed, padded with 0
+    Aligned<float> squares;      // [256] |w|^2, padded with +inf
     bool alone = false;          // shares no dimension with any other book
 };
 
@@ -56,7 +58,10 @@ public:
     const std::vector<int>& columns() const { return spec_.columns; }
     const std::vector<float>& mean() const { return spec_.mean; }
     bool has_cell_terms() const { return !cell_terms_.empty(); }
-    const float* cell_terms(std::size_t cell, std::size_t column) const { return cell_terms_.data() + (cell * n_columns() + column) * 256; }
+    // Terms of all cells together outgrow the second-level cache, and search reads them cell by cell: int16 with one scale
+    // per column halves the traffic, for an error below 2^-16 of the column's largest term.
+    const std::int16_t* cell_terms(std::size_t cell, std::size_t column) const { return cell_terms_.data() + (cell * n_columns() + column) * 256; }
+    float cell_term_scale(std::size_t column) const { return cell_term_scale_[column]; }
     float cell_term_bound() const { return cell_term_bound_; } // sum over columns of the largest |cell term|
     // 2 w_i . w_j for all words of two books that share dimensions: row of 256 for each word of i; nullptr if they do not
     const float* cross(std::size_t i, std::size_t j) const;
@@ -73,8 +78,9 @@ private:
 
     BooksSpec spec_;
     std::vector<bool> overlap_;
-    std::vector<std::vector<float>> cross_; // [n_books * n_books], upper triangle
-    std::vector<float> cell_terms_;         // [n_cells][n_columns][256]
+    std::vector<Aligned<float>> cross_; // [n_books * n_books], upper triangle
+    Aligned<std::int16_t> cell_terms_;      // [n_cells][n_columns][256]
+    std::vector<float> cell_term_scale_;    // [n_columns]
     float cell_term_bound_ = 0;
 };
 
@@ -87,12 +93,12 @@ public:
     void compute(const float* queries, std::size_t n); // raw queries [n][dim], n <= kGroup
 
     const float* base(std::size_t q) const { return base_.data() + q * 256; }
-    const float* table(std::size_t q, std::size_t column) const { return tables_.data() + (q * books_.n_columns() + column) * 256; }
+    const float* tables(std::size_t q) const { return tables_.data() + q * books_.n_columns() * 256; } // [n_columns][256]
     float bound(std::size_t q) const { return bound_[q]; } // sum over columns of the largest |table entry| and |cell term|
 
 private:
     const Books& books_;
-    std::vector<float> rotated_, gathered_, base_, tables_;
+    Aligned<float> rotated_, gathered_, base_, tables_;
     std::array<float, kGroup> bound_{};
 };
 

@@ -72,13 +72,13 @@ private:
                 const float* scores = linear + j * kWords;
                 for (std::size_t i = 0; i < j; ++i)
                     if (const float* cross = books_.cross(i, j)) {
-                        kernels().add_tables(scores, cross + codes_[p][i] * kWords, sums_.data());
+                        kernel_.add_tables(scores, cross + codes_[p][i] * kWords, sums_.data());
                         scores = sums_.data();
                     }
                 if (branch) {
                     keep_best(p, scores, books_.books()[j].n_words);
                 } else {
-                    const std::size_t word = kernels().table_argmin(scores);
+                    const std::size_t word = kernel_.argmin(scores);
                     kept_.push_back({paths_[p].score + scores[word], p, word});
                 }
             }
@@ -140,9 +140,10 @@ private:
     }
 
     const Books& books_;
+    const Kernels& kernel_ = kernels();
     const std::size_t n_books_;
     std::size_t beam_;
-    std::vector<float> rotated_, gathered_, linear_, sums_;
+    Aligned<float> rotated_, gathered_, linear_, sums_;
     std::vector<bool> linked_;
     std::vector<Path> paths_, kept_;
     std::vector<std::vector<std::uint8_t>> codes_, next_codes_;
@@ -161,7 +162,7 @@ void encode(const Books& books, const float* x, std::size_t n, std::size_t beam,
 }
 
 void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads, std::int32_t* index, float* score) {
-    std::vector<float> transposed(dim * kWords, 0.0f), squares(kWords, std::numeric_limits<float>::infinity());
+    Aligned<float> transposed(dim * kWords, 0.0f), squares(kWords, std::numeric_limits<float>::infinity());
     for (std::size_t w = 0; w < k; ++w) {
         squares[w] = 0;
         for (std::size_t d = 0; d < dim; ++d) {
@@ -170,7 +171,7 @@ void nearest(const float* x, std::size_t n, std::size_t dim, const float* words,
         }
     }
     parallel_for((n + kTask - 1) / kTask, threads, [&](std::size_t task, std::size_t) {
-        float scores[kGroup][kWords];
+        alignas(64) float scores[kGroup][kWords];
         const std::size_t end = std::min(n, (task + 1) * kTask);
         for (std::size_t first = task * kTask; first < end; first += kGroup) {
             const std::size_t count = std::min(kGroup, end - first);
@@ -183,7 +184,7 @@ void nearest(const float* x, std::size_t n, std::size_t dim, const float* words,
             kernels().inner_products(from, count, transposed.data(), dim, to);
             for (std::size_t i = 0; i < count; ++i) {
                 for (std::size_t w = 0; w < kWords; ++w) scores[i][w] = squares[w] - 2.0f * scores[i][w];
-                const std::size_t best = kernels().table_argmin(scores[i]);
+                const std::size_t best = kernels().argmin(scores[i]);
                 index[first + i] = static_cast<std::int32_t>(best);
                 score[first + i] = scores[i][best];
             }

@@ -23,34 +23,33 @@ struct Hit {
 class Scanner {
 public:
     Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule)
-        : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), cell_tables_(books.n_columns() * kWords),
-          tables_(books.n_columns()), minima_(books.n_columns()) {}
+        : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()), n_crude_(books.n_crude()),
+          cell_tables_(books.has_cell_terms() ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
+          offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock) {
+        hits_.reserve(std::min<std::size_t>(k, 4096) + 1);
+    }
 
-    void run(const float* base, const float* const* tables, float bound, SearchCounts* work) {
-        tables_.assign(tables, tables + books_.n_columns());
+    // base [n_cells], tables [n_columns][256] of the query
+    void run(const float* base, const float* tables, float bound) {
+        query_tables_ = tables_ = tables;
+        bound_ = bound;
         hits_.clear();
         work_ = {};
         scale_ = 0;
         if (!books_.has_cell_terms())
-            for (std::size_t j = 0; j < tables_.size(); ++j) minima_[j] = kernel_.table_min(tables_[j]);
-
+            for (std::size_t j = 0; j < n_columns_; ++j) minima_[j] = kernel_.minima(tables + j * kWords, group_minima_.data() + j * kGroups);
         order_.clear();
         for (std::size_t c = 0; c < books_.n_cells(); ++c)
             if (occupied(c)) order_.push_back(sort_key(base[c], c));
         std::sort(order_.begin(), order_.end());
-        for (std::size_t i = 0; i < order_.size(); ++i) {
-            if (books_.has_cell_terms() && i + 1 < order_.size()) prefetch(books_.cell_terms(order_[i + 1] & 0xffffffffu, 0));
-            const std::size_t cell = order_[i] & 0xffffffffu;
-            visit(cell, base[cell], tables, bound);
-        }
-        *work = work_;
+        for (const std::uint64_t key : order_) visit(key & 0xffffffffu, base[key & 0xffffffffu]);
+        // Ties by row number: the earlier row wins.
+        std::sort(hits_.begin(), hits_.end(), [this](const Hit& a, const Hit& b) { return before(a, b); });
+        work_.lookups = work_.cells + work_.scanned * n_crude_ + work_.survivors * (n_columns_ - n_crude_);
     }
 
-    // Ties by row number: the earlier row wins.
-    void sort_hits() {
-        std::sort(hits_.begin(), hits_.end(), [this](const Hit& a, const Hit& b) { return before(a, b); });
-    }
     const std::vector<Hit>& hits() const { return hits_; }
+    const SearchCounts& work() const { return work_; }
     std::uint64_t row(const Hit& hit) const {
         const SegmentView& view = segments_[hit.segment];
         return view.first_row + view.segment->rows().at(hit.cell, hit.position - view.segment->start(hit.cell));
@@ -69,33 +68,28 @@ private:
         return false;
     }
 
-    void prefetch(const float* cell_terms) const {
-        for (std::size_t i = 0; i < books_.n_columns() * kWords; i += 16) __builtin_prefetch(cell_terms + i);
-    }
-
     bool before(const Hit& a, const Hit& b) const { return a.distance != b.distance ? a.distance < b.distance : row(a) < row(b); }
 
-    void visit(std::size_t cell, float base, const float* const* tables, float bound) {
-        if (books_.has_cell_terms())
-            for (std::size_t j = 0; j < tables_.size(); ++j) {
-                float* sum = cell_tables_.data() + j * kWords;
-                minima_[j] = kernel_.add_tables(tables[j], books_.cell_terms(cell, j), sum);
-                tables_[j] = sum;
-            }
+    void visit(std::size_t cell, float base) {
+        if (books_.has_cell_terms()) {
+            for (std::size_t j = 0; j < n_columns_; ++j)
+                minima_[j] = kernel_.add_terms(query_tables_ + j * kWords, books_.cell_terms(cell, j), books_.cell_term_scale(j),
+                                               cell_tables_.data() + j * kWords, group_minima_.data() + j * kGroups);
+            tables_ = cell_tables_.data();
+        }
         crude_floor_ = base;
-        for (std::size_t j = 0; j < books_.n_crude(); ++j) crude_floor_ += minima_[j];
+        for (std::size_t j = 0; j < n_crude_; ++j) crude_floor_ += minima_[j];
         rest_floor_ = 0;
-        for (std::size_t j = books_.n_crude(); j < tables_.size(); ++j) rest_floor_ += minima_[j];
+        for (std::size_t j = n_crude_; j < n_columns_; ++j) rest_floor_ += minima_[j];
         // Float sums of m terms of total size A differ from the true sum by at most m * 2^-24 * A; twice that, and room
         // for the handful of operations of the rule itself.
-        slack_ = static_cast<float>(tables_.size() + 8) * 0x1p-23f * ((base < 0 ? -base : base) + bound);
+        slack_ = static_cast<float>(n_columns_ + 8) * 0x1p-23f * ((base < 0 ? -base : base) + bound_);
         update_limit();
         if (crude_floor_ > limit_) return;
         if (books_.has_cell_terms()) scale_ = 0; // other tables: quantize anew
         cell_ = cell;
         base_ = base;
         ++work_.cells;
-        ++work_.lookups;
         for (std::size_t s = 0; s < segments_.size(); ++s) scan(s);
     }
 
@@ -116,11 +110,9 @@ private:
         float steps = budget * scale_ * (1.0f + 0x1p-20f);
         if (scale_ == 0 || steps > 254.5f || steps < 96.0f) {
             scale_ = std::min(254.0f / std::max(budget, 1e-30f), 1e30f);
-            byte_tables_.n_columns = std::min(books_.n_crude(), kScanColumns);
-            for (std::size_t j = 0; j < byte_tables_.n_columns; ++j) {
-                kernel_.quantize(tables_[j], minima_[j], scale_ * (1.0f - 0x1p-20f), byte_tables_.values[j]);
-                byte_tables_.set(j, byte_tables_.values[j]);
-            }
+            byte_tables_.n_columns = std::min(n_crude_, kScanColumns);
+            for (std::size_t j = 0; j < byte_tables_.n_columns; ++j)
+                kernel_.quantize(tables_ + j * kWords, group_minima_.data() + j * kGroups, minima_[j], scale_ * (1.0f - 0x1p-20f), j, &byte_tables_);
             steps = budget * scale_ * (1.0f + 0x1p-20f);
         }
         return static_cast<std::uint8_t>(std::clamp(steps, 0.0f, 254.0f));
@@ -128,61 +120,104 @@ private:
 
     void scan(std::size_t s) {
         const SegmentView& view = segments_[s];
-        const std::uint64_t end = view.segment->end(cell_);
-        std::uint64_t position = view.segment->start(cell_);
+        const Segment& segment = *view.segment;
+        const std::uint64_t end = segment.end(cell_);
+        std::uint64_t position = segment.start(cell_);
         if (position == end || (view.mask && view.allowed[cell_] == 0)) return;
-        std::uint64_t masks[kChunk], allowed[kChunk];
+        const std::size_t last = (end - 1) / kBlock;
+        std::uint64_t masks[kChunk];
         while (position < end) {
             update_limit();
             if (crude_floor_ > limit_) return;
-            const std::size_t b = position / kBlock, last = (end - 1) / kBlock;
+            const std::size_t b = position / kBlock;
             std::size_t count = std::min(kChunk, last + 1 - b);
             if (limit_ == kInfinity) {
-                count = 1;
-                masks[0] = ~std::uint64_t{0};
+                count = rule_.kind == Rule::kNone ? count : 1;
+                std::fill(masks, masks + count, ~std::uint64_t{0});
             } else {
                 const std::uint8_t threshold = byte_threshold();
-                kernel_.scan(view.segment->block(b), books_.n_crude(), byte_tables_, threshold, count, masks);
+                kernel_.scan(segment.block(b), n_crude_, byte_tables_, threshold, count, masks);
             }
-            for (std::size_t i = 0; i < count; ++i) {
-                allowed[i] = view.mask ? view.mask[b + i] : ~std::uint64_t{0};
-                if (i == 0) allowed[i] &= ~std::uint64_t{0} << (position % kBlock);
-                if (b + i == last) allowed[i] &= ~std::uint64_t{0} >> (63 - (end - 1) % kBlock);
-                masks[i] &= allowed[i];
-            }
-            position = refine(s, b, count, masks);
-            for (std::size_t i = 0; i < count && (b + i) * kBlock < position; ++i) {
-                if (position < (b + i + 1) * kBlock) allowed[i] &= ~(~std::uint64_t{0} << (position % kBlock));
-                work_.scanned += static_cast<std::uint64_t>(std::popcount(allowed[i]));
-            }
+            masks[0] &= ~std::uint64_t{0} << (position % kBlock);
+            if (b + count > last) masks[last - b] &= ~std::uint64_t{0} >> (63 - (end - 1) % kBlock);
+            if (view.mask)
+                for (std::size_t i = 0; i < count; ++i) masks[i] &= view.mask[b + i];
+            const std::uint64_t from = position;
+            position = std::min(end, refine(s, b, count, masks));
+            work_.scanned += view.mask ? allowed_between(view.mask, from, position) : position - from;
         }
     }
 
-    // Whole distance of the rows in `masks`. Returns the position to go on from: the end of the chunk, or the row after
-    // the one that raised the limit (the paper's rule can), because the bytes were compared with a lower one.
+    static std::uint64_t allowed_between(const std::uint64_t* mask, std::uint64_t from, std::uint64_t to) {
+        std::uint64_t n = 0;
+        for (std::uint64_t b = from / kBlock; b * kBlock < to; ++b) {
+            std::uint64_t word = mask[b];
+            if (b == from / kBlock) word &= ~std::uint64_t{0} << (from % kBlock);
+            if (to - b * kBlock < kBlock) word &= ~(~std::uint64_t{0} << (to % kBlock));
+            n += static_cast<std::uint64_t>(std::popcount(word));
+        }
+        return n;
+    }
+
+    // Crude distance of the rows in `masks`, in position order; those within the limit go to candidates_ and crude_.
+    std::size_t collect(const Segment& segment, std::size_t first_block, std::size_t count, const std::uint64_t* masks) {
+        std::uint32_t* const offsets = offsets_.data(); // row of the chunk, as block * 64 + lane
+        std::size_t n = 0;
+        for (std::uint32_t i = 0; i < count; ++i)
+            for (std::uint64_t mask = masks[i]; mask != 0; mask &= mask - 1) offsets[n++] = i * kBlock + static_cast<std::uint32_t>(std::countr_zero(mask));
+        const std::uint8_t* blocks = segment.block(first_block);
+        switch (n_crude_) { // the usual numbers of crude columns get a loop without inner branches
+        case 1: return crude_distances<1>(blocks, first_block, n);
+        case 2: return crude_distances<2>(blocks, first_block, n);
+        case 3: return crude_distances<3>(blocks, first_block, n);
+        case 4: return crude_distances<4>(blocks, first_block, n);
+        case 5: return crude_distances<5>(blocks, first_block, n);
+        default: return crude_distances<0>(blocks, first_block, n);
+        }
+    }
+
+    template <std::size_t N_CRUDE> // 0: any number
+    std::size_t crude_distances(const std::uint8_t* blocks, std::size_t first_block, std::size_t n) {
+        const float* const tables = tables_;
+        const float base = base_, limit = limit_;
+        const std::size_t n_crude = N_CRUDE ? N_CRUDE : n_crude_;
+        std::uint64_t* const positions = candidates_.data();
+        float* const crude_out = crude_.data();
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            const std::uint32_t offset = offsets_[i];
+            const std::uint8_t* codes = blocks + offset / kBlock * n_crude * kBlock + offset % kBlock;
+            float crude = base;
+            for (std::size_t j = 0; j < n_crude; ++j) crude += tables[j * kWords + codes[j * kBlock]];
+            positions[kept] = first_block * kBlock + offset;
+            crude_out[kept] = crude;
+            kept += crude <= limit;
+        }
+        return kept;
+    }
+
+    // Whole distance of the rows in `masks` whose crude one is within the limit. Returns the position to go on from: the
+    // end of the chunk, or the row after the one that raised the limit (the paper's rule can), because the rows behind it
+    // were compared with a lower one.
     std::uint64_t refine(std::size_t s, std::size_t first_block, std::size_t count, const std::uint64_t* masks) {
         const Segment& segment = *segments_[s].segment;
-        candidates_.clear();
-        for (std::size_t i = 0; i < count; ++i)
-            for (std::uint64_t mask = masks[i]; mask != 0; mask &= mask - 1) {
-                const std::uint64_t position = (first_block + i) * kBlock + static_cast<std::uint64_t>(std::countr_zero(mask));
-                __builtin_prefetch(segment.rest_codes(position));
-                candidates_.push_back(position);
-            }
+        const std::size_t n = collect(segment, first_block, count, masks), n_rest = n_columns_ - n_crude_;
+        const float* const tables = tables_ + n_crude_ * kWords;
+        for (std::size_t i = 0; i < n; ++i) __builtin_prefetch(segment.rest_codes(candidates_[i]));
         const float scanned_limit = limit_;
-        const std::size_t n_crude = books_.n_crude(), n_rest = tables_.size() - n_crude;
-        for (std::uint64_t position : candidates_) {
-            const std::uint8_t* codes = segment.block(position / kBlock) + position % kBlock;
-            float distance = base_;
-            for (std::size_t j = 0; j < n_crude; ++j) distance += tables_[j][codes[j * kBlock]];
-            const float crude = distance;
-            if (crude > limit_) continue;
+        float limit = limit_, worst = tau();
+        for (std::size_t i = 0; i < n; ++i) {
+            const float crude = crude_[i];
+            if (crude > limit) continue; // it fell since
             ++work_.survivors;
-            const std::uint8_t* rest = segment.rest_codes(position);
-            for (std::size_t j = 0; j < n_rest; ++j) distance += tables_[n_crude + j][rest[j]];
-            if (distance > tau()) continue;
-            offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(cell_), position});
-            if (limit_ > scanned_limit) return position + 1;
+            const std::uint8_t* rest = segment.rest_codes(candidates_[i]);
+            float distance = crude;
+            for (std::size_t j = 0; j < n_rest; ++j) distance += tables[j * kWords + rest[j]];
+            if (distance > worst) continue;
+            offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(cell_), candidates_[i]});
+            limit = limit_;
+            worst = tau();
+            if (limit > scanned_limit) return candidates_[i] + 1;
         }
         return (first_block + count) * kBlock;
     }
@@ -205,14 +240,20 @@ private:
     const Kernels& kernel_;
     const std::size_t k_;
     const Rule rule_;
-    std::vector<float> cell_tables_;      // [n_columns][256] tables of the cell being scanned, when cells have terms
-    std::vector<const float*> tables_;    // [n_columns] either those or the query's own
+    const std::size_t n_columns_, n_crude_;
+    Aligned<float> cell_tables_;          // [n_columns][256] tables of the cell being scanned, when cells have terms
     std::vector<float> minima_;           // [n_columns]
-    std::vector<std::uint64_t> order_, candidates_;
+    Aligned<float> group_minima_;         // [n_columns][16]
+    std::vector<std::uint64_t> order_;
+    std::vector<std::uint32_t> offsets_;
+    std::vector<std::uint64_t> candidates_;
+    std::vector<float> crude_;            // of the candidates
     std::vector<Hit> hits_;               // heap, worst in front
     SearchCounts work_;
+    const float* query_tables_ = nullptr;
+    const float* tables_ = nullptr;       // the query's, or cell_tables_
     std::size_t cell_ = 0;
-    float base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
+    float bound_ = 0, base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
     ByteTables byte_tables_;
 };
 
@@ -231,15 +272,12 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
         if (!worker) worker.reset(new Worker{QueryTables(books), Scanner(books, segments, k, rule)});
         const std::size_t first = task * group, count = std::min(group, n - first);
         worker->tables.compute(queries + first * books.dim(), count);
-        std::vector<const float*> tables(books.n_columns());
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t q = first + i;
-            for (std::size_t j = 0; j < tables.size(); ++j) tables[j] = worker->tables.table(i, j);
             Scanner& scanner = worker->scanner;
-            scanner.run(worker->tables.base(i), tables.data(), worker->tables.bound(i), out.work + q);
-            scanner.sort_hits();
+            scanner.run(worker->tables.base(i), worker->tables.tables(i), worker->tables.bound(i));
+            out.work[q] = scanner.work();
             const std::size_t found = scanner.hits().size();
-            out.work[q].lookups += out.work[q].scanned * books.n_crude() + out.work[q].survivors * (books.n_columns() - books.n_crude());
             out.counts[q] = static_cast<std::int64_t>(found);
             for (std::size_t r = 0; r < k; ++r) {
                 const bool hit = r < found;

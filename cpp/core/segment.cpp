@@ -10,8 +10,6 @@ Segment::Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts,
                  const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples)
     : shape_(shape), cell_starts_(cell_starts), crude_(crude), rest_(rest), rows_(cell_starts, low, high, samples) {}
 
-const std::uint8_t* Segment::block(std::size_t b) const { return crude_ + b * shape_.n_crude * kBlock; }
-
 std::uint8_t Segment::crude_code(std::uint64_t position, std::size_t column) const {
     return block(position / kBlock)[column * kBlock + position % kBlock];
 }

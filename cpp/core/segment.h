@@ -29,7 +29,7 @@ public:
     const RowNumbers& rows() const { return rows_; }
     std::uint64_t start(std::size_t cell) const { return cell_starts_[cell]; }
     std::uint64_t end(std::size_t cell) const { return cell_starts_[cell + 1]; }
-    const std::uint8_t* block(std::size_t b) const;
+    const std::uint8_t* block(std::size_t b) const { return crude_ + b * shape_.n_crude * 64; }
     std::uint8_t crude_code(std::uint64_t position, std::size_t column) const;
     const std::uint8_t* rest_codes(std::uint64_t position) const { return rest_ + position * shape_.n_rest; }
 

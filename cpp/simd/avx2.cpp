@@ -1,6 +1,6 @@
-// Level `avx2`. There is no 256-entry byte lookup in AVX2, but few words are within the budget: a column's table is
-// read as 16 groups of 16 words (code >> 4), and only the groups with a live word cost a shuffle. Books keep near
-// words next to each other (quantizers/grouping.py), so a query usually leaves 2-6 of the 16 groups alive.
+// Level `avx2`. A 256-entry byte lookup takes 16 shuffles here, so the scan compares a coarser sum: the smallest byte of
+// each word's group of 4, four shuffles for 32 rows. Books keep near words in one group (quantizers/grouping.py), so the
+// sum is not much smaller; the rows it lets through are checked in float anyway.
 #include "kernels.h"
 
 #include <immintrin.h>
@@ -8,58 +8,65 @@
 namespace interlace {
 namespace {
 #define LANES 8
+#define WIDEN(p) _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
 #include "tables_impl.h"
 
-// Subtracts the column's bytes from the credit (what is left of threshold + 1) of every row. Tables hold 255 - value,
-// so that a row of a dead group, for which every shuffle gives 0, pays 255.
-template <int LIVE>
-void scan_column(const std::uint8_t* codes, std::size_t stride, const std::uint8_t* values, const std::uint8_t* live,
-                 std::size_t n_blocks, __m256i* credit) {
-    const __m256i ones = _mm256_set1_epi8(-1), spread = _mm256_set1_epi8(0x70);
-    __m256i table[LIVE], group[LIVE];
-    for (int g = 0; g < LIVE; ++g) {
-        const __m128i words = _mm_load_si128(reinterpret_cast<const __m128i*>(values + 16 * live[g]));
-        table[g] = _mm256_xor_si256(_mm256_broadcastsi128_si256(words), ones);
-        group[g] = _mm256_set1_epi8(static_cast<char>(live[g] << 4));
-    }
-    for (std::size_t b = 0; b < n_blocks; ++b, codes += stride) {
-        const __m256i lo = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
-        const __m256i hi = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + 32));
-        __m256i paid_lo = _mm256_setzero_si256(), paid_hi = _mm256_setzero_si256();
-        for (int g = 0; g < LIVE; ++g) {
-            // code ^ group is 0..15 inside the group; + 0x70 keeps its low nibble there and sets bit 7 elsewhere
-            const __m256i in_lo = _mm256_adds_epu8(_mm256_xor_si256(lo, group[g]), spread);
-            const __m256i in_hi = _mm256_adds_epu8(_mm256_xor_si256(hi, group[g]), spread);
-            paid_lo = _mm256_or_si256(paid_lo, _mm256_shuffle_epi8(table[g], in_lo));
-            paid_hi = _mm256_or_si256(paid_hi, _mm256_shuffle_epi8(table[g], in_hi));
+void quantize(const float*, const float* group_minima, float floor, float scale, std::size_t column, ByteTables* out) {
+    const __m256 low = _mm256_set1_ps(floor), factor = _mm256_set1_ps(scale), top = _mm256_set1_ps(255.0f);
+    for (std::size_t g = 0; g < kGroups; g += 32) {
+        __m256i steps[4];
+        for (int i = 0; i < 4; ++i) {
+            const __m256 v = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(group_minima + g + 8 * i), low), factor);
+            steps[i] = _mm256_cvttps_epi32(_mm256_min_ps(v, top));
         }
-        credit[2 * b] = _mm256_subs_epu8(credit[2 * b], _mm256_xor_si256(paid_lo, ones));
-        credit[2 * b + 1] = _mm256_subs_epu8(credit[2 * b + 1], _mm256_xor_si256(paid_hi, ones));
+        // The packs work in 128-bit halves; the permutation puts the 4-byte pieces back in order.
+        const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(steps[0], steps[1]), _mm256_packs_epi32(steps[2], steps[3]));
+        const __m256i ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+        _mm256_store_si256(reinterpret_cast<__m256i*>(out->groups[column] + g), ordered);
     }
 }
 
-using ScanColumn = void (*)(const std::uint8_t*, std::size_t, const std::uint8_t*, const std::uint8_t*, std::size_t, __m256i*);
-constexpr ScanColumn kScanColumn[17] = {nullptr,         scan_column<1>,  scan_column<2>,  scan_column<3>,  scan_column<4>,  scan_column<5>,
-                                        scan_column<6>,  scan_column<7>,  scan_column<8>,  scan_column<9>,  scan_column<10>, scan_column<11>,
-                                        scan_column<12>, scan_column<13>, scan_column<14>, scan_column<15>, scan_column<16>};
+// Bytes of 32 codes in a table of 64 entries: a shuffle per 16 entries, then two bits of the code choose among the four.
+inline __m256i lookup(const __m256i* table, __m256i codes) {
+    const __m256i low = _mm256_and_si256(codes, _mm256_set1_epi8(15));
+    const __m256i bit4 = _mm256_slli_epi16(codes, 3), bit5 = _mm256_slli_epi16(codes, 2); // as sign bits
+    const __m256i first = _mm256_blendv_epi8(_mm256_shuffle_epi8(table[0], low), _mm256_shuffle_epi8(table[1], low), bit4);
+    const __m256i second = _mm256_blendv_epi8(_mm256_shuffle_epi8(table[2], low), _mm256_shuffle_epi8(table[3], low), bit4);
+    return _mm256_blendv_epi8(first, second, bit5);
+}
+
+template <int COLUMNS>
+void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables, std::uint8_t threshold,
+                  std::size_t n_blocks, std::uint64_t* masks) {
+    __m256i table[COLUMNS + 1][4];
+    for (int j = 0; j < COLUMNS; ++j)
+        for (int part = 0; part < 4; ++part)
+            table[j][part] = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(tables.groups[j] + 16 * part)));
+    const __m256i limit = _mm256_set1_epi8(static_cast<char>(threshold));
+    for (std::size_t b = 0; b < n_blocks; ++b, blocks += stride) {
+        __m256i low = _mm256_setzero_si256(), high = low;
+        for (int j = 0; j < COLUMNS; ++j) {
+            low = _mm256_adds_epu8(low, lookup(table[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + j * kBlock))));
+            high = _mm256_adds_epu8(high, lookup(table[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + j * kBlock + 32))));
+        }
+        // sum <= limit where the smaller of the two is the sum
+        const std::uint32_t in_low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(low, limit), low)));
+        const std::uint32_t in_high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(high, limit), high)));
+        masks[b] = in_low | static_cast<std::uint64_t>(in_high) << 32;
+    }
+}
 
 void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
           std::size_t n_blocks, std::uint64_t* masks) {
-    __m256i credit[2 * kChunk];
-    const __m256i start = _mm256_set1_epi8(static_cast<char>(threshold + 1)), zero = _mm256_setzero_si256();
-    for (std::size_t i = 0; i < 2 * n_blocks; ++i) credit[i] = start;
-    for (std::size_t j = 0; j < tables.n_columns; ++j)
-        kScanColumn[tables.n_live[j]](blocks + j * kBlock, n_stored * kBlock, tables.values[j], tables.live[j], n_blocks, credit);
-    for (std::size_t b = 0; b < n_blocks; ++b) {
-        const std::uint32_t lo = ~static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(credit[2 * b], zero)));
-        const std::uint32_t hi = ~static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(credit[2 * b + 1], zero)));
-        masks[b] = lo | static_cast<std::uint64_t>(hi) << 32;
-    }
+    using Scan = void (*)(const std::uint8_t*, std::size_t, const ByteTables&, std::uint8_t, std::size_t, std::uint64_t*);
+    static constexpr Scan by_columns[kScanColumns + 1] = {scan_columns<0>, scan_columns<1>, scan_columns<2>, scan_columns<3>, scan_columns<4>,
+                                                          scan_columns<5>, scan_columns<6>, scan_columns<7>, scan_columns<8>};
+    by_columns[tables.n_columns](blocks, n_stored * kBlock, tables, threshold, n_blocks, masks);
 }
 } // namespace
 
 const Kernels& avx2_kernels() {
-    static const Kernels k{"avx2", squared_distances, inner_products, rotate, add_tables, table_min, table_max_abs, table_argmin, quantize, scan};
+    static const Kernels k{"avx2", squared_distances, inner_products, rotate, add_tables, add_terms, minima, max_abs, argmin, quantize, scan};
     return k;
 }
 } // namespace interlace

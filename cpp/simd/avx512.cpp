@@ -14,15 +14,20 @@ namespace {
 #define LANES 4
 #else
 #define LANES 16
+#define WIDEN(p) _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))))
 #endif
 #include "tables_impl.h"
+
+void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
+    quantize_words(table, floor, scale, out->words[column]);
+}
 
 template <int COLUMNS>
 void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables, std::uint8_t threshold,
                   std::size_t n_blocks, std::uint64_t* masks) {
-    __m512i table[COLUMNS][4];
+    __m512i table[COLUMNS + 1][4];
     for (int j = 0; j < COLUMNS; ++j)
-        for (int part = 0; part < 4; ++part) table[j][part] = _mm512_loadu_si512(tables.values[j] + 64 * part);
+        for (int part = 0; part < 4; ++part) table[j][part] = _mm512_loadu_si512(tables.words[j] + 64 * part);
     const __m512i limit = _mm512_set1_epi8(static_cast<char>(threshold));
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += stride) {
         __m512i sum = _mm512_setzero_si512();
@@ -47,10 +52,10 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
 
 #ifdef INTERLACE_EMULATE_AVX512
 const Kernels& emulated_avx512_kernels() {
-    static const Kernels k{"emulated-avx512", squared_distances, inner_products, rotate, add_tables, table_min, table_max_abs, table_argmin, quantize, scan};
+    static const Kernels k{"emulated-avx512", squared_distances, inner_products, rotate, add_tables, add_terms, minima, max_abs, argmin, quantize, scan};
 #else
 const Kernels& avx512_kernels() {
-    static const Kernels k{"avx512", squared_distances, inner_products, rotate, add_tables, table_min, table_max_abs, table_argmin, quantize, scan};
+    static const Kernels k{"avx512", squared_distances, inner_products, rotate, add_tables, add_terms, minima, max_abs, argmin, quantize, scan};
 #endif
     return k;
 }

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <stdexcept>
 
 namespace interlace {
@@ -53,17 +52,6 @@ const Kernels* find(const std::string& name) {
 
 std::atomic<const Kernels*> chosen{nullptr};
 } // namespace
-
-void ByteTables::set(std::size_t column, const std::uint8_t* bytes) {
-    if (bytes != values[column]) std::memcpy(values[column], bytes, kWords);
-    std::uint8_t n = 0;
-    for (std::uint8_t group = 0; group < 16; ++group) {
-        std::uint64_t words[2];
-        std::memcpy(words, values[column] + 16 * group, 16);
-        if ((words[0] & words[1]) != ~std::uint64_t{0}) live[column][n++] = group;
-    }
-    n_live[column] = n;
-}
 
 const Kernels& kernels() {
     const Kernels* level = chosen.load(std::memory_order_acquire);

@@ -15,16 +15,15 @@ inline constexpr std::size_t kWords = 256;     // entries of a table; shorter bo
 inline constexpr std::size_t kBlock = 64;      // rows of a block of crude codes
 inline constexpr std::size_t kScanColumns = 8; // crude columns the byte scan reads; a sum of fewer is still a lower bound
 inline constexpr std::size_t kChunk = 16;      // blocks per call of scan(): 1,024 rows between updates of the threshold
+inline constexpr std::size_t kGroups = 64;     // words w with the same w % 64 are a group; books keep near words together in one
 inline constexpr std::uint8_t kDead = 255;     // byte of a word that is beyond the budget on its own
 
-// Crude tables of one cell as bytes: values[j][w] <= (table[j][w] - floor_j) * scale, saturated at kDead.
+// Crude tables of one cell as bytes: floor((table - floor) * scale), saturated at kDead. A level fills what its scan
+// reads: the byte of every word, or the smallest byte of every group of words.
 struct alignas(64) ByteTables {
-    std::uint8_t values[kScanColumns][kWords];
-    std::uint8_t live[kScanColumns][16]; // groups of 16 words (code >> 4) with at least one word that is not dead
-    std::uint8_t n_live[kScanColumns];
+    std::uint8_t words[kScanColumns][kWords];
+    std::uint8_t groups[kScanColumns][kGroups];
     std::size_t n_columns;
-
-    void set(std::size_t column, const std::uint8_t* bytes); // copies if needed, and finds the live groups
 };
 
 struct Kernels {
@@ -36,15 +35,17 @@ struct Kernels {
     void (*inner_products)(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out);
     // out[q][c] = sum_d x[q][d] * matrix[d][c]      matrix float [dim][width], any width
     void (*rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width, float* const* out);
-    // out[w] = a[w] + b[w] over one table; returns the smallest sum
-    float (*add_tables)(const float* a, const float* b, float* out);
-    float (*table_min)(const float* table);
-    float (*table_max_abs)(const float* table); // entries of +inf (padding) do not count
-    // first index of the smallest entry
-    std::size_t (*table_argmin)(const float* table);
-    // out[w] = floor(min((table[w] - floor) * scale, 255))
-    void (*quantize)(const float* table, float floor, float scale, std::uint8_t* out);
-    // masks[b] bit i: the byte sum of row i of block b is <= threshold (< kDead). blocks: [n_blocks][n_stored][kBlock]
+    // out[w] = a[w] + b[w] over one table
+    void (*add_tables)(const float* a, const float* b, float* out);
+    // out[w] = a[w] + scale * terms[w]; group_minima [kGroups] of the sums; returns the smallest
+    float (*add_terms)(const float* a, const std::int16_t* terms, float scale, float* out, float* group_minima);
+    float (*minima)(const float* table, float* group_minima);
+    float (*max_abs)(const float* table); // entries of +inf (padding) do not count
+    std::size_t (*argmin)(const float* table); // first index of the smallest entry
+    // Fills one column of `out`; bytes sum to at most (sum of tables - sum of floors) * scale.
+    void (*quantize)(const float* table, const float* group_minima, float floor, float scale, std::size_t column, ByteTables* out);
+    // masks[b] bit i is set if the byte sum of row i of block b is <= threshold (< kDead). It may be set for other rows
+    // too: a level is free to compare a smaller sum. blocks: [n_blocks][n_stored][kBlock], n_blocks <= kChunk
     void (*scan)(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
                  std::size_t n_blocks, std::uint64_t* masks);
 };

@@ -8,6 +8,10 @@ namespace {
 #define LANES 4
 #include "tables_impl.h"
 
+void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
+    quantize_words(table, floor, scale, out->words[column]);
+}
+
 inline uint8x16x4_t load_table(const std::uint8_t* p) { return {{vld1q_u8(p), vld1q_u8(p + 16), vld1q_u8(p + 32), vld1q_u8(p + 48)}}; }
 
 // Codes outside 0..63 of a quarter leave the lane as it was.
@@ -32,7 +36,7 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
         for (std::size_t part = 0; part < kBlock; part += 16) {
             uint8x16_t sum = vdupq_n_u8(0);
             for (std::size_t j = 0; j < tables.n_columns; ++j)
-                sum = vqaddq_u8(sum, lookup(tables.values[j], vld1q_u8(blocks + j * kBlock + part)));
+                sum = vqaddq_u8(sum, lookup(tables.words[j], vld1q_u8(blocks + j * kBlock + part)));
             mask |= movemask(vcleq_u8(sum, limit)) << part;
         }
         masks[b] = mask;
@@ -41,7 +45,7 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
 } // namespace
 
 const Kernels& neon_kernels() {
-    static const Kernels k{"neon", squared_distances, inner_products, rotate, add_tables, table_min, table_max_abs, table_argmin, quantize, scan};
+    static const Kernels k{"neon", squared_distances, inner_products, rotate, add_tables, add_terms, minima, max_abs, argmin, quantize, scan};
     return k;
 }
 } // namespace interlace

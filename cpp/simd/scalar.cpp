@@ -6,13 +6,17 @@ namespace {
 #define LANES 4
 #include "tables_impl.h"
 
+void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
+    quantize_words(table, floor, scale, out->words[column]);
+}
+
 void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
           std::size_t n_blocks, std::uint64_t* masks) {
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += n_stored * kBlock) {
         std::uint64_t mask = 0;
         for (std::size_t i = 0; i < kBlock; ++i) {
             unsigned sum = 0;
-            for (std::size_t j = 0; j < tables.n_columns; ++j) sum += tables.values[j][blocks[j * kBlock + i]];
+            for (std::size_t j = 0; j < tables.n_columns; ++j) sum += tables.words[j][blocks[j * kBlock + i]];
             mask |= static_cast<std::uint64_t>(sum <= threshold) << i;
         }
         masks[b] = mask;
@@ -21,7 +25,7 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
 } // namespace
 
 const Kernels& scalar_kernels() {
-    static const Kernels k{"scalar", squared_distances, inner_products, rotate, add_tables, table_min, table_max_abs, table_argmin, quantize, scan};
+    static const Kernels k{"scalar", squared_distances, inner_products, rotate, add_tables, add_terms, minima, max_abs, argmin, quantize, scan};
     return k;
 }
 } // namespace interlace

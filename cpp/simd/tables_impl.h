@@ -11,30 +11,29 @@ inline Vec vmax(Vec a, Vec b) { return a > b ? a : b; }
 
 enum class Sum { kSquaredDifference, kProduct };
 
-// Q queries against two vectors of words at a time: every load of a word serves Q queries.
-template <Sum kind, int Q>
+// Q queries against V vectors of words at a time: every load of a word serves Q queries, and Q * V sums run side by side.
+template <Sum kind, int Q, int V>
 void accumulate(const float* const* x, const float* words, std::size_t dim, std::size_t stride, std::size_t width, float* const* out) {
-    const std::size_t whole = width - width % (2 * LANES);
-    for (std::size_t w = 0; w < whole; w += 2 * LANES) {
-        Vec sums[Q][2] = {};
+    const std::size_t whole = width - width % (V * LANES);
+    for (std::size_t w = 0; w < whole; w += V * LANES) {
+        Vec sums[Q][V] = {};
         for (std::size_t d = 0; d < dim; ++d) {
-            const Vec a = load(words + d * stride + w), b = load(words + d * stride + w + LANES);
+            Vec word[V];
+            for (int v = 0; v < V; ++v) word[v] = load(words + d * stride + w + v * LANES);
             for (int q = 0; q < Q; ++q) {
                 const float value = x[q][d];
-                if constexpr (kind == Sum::kProduct) {
-                    sums[q][0] += a * value;
-                    sums[q][1] += b * value;
-                } else {
-                    const Vec da = a - value, db = b - value;
-                    sums[q][0] += da * da;
-                    sums[q][1] += db * db;
+                for (int v = 0; v < V; ++v) {
+                    if constexpr (kind == Sum::kProduct) {
+                        sums[q][v] += word[v] * value;
+                    } else {
+                        const Vec difference = word[v] - value;
+                        sums[q][v] += difference * difference;
+                    }
                 }
             }
         }
-        for (int q = 0; q < Q; ++q) {
-            store(out[q] + w, sums[q][0]);
-            store(out[q] + w + LANES, sums[q][1]);
-        }
+        for (int q = 0; q < Q; ++q)
+            for (int v = 0; v < V; ++v) store(out[q] + w + v * LANES, sums[q][v]);
     }
     for (std::size_t w = whole; w < width; ++w)
         for (int q = 0; q < Q; ++q) {
@@ -51,8 +50,8 @@ void accumulate(const float* const* x, const float* words, std::size_t dim, std:
 template <Sum kind>
 void accumulate_all(const float* const* x, std::size_t n, const float* words, std::size_t dim, std::size_t width, float* const* out) {
     std::size_t q = 0;
-    for (; q + 4 <= n; q += 4) accumulate<kind, 4>(x + q, words, dim, width, width, out + q);
-    for (; q < n; ++q) accumulate<kind, 1>(x + q, words, dim, width, width, out + q);
+    for (; q + 4 <= n; q += 4) accumulate<kind, 4, 2>(x + q, words, dim, width, width, out + q);
+    for (; q < n; ++q) accumulate<kind, 1, 8>(x + q, words, dim, width, width, out + q);
 }
 
 void squared_distances(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out) {
@@ -67,31 +66,51 @@ void rotate(const float* const* x, std::size_t n, const float* matrix, std::size
     accumulate_all<Sum::kProduct>(x, n, matrix, dim, width, out);
 }
 
-inline float smallest(Vec v) {
-    float best = v[0];
-    for (int i = 1; i < LANES; ++i) best = v[i] < best ? v[i] : best;
+// Word w belongs to group w % 64, so the running minimum over rows of 64 words is the minima of the groups.
+constexpr int kVectors = kGroups / LANES; // vectors per row of 64 words
+
+inline float store_minima(const Vec* low, float* group_minima) {
+    Vec all = low[0];
+    for (int v = 0; v < kVectors; ++v) {
+        store(group_minima + v * LANES, low[v]);
+        all = vmin(low[v], all);
+    }
+    float best = all[0];
+    for (int i = 1; i < LANES; ++i) best = all[i] < best ? all[i] : best;
     return best;
 }
 
-float add_tables(const float* a, const float* b, float* out) {
-    Vec low0 = load(a) + load(b), low1 = low0;
-    for (std::size_t w = 0; w < kWords; w += 2 * LANES) {
-        const Vec s0 = load(a + w) + load(b + w), s1 = load(a + w + LANES) + load(b + w + LANES);
-        store(out + w, s0);
-        store(out + w + LANES, s1);
-        low0 = vmin(s0, low0);
-        low1 = vmin(s1, low1);
-    }
-    return smallest(vmin(low0, low1));
+void add_tables(const float* a, const float* b, float* out) {
+    for (std::size_t w = 0; w < kWords; w += LANES) store(out + w, load(a + w) + load(b + w));
 }
 
-float table_min(const float* table) {
-    Vec low = load(table);
-    for (std::size_t w = LANES; w < kWords; w += LANES) low = vmin(load(table + w), low);
-    return smallest(low);
+#ifndef WIDEN // levels define it where gcc would convert int16 to float in halves
+typedef std::int16_t Terms __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+#define WIDEN(p) __builtin_convertvector(*reinterpret_cast<const Terms*>(p), Vec)
+#endif
+inline Vec widen(const std::int16_t* p) { return WIDEN(p); }
+
+float add_terms(const float* a, const std::int16_t* terms, float scale, float* out, float* group_minima) {
+    Vec low[kVectors];
+    for (int v = 0; v < kVectors; ++v) low[v] = load(a + v * LANES) + widen(terms + v * LANES) * scale;
+    for (std::size_t w = 0; w < kWords; w += kGroups)
+        for (int v = 0; v < kVectors; ++v) {
+            const Vec sum = load(a + w + v * LANES) + widen(terms + w + v * LANES) * scale;
+            store(out + w + v * LANES, sum);
+            low[v] = vmin(sum, low[v]);
+        }
+    return store_minima(low, group_minima);
 }
 
-float table_max_abs(const float* table) {
+float minima(const float* table, float* group_minima) {
+    Vec low[kVectors];
+    for (int v = 0; v < kVectors; ++v) low[v] = load(table + v * LANES);
+    for (std::size_t w = kGroups; w < kWords; w += kGroups)
+        for (int v = 0; v < kVectors; ++v) low[v] = vmin(load(table + w + v * LANES), low[v]);
+    return store_minima(low, group_minima);
+}
+
+float max_abs(const float* table) {
     const Vec none = {};
     Vec high = none;
     for (std::size_t w = 0; w < kWords; w += LANES) {
@@ -105,22 +124,19 @@ float table_max_abs(const float* table) {
     return best;
 }
 
-std::size_t table_argmin(const float* table) {
-    const float best = table_min(table);
-    for (std::size_t w = 0; w < kWords; w += LANES) {
-        const IVec equal = load(table + w) == best;
-        std::int32_t any = 0;
-        for (int i = 0; i < LANES; ++i) any |= equal[i];
-        if (any)
-            for (int i = 0; i < LANES; ++i)
-                if (equal[i]) return w + i;
-    }
-    return 0;
+std::size_t argmin(const float* table) {
+    float group_minima[kGroups];
+    const float best = minima(table, group_minima);
+    std::size_t first = kWords;
+    for (std::size_t group = 0; group < kGroups; ++group)
+        if (group_minima[group] == best)
+            for (std::size_t w = group; w < first; w += kGroups)
+                if (table[w] == best) first = w;
+    return first;
 }
 
-void quantize(const float* table, float floor, float scale, std::uint8_t* out) {
-    for (std::size_t w = 0; w < kWords; ++w) {
-        const float v = (table[w] - floor) * scale;
-        out[w] = static_cast<std::uint8_t>(static_cast<std::int32_t>(v < 255.0f ? v : 255.0f));
-    }
+inline std::uint8_t to_byte(float value) { return static_cast<std::uint8_t>(static_cast<std::int32_t>(value < 255.0f ? value : 255.0f)); }
+
+inline void quantize_words(const float* table, float floor, float scale, std::uint8_t* out) {
+    for (std::size_t w = 0; w < kWords; ++w) out[w] = to_byte((table[w] - floor) * scale);
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -11,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native, storage
-from .arrays import FloatArray, describe
+from .arrays import FloatArray, check_numeric, describe, to_numpy
 from .errors import InputError
 
 METRICS = ("l2", "ip", "cosine")
@@ -19,13 +21,29 @@ MAX_WORDS = 256
 
 
 def _frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
-    array = np.array(x, dtype=dtype, order="C")
-    if array.ndim != ndim:
-        raise InputError(f"{name} must have {ndim} dimension(s), got {describe(array)}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise InputError(f"{name} holds a value that is not finite")
+    """A read-only copy of the right type; what the type cannot hold is refused."""
+    given = to_numpy(x, name)
+    if given.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s), got {describe(given)}")
+    check_numeric(given.dtype, name)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.array(given, dtype=dtype, order="C")
+    if dtype is np.float32 and not np.isfinite(array).all():
+        raise InputError(f"{name} holds a value that is not finite in float32")
+    if dtype is not np.float32 and (array != given).any():
+        raise InputError(f"{name} must hold integers that fit {np.dtype(dtype)}, got {given[array != given][0]}")
     array.flags.writeable = False
     return array
+
+
+def _integer(value: Any, name: str, low: int, high: int | None = None) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = low - 1
+    if number < low or (high is not None and number > high):
+        raise InputError(f"{name} must be an integer of {f'at least {low}' if high is None else f'{low} to {high}'}, got {value!r}")
+    return number
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +83,7 @@ class Norm:
         if not 1 <= len(values) <= MAX_WORDS:
             raise InputError(f"a norm column holds 1 to {MAX_WORDS} values, got {len(values)}")
         object.__setattr__(self, "values", values)
-        object.__setattr__(self, "covers", tuple(int(b) for b in self.covers))
+        object.__setattr__(self, "covers", tuple(_integer(b, "covers", 0) for b in self.covers))
 
 
 class Codebooks:
@@ -93,25 +111,23 @@ class Codebooks:
         residual_variance: float = 0.0,
     ) -> None:
         self.books: tuple[Book, ...] = tuple(books)
-        self.dim = int(dim)
-        self.n_crude = int(n_crude)
-        self.metric = metric
-        self.norms: tuple[Norm, ...] = tuple(norms)
-        self.beam = int(beam)
-        self.layout = layout
-        #: The paper's sigma: variance of the part that the crude books do not see.
-        self.residual_variance = float(residual_variance)
-        if self.dim < 1:
-            raise InputError(f"dim must be at least 1, got {dim}")
-        if metric not in METRICS:
-            raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
         if not self.books:
             raise InputError("at least one book is needed")
-        if not 1 <= self.n_crude <= len(self.books):
-            raise InputError(f"n_crude must be 1 to {len(self.books)} (the number of books), got {n_crude}")
-        if not 1 <= self.beam <= MAX_WORDS:
-            raise InputError(f"beam must be 1 to {MAX_WORDS}, got {beam}")
+        self.dim = _integer(dim, "dim", 1)
+        self.n_crude = _integer(n_crude, "n_crude", 1, len(self.books))
+        self.metric = metric
+        self.norms: tuple[Norm, ...] = tuple(norms)
+        self.beam = _integer(beam, "beam", 1, MAX_WORDS)
+        self.layout = str(layout)
+        #: The paper's sigma: variance of the part that the crude books do not see.
+        self.residual_variance = float(residual_variance)
+        if not math.isfinite(self.residual_variance):
+            raise InputError(f"residual_variance must be finite, got {residual_variance}")
+        if metric not in METRICS:
+            raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
         for i, book in enumerate(self.books):
+            if not isinstance(book, Book):
+                raise InputError(f"books must be Book objects; books[{i}] is {describe(book)}")
             if len(book.support) and int(book.support[-1]) >= self.dim:
                 raise InputError(f"book {i} has dimension {int(book.support[-1])}, vectors have {self.dim}")
         if self.norms and metric != "l2":
@@ -131,8 +147,16 @@ class Codebooks:
                 raise InputError(f"rotation must be orthonormal; R^T R differs from 1 by {error:.2g}")
         #: The paper's xi: dimensions (after rotation) that the crude books after the first quantize.
         self.crude_dims: NDArray[np.int32] = _frozen([] if crude_dims is None else crude_dims, np.int32, 1, "crude_dims")
+        if len(self.crude_dims) and not 0 <= self.crude_dims.min() <= self.crude_dims.max() < self.dim:
+            raise InputError(f"crude_dims must lie in 0 to {self.dim - 1}, got {self.crude_dims.tolist()}")
         self.variances: FloatArray = _frozen([] if variances is None else variances, np.float32, 1, "variances")
         self._check_cross_terms()
+        self._complete = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_complete" in self.__dict__:
+            raise AttributeError(f"Codebooks are frozen; {name!r} cannot be set")
+        super().__setattr__(name, value)
 
     def _check_cross_terms(self) -> None:
         """Every pair of overlapping books must have its cross term somewhere, or distances would be wrong."""
@@ -273,9 +297,12 @@ class Codebooks:
 
 
 def codebooks_of(file: storage.File) -> Codebooks:
-    """The codebooks inside an opened file of any kind."""
+    """The codebooks inside an opened file of any kind, their bytes checked."""
     description = file.description("codebooks")
     prefix = "codebooks."
-    arrays = {name[len(prefix) :]: file.array(name) for name in file.names if name.startswith(prefix)}
+    names = [name for name in file.names if name.startswith(prefix)]
+    for name in names:
+        file.check(name)
+    arrays = {name[len(prefix) :]: file.array(name) for name in names}
     with file.damage_named("codebooks"):
         return Codebooks.from_arrays(arrays, description)

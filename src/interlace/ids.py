@@ -2,57 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from .arrays import to_numpy
-from .errors import DuplicateIdError, InputError, UnknownIdError
+from .arrays import describe, to_numpy
+from .errors import DamagedFileError, DuplicateIdError, InputError, UnknownIdError
 
 IdArray = NDArray[Any]  # int64, or object for strings
+
+#: Arrays of each kind of ids as files hold them (docs/format.md).
+STORED: dict[str, dict[str, type]] = {
+    "default": {},
+    "int64": {"values": np.int64, "order": np.uint32, "sorted": np.int64},
+    "string": {"text": np.uint8, "offsets": np.uint64, "order": np.uint32, "sorted": np.uint64},
+}
 
 
 def parse_ids(ids: Any, n: int) -> IdArray:
     """User's ids -> int64 [n] or object [n] of str; length and uniqueness checked."""
-    if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
-        raise InputError(f"ids must be an array or list of {n} integers or strings, got {type(ids).__name__}")
-    array = to_numpy(ids, "ids")
-    if array.ndim != 1 or len(array) != n:
-        raise InputError(f"ids must have one entry per row: {n} expected, got shape {array.shape}")
-    parsed = _as_id_array(array)
+    parsed = as_id_array(ids, "ids")
+    if len(parsed) != n:
+        raise InputError(f"ids must have one entry per row: {n} expected, got {len(parsed)}")
     unique, counts = np.unique(parsed, return_counts=True)
     if len(unique) != n:
-        raise DuplicateIdError(f"ids must be unique; {unique[counts > 1][0]!r} comes {int(counts.max())} times")
+        twice = unique[counts > 1][0]
+        first, second = np.flatnonzero(parsed == twice)[:2]
+        raise DuplicateIdError(f"ids must be unique; ids[{first}] and ids[{second}] are both {_shown(twice)}")
     return parsed
 
 
-def _as_id_array(array: IdArray) -> IdArray:
-    """int64 or object-of-str, or a clear error."""
-    if array.dtype.kind in "US" or array.dtype.kind == "T":
-        return np.array([v.decode() if isinstance(v, bytes) else str(v) for v in array.tolist()], object)
-    if array.dtype.kind == "i":
-        return array.astype(np.int64)
-    if array.dtype.kind == "u":
-        if array.size and int(array.max()) > np.iinfo(np.int64).max:
-            raise InputError(f"ids must fit int64; {int(array.max())} does not")
-        return array.astype(np.int64)
-    if array.dtype == object:
-        values = array.tolist()
-        if all(isinstance(v, str) for v in values):
-            return array.copy()
-        if all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
-            for v in values:
-                if not -(2**63) <= int(v) < 2**63:
-                    raise InputError(f"ids must fit int64; {v} does not")
-            return array.astype(np.int64)
-        odd = next(v for v in values if not isinstance(v, str))
-        raise InputError(f"ids must be all integers or all strings; found {type(odd).__name__} {odd!r}")
+def as_id_array(ids: Any, name: str) -> IdArray:
+    """Ids of any accepted kind -> int64 [n] or object [n] of str, or a clear error."""
+    if isinstance(ids, list | tuple):  # value by value: NumPy would turn [1, "a"] into text and drop a trailing NUL
+        array = np.fromiter(ids, object, len(ids))
+    else:
+        array = to_numpy(ids, name)
+    if array.ndim != 1:
+        raise InputError(f"{name} must be a list or 1-D array of integers or strings, got {describe(ids)}")
     if array.size == 0:
+        return np.empty(0, np.int64)
+    if array.dtype.kind == "i" or array.dtype.kind == "u" and array.max() < 2**63:
         return array.astype(np.int64)
-    raise InputError(f"ids must be integers or strings, got dtype {array.dtype}")
+    if array.dtype.kind not in "uUSTO":
+        raise InputError(f"{name} must hold integers or strings, got dtype {array.dtype}")
+    values = array.tolist()
+    if isinstance(values[0], str | bytes):
+        return _as_strings(values, name)
+    for i, v in enumerate(values):
+        if isinstance(v, bool) or not isinstance(v, int | np.integer):
+            raise InputError(f"{name} must be all integers or all strings; {name}[{i}] is {type(v).__name__} {v!r:.60}")
+        if not -(2**63) <= int(v) < 2**63:
+            raise InputError(f"{name} must fit int64; {name}[{i}] is {v}")
+    return np.array(values, np.int64)
+
+
+def _as_strings(values: list[Any], name: str) -> IdArray:
+    out = np.empty(len(values), object)
+    for i, v in enumerate(values):
+        if not isinstance(v, str | bytes):
+            raise InputError(f"{name} must be all integers or all strings; {name}[{i}] is {type(v).__name__} {v!r:.60}")
+        try:
+            out[i] = v.decode() if isinstance(v, bytes) else str(v)
+            out[i].encode()
+        except UnicodeError as error:
+            raise InputError(f"{name} must be text that UTF-8 can hold; {name}[{i}] is {v!r:.60}") from error
+    return out
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(int(value))
 
 
 class Ids:
@@ -81,6 +102,15 @@ class Ids:
         np.cumsum([len(v) for v in encoded], out=offsets[1:])
         return cls(len(ids), {"text": np.frombuffer(b"".join(encoded), np.uint8), "offsets": offsets})
 
+    @classmethod
+    def stored(cls, kind: str, n: int, arrays: dict[str, NDArray[Any]]) -> Ids:
+        """From the arrays of a file: names, types and sizes must fit."""
+        if {name: array.dtype for name, array in arrays.items()} != {k: np.dtype(t) for k, t in STORED[kind].items()}:
+            raise ValueError(f"{kind} ids with the arrays {', '.join(sorted(arrays))}")
+        if any(array.shape != (n + (name == "offsets"),) for name, array in arrays.items() if name != "text"):
+            raise ValueError(f"{kind} ids that do not fit {n} rows")
+        return cls(n, arrays)
+
     @property
     def kind(self) -> str:
         """``default``, ``int64`` or ``string``."""
@@ -99,7 +129,10 @@ class Ids:
         flat = out.reshape(-1)
         for i, row in enumerate(rows.reshape(-1).tolist()):
             if row >= 0:
-                flat[i] = text[int(offsets[row]) : int(offsets[row + 1])].tobytes().decode()
+                try:
+                    flat[i] = text[int(offsets[row]) : int(offsets[row + 1])].tobytes().decode()
+                except UnicodeDecodeError as error:
+                    raise DamagedFileError(f"the index is damaged: the id of row {row} is not text") from error
         return out
 
     def all(self) -> IdArray:
@@ -136,7 +169,12 @@ class Ids:
         at = np.minimum(np.searchsorted(section["sorted"], ids), max(self.n - 1, 0))
         if self.n == 0:
             return np.full(len(ids), -1, np.int64)
-        return np.asarray(np.where(section["sorted"][at] == ids, section["order"][at].astype(np.int64), -1), np.int64)
+        return self._checked(np.where(section["sorted"][at] == ids, section["order"][at].astype(np.int64), -1))
+
+    def _checked(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        if len(rows) and rows.max() >= self.n:
+            raise DamagedFileError(f"the index is damaged: its sorted ids name row {rows.max()} of {self.n}")
+        return rows
 
     def _find_strings(self, ids: IdArray) -> NDArray[np.int64]:
         section, keys = self.sorted_section(), Ids.of(ids).keys()
@@ -144,32 +182,30 @@ class Ids:
         first = np.searchsorted(section["sorted"], keys, "left").tolist()
         for i, (position, key, wanted) in enumerate(zip(first, keys.tolist(), ids.tolist(), strict=True)):
             while position < self.n and int(section["sorted"][position]) == key:  # more than one only if hashes collide
-                row = int(section["order"][position])
-                if self.take(np.array([row]))[0] == wanted:
-                    rows[i] = row
+                row = self._checked(section["order"][position : position + 1].astype(np.int64))
+                if self.take(row)[0] == wanted:
+                    rows[i] = row[0]
                     break
                 position += 1
         return rows
 
-    def rows_of(self, ids: Any) -> NDArray[np.int64]:
+    def rows_of(self, ids: Any, name: str = "ids") -> NDArray[np.int64]:
         """Row of each id; an id that is not here is named."""
-        array = to_numpy(ids, "ids")
-        parsed = _as_id_array(array[None] if array.ndim == 0 else array)
+        parsed = as_id_array(ids, name)
         rows = self.find(parsed)
         if (rows < 0).any():
-            missing = parsed[int(np.argmin(rows >= 0))]
-            missing = missing if isinstance(missing, str) else int(missing)
-            raise UnknownIdError(f"id {missing!r} is not in the index ({int((rows < 0).sum())} of {len(rows)} unknown)")
+            missing = _shown(parsed[int(np.argmin(rows >= 0))])
+            raise UnknownIdError(f"id {missing} is not in the index ({int((rows < 0).sum())} of {len(rows)} unknown)")
         return rows
 
     def contains(self, value: Any) -> bool:
         """Whether one id is here."""
         if isinstance(value, bool) or not isinstance(value, int | np.integer | str):
             return False
-        if not isinstance(value, str) and not -(2**63) <= int(value) < 2**63:
+        try:
+            return bool(self.find(as_id_array([value], "id"))[0] >= 0)
+        except InputError:  # no id at all: an integer beyond int64, text that UTF-8 cannot hold
             return False
-        key = np.array([value], object if isinstance(value, str) else np.int64)
-        return bool(self.find(key)[0] >= 0)
 
     def extend(self, ids: Any | None, n: int) -> Ids:
         """These ids and n more. Without ids the default ones go on; explicit ids must stay explicit."""
@@ -178,6 +214,8 @@ class Ids:
                 raise InputError(f"this index has {self.kind} ids; pass ids for the {n} new rows")
             return Ids.default(self.n + n)
         new = parse_ids(ids, n)
+        if n == 0:
+            return self
         if self.n == 0:
             return Ids.of(new)
         if (new.dtype == np.int64) != (self.kind != "string"):
@@ -185,12 +223,11 @@ class Ids:
             raise InputError(f"this index has {self.kind} ids, the new ones are {came}")
         rows = self.find(new)
         if (rows >= 0).any():
-            raise DuplicateIdError(f"id {new[int(np.argmax(rows >= 0))]!r} is in the index already")
+            raise DuplicateIdError(f"id {_shown(new[int(np.argmax(rows >= 0))])} is in the index already")
         return Ids.of(np.concatenate([self.all(), new]))
 
-    def mask(self, allowed: Iterable[Any] | Any) -> NDArray[np.bool_]:
+    def mask(self, allowed: Any) -> NDArray[np.bool_]:
         """Boolean mask over rows from an array of allowed ids."""
         out = np.zeros(self.n, np.bool_)
-        if len(allowed):
-            out[self.rows_of(allowed)] = True
+        out[self.rows_of(allowed, "filter")] = True
         return out

@@ -20,7 +20,7 @@ from .ids import IdArray, Ids, parse_ids
 from .matches import Matches, SearchStats
 from .progress import Progress, silent
 from .report import Report
-from .segments import NAMES, Segment, merge
+from .segments import NAMES, Segment, damage_named, merge
 
 MAX_TRAIN_ROWS = 65536
 CALIBRATION_QUERIES = 2000
@@ -78,11 +78,11 @@ class Index:
             raise InputError("x has no rows; an index is learned from at least one")
         if ids is not None:
             parse_ids(ids, len(rows))  # before minutes of learning
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(positive(seed, "seed", least=0))
         sample = np.sort(rng.choice(len(rows), min(len(rows), max_train_rows), replace=False))
         vectors = rows.take(sample)
         if metric == "cosine":
-            vectors = normalize(vectors, name="x")
+            vectors = normalize(vectors, name="x", rows=sample)
         workers = thread_count(threads)
         codebooks = quantizers.learn(
             vectors,
@@ -149,9 +149,10 @@ class Index:
         workers = thread_count(threads)
         mask = None if filter is None else self._mask(filter)
         started = time.perf_counter()
-        rows, distances, counts, work, _ = self._search_rows(queries, k, rule, workers, mask)
+        with damage_named():
+            rows, distances, counts, work, _ = self._search_rows(queries, k, rule, workers, mask)
         seconds = time.perf_counter() - started
-        cells, scanned, survivors, lookups = (int(v) for v in work.sum(0))
+        cells, scanned, survivors, lookups = work.sum(0).tolist()
         stats = SearchStats(
             queries=len(queries),
             rows=len(self),
@@ -216,8 +217,8 @@ class Index:
                 raise InputError(f"filter as a mask must have one entry per row: {len(self)} expected, got shape {array.shape}")
             return np.ascontiguousarray(array).view(np.uint8)
         if array.ndim != 1:
-            raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(array)}")
-        return self._ids.mask(array).view(np.uint8)
+            raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
+        return self._ids.mask(allowed).view(np.uint8)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None) -> None:
         """Make the calibration of ``margin`` anew, from your own queries or from reconstructed rows.
@@ -225,26 +226,30 @@ class Index:
         Rows of the index are coarser than real queries: pass queries whenever you have some.
         """
         workers = thread_count(threads)
+        if len(self) == 0:
+            raise InputError("an empty index cannot be calibrated")
         if queries is not None:
             vectors, _ = as_queries(queries, self.codebooks.dim)
+            if len(vectors) == 0:
+                raise InputError("queries has no rows; a calibration needs at least one")
             if self.codebooks.metric == "cosine":
                 vectors = normalize(vectors, name="queries")
             self._calibration = self._calibrated(vectors, None, workers)
             return
-        if len(self) == 0:
-            raise InputError("an empty index cannot be calibrated")
         chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), CALIBRATION_QUERIES), replace=False))
         vectors = self.codebooks.decode(self._codes_of(chosen))
         self._calibration = self._calibrated(vectors, chosen, workers)
 
     def _calibrate_on_rows(self, rows: Rows, rng: np.random.Generator, trained: NDArray[np.int64], threads: int) -> None:
         """Held-out rows as queries, each one's own row left out of its answer; training rows only if there are no others."""
-        held_out = np.setdiff1d(np.arange(len(rows)), trained, assume_unique=True)
-        pool = held_out if len(held_out) >= CALIBRATION_QUERIES // 2 else np.arange(len(rows))
-        chosen = np.sort(rng.choice(pool, min(len(pool), CALIBRATION_QUERIES), replace=False))
+        n_held_out = len(rows) - len(trained)
+        n_pool = n_held_out if n_held_out >= CALIBRATION_QUERIES // 2 else len(rows)
+        chosen = np.sort(rng.choice(n_pool, min(n_pool, CALIBRATION_QUERIES), replace=False))
+        if n_pool == n_held_out:  # the i-th row that was not trained on, without a list of all rows
+            chosen += np.searchsorted(trained - np.arange(len(trained)), chosen, "right")
         vectors = rows.take(chosen)
         if self.codebooks.metric == "cosine":
-            vectors = normalize(vectors, name="x")
+            vectors = normalize(vectors, name="x", rows=chosen)
         self._calibration = self._calibrated(vectors, chosen, threads)
 
     def _calibrated(self, vectors: FloatArray, own_rows: NDArray[np.int64] | None, threads: int) -> margins.Calibration:
@@ -296,7 +301,9 @@ class Index:
     def reconstruct(self, ids: Any) -> FloatArray:
         """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id)."""
         single = isinstance(ids, int | str | np.integer)
-        vectors = self.codebooks.decode(self._codes_of(self._ids.rows_of([ids] if single else ids)))
+        rows = self._ids.rows_of([ids] if single else ids)
+        with damage_named():
+            vectors = self.codebooks.decode(self._codes_of(rows))
         return vectors[0] if single else vectors
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -325,22 +332,26 @@ class Index:
         if file.meta.get("kind") != "index":
             raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not an index")
         for name in file.names:
-            if name.startswith(("codebooks.", "calibration.")) or name == "segment.cell_starts":
+            if name in ("segment.cell_starts", "calibration.shares"):
                 file.check(name)
         index = cls(codebooks_of(file))
         with file.damage_named("segment"):
             segment = Segment({name: file.array(f"segment.{name}") for name in NAMES})
             n = int(file.meta["n"])
             ids = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
-            kind = Ids(n, ids)
-            sizes = {"values": n, "offsets": n + 1, "order": n, "sorted": n}
-            if segment.n_rows != n or kind.kind != file.meta["ids"] or any(len(ids[k]) != size for k, size in sizes.items() if k in ids):
-                raise ValueError("the number of rows does not fit")
-            if segment.n_columns != len(index.codebooks.columns):
+            kept = Ids.stored(file.meta["ids"], n, ids)
+            if segment.n_rows != n:
+                raise ValueError(f"{segment.n_rows} rows, {n} expected")
+            shape = (len(segment.arrays["cell_starts"]) - 1, segment.arrays["crude"].shape[1], segment.n_columns)
+            if shape != (index.codebooks.n_cells, index.codebooks.n_crude_columns, len(index.codebooks.columns)):
                 raise ValueError("the columns do not fit the books")
-        index._segments, index._ids, index._file = ((segment,) if n else ()), kind, file
-        if (calibration := file.meta.get("calibration")) is not None:
-            index._calibration = margins.Calibration(int(calibration["n"]), file.array("calibration.shares"))
+        index._segments, index._ids, index._file = ((segment,) if n else ()), kept, file
+        with file.damage_named("calibration"):
+            if (calibration := file.meta.get("calibration")) is not None:
+                shares = file.array("calibration.shares")
+                if shares.shape != (len(margins.KS), len(margins.TARGETS)):
+                    raise ValueError(f"shares of shape {shares.shape}")
+                index._calibration = margins.Calibration(int(calibration["n"]), shares)
         return index
 
     def verify(self) -> None:
@@ -350,12 +361,7 @@ class Index:
         n_words = [len(self.codebooks.books[0].words)]
         n_words += [len(self.codebooks.books[c].words) if c >= 0 else len(self.codebooks.norms[-1 - c].values) for c in self.codebooks.columns]
         for segment in self._segments:
-            seen = np.zeros(segment.n_rows, np.bool_)
-            try:
-                codes = segment.unpack()
-                seen[:] = True
-            except RuntimeError as error:
-                raise DamagedFileError(f"the index is damaged: {error}") from error
+            codes = segment.unpack()
             if (codes.max(0, initial=0) >= np.array(n_words)).any():
                 raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
             again = Segment.pack(codes, self.codebooks)
@@ -363,7 +369,9 @@ class Index:
                 raise DamagedFileError("the index is damaged: its rows do not pack to the bytes stored")
         if sum(s.n_rows for s in self._segments) != len(self):
             raise DamagedFileError(f"the index is damaged: {len(self)} ids for {sum(s.n_rows for s in self._segments)} rows")
-        if self._ids.kind != "default" and not np.array_equal(self._ids.find(self._ids.all()), np.arange(len(self))):
+        with damage_named():
+            in_order = self._ids.kind == "default" or np.array_equal(self._ids.find(self._ids.all()), np.arange(len(self)))
+        if not in_order:
             raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
 
     def report(self) -> Report:
@@ -374,12 +382,12 @@ class Index:
         return f"Index({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r})"
 
 
-def positive(value: Any, name: str) -> int:
-    """A positive integer, or a clear error."""
+def positive(value: Any, name: str, *, least: int = 1) -> int:
+    """An integer of at least 1 (or ``least``) that fits int64, or a clear error."""
     try:
-        number = operator.index(value)
+        number: int | None = operator.index(value)
     except TypeError:
-        raise InputError(f"{name} must be a positive integer, got {value!r}") from None
-    if isinstance(value, bool) or number < 1:
-        raise InputError(f"{name} must be a positive integer, got {value!r}")
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number < 2**63:
+        raise InputError(f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}")
     return number

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,12 +11,23 @@ from numpy.typing import NDArray
 
 from . import _native
 from .codebooks import Codebooks
-from .errors import InputError
+from .errors import DamagedFileError, InputError
 
 Codes = NDArray[np.uint8]
 BLOCK = 64
 MAX_ROWS = 2**32 - 1
 NAMES = ("cell_starts", "crude", "rest", "low", "high", "samples")
+
+
+@contextlib.contextmanager
+def damage_named() -> Iterator[None]:
+    """Stored numbers that cannot be are damage: bytes of a file that nobody verified yet."""
+    try:
+        yield
+    except (RuntimeError, IndexError) as error:
+        if isinstance(error, RuntimeError) and "damaged" not in str(error):
+            raise
+        raise DamagedFileError(f"the index is damaged: {error}") from error
 
 
 class Segment:
@@ -48,13 +61,15 @@ class Segment:
     def unpack(self) -> Codes:
         """All codes in row order; the inverse of :meth:`pack`."""
         codes = np.empty((self.n_rows, 1 + self.n_columns), np.uint8)
-        self.native.unpack(codes)
+        with damage_named():
+            self.native.unpack(codes)
         return codes
 
     def codes_of(self, rows: NDArray[np.int64]) -> Codes:
         """Codes of some rows."""
         codes = np.empty((len(rows), 1 + self.n_columns), np.uint8)
-        self.native.codes_of(np.ascontiguousarray(rows, np.uint64), codes)
+        with damage_named():
+            self.native.codes_of(np.ascontiguousarray(rows, np.uint64), codes)
         return codes
 
     @property

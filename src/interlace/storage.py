@@ -6,7 +6,9 @@ Nothing here knows what the tensors mean. Files are replaced whole or not at all
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import math
 import os
 import stat
 import zlib
@@ -35,9 +37,8 @@ _FOREIGN = [
     (b"\x80\x03", "a pickle"),
     (b"\x80\x04", "a pickle"),
     (b"\x80\x05", "a pickle"),
-    (b"Ix", "a faiss index"),
-    (b"Iw", "a faiss index"),
-    (b"IB", "a faiss index"),
+    *((magic, "a faiss index") for magic in (b"Ix", b"Iw", b"Iv", b"Im", b"IBx", b"IBw", b"IBH")),
+    *((magic, "a faiss index") for magic in (b"IHN", b"INS", b"INN", b"IPf", b"ILf", b"IRM")),
     (b"\x89HDF", "an HDF5 file; build an index from its data set first"),
     (b"PAR1", "a parquet file; build an index from its column first"),
     (b"\x1f\x8b", "a gzip file"),
@@ -97,11 +98,10 @@ def _crc_field(value: str) -> bytes:
 def _replace(path: str | PathLike[str], parts: list[Any]) -> None:
     target = os.path.realpath(path)  # a link keeps pointing at the file
     if os.path.isdir(target):
-        raise IsADirectoryError(f"cannot write an index to {os.fspath(path)!r}: it is a directory")
-    temporary = f"{target}.{os.getpid()}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        raise IsADirectoryError(errno.EISDIR, "cannot write an interlace file over a directory", target)
+    temporary = f"{target}.{os.urandom(6).hex()}.tmp"  # a name of its own for every thread and process
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
@@ -109,11 +109,16 @@ def _replace(path: str | PathLike[str], parts: list[Any]) -> None:
                 os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+    except BaseException as error:
+        with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError):  # name the file that was asked for, not the temporary one
+            raise OSError(error.errno, f"cannot write an interlace file ({error.strerror})", target) from error
         raise
-    folder = os.open(os.path.dirname(target), os.O_RDONLY)
+    try:
+        folder = os.open(os.path.dirname(target), os.O_RDONLY)
+    except PermissionError:  # a folder that may be written but not listed; the file itself is on disk
+        return
     try:
         os.fsync(folder)
     finally:
@@ -123,8 +128,9 @@ def _replace(path: str | PathLike[str], parts: list[Any]) -> None:
 class File:
     """An opened file: header checked, tensors mapped but not read."""
 
-    def __init__(self, path: str, header: dict[str, Any], data: NDArray[np.uint8], meta: dict[str, Any]) -> None:
+    def __init__(self, path: str, n_bytes: int, header: dict[str, Any], data: NDArray[np.uint8], meta: dict[str, Any]) -> None:
         self.path = path
+        self.n_bytes = n_bytes  # of the whole file
         self._header = header
         self._data = data
         self.meta: dict[str, Any] = meta["description"]
@@ -134,11 +140,6 @@ class File:
     def names(self) -> list[str]:
         """Tensors, padding left out."""
         return [name for name in self._header if not name.startswith(".pad.")]
-
-    @property
-    def n_bytes(self) -> int:
-        """Size of the file."""
-        return os.path.getsize(self.path)
 
     def entry(self, name: str) -> tuple[str, tuple[int, ...], int]:
         """dtype, shape and bytes of a tensor."""
@@ -203,13 +204,14 @@ def read(path: str | PathLike[str]) -> File:
             raise DamagedFileError(f"{name!r} is truncated: {size} bytes, its header alone needs {8 + length}")
         file.seek(8)
         text = file.read(length)
-    header, meta = _parse_header(name, head[:8], text)
-    expected = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-    if size != 8 + length + expected:
-        how = "truncated" if size < 8 + length + expected else "longer than it should be"
-        raise DamagedFileError(f"{name!r} is {how}: {size} bytes, {8 + length + expected} expected")
-    data = np.memmap(name, np.uint8, "r", 8 + length) if expected else np.empty(0, np.uint8)
-    return File(name, header, data, meta)
+        header, meta = _parse_header(name, head[:8], text)
+        expected = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        if size != 8 + length + expected:
+            how = "truncated" if size < 8 + length + expected else "longer than it should be"
+            raise DamagedFileError(f"{name!r} is {how}: {size} bytes, {8 + length + expected} expected")
+        # The same descriptor: the name may belong to another file by now.
+        data = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
+    return File(name, size, header, data, meta)
 
 
 def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -227,16 +229,31 @@ def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any]
     # The checksum comes before the version, in every version: a flipped bit must not look like a newer format.
     if _crc(length, text.replace(_crc_field(str(stored)), _crc_field(_ZERO_CRC))) != stored:
         raise DamagedFileError(f"{name!r} is damaged: its header does not match its checksum")
-    if int(metadata["version"]) > VERSION:
-        raise NewerFormatError(
-            f"{name!r} has format version {metadata['version']}, this interlace reads up to {VERSION}: install a newer one"
-        )
-    meta = json.loads(metadata["interlace"])
-    end = 0
-    for key, entry in header.items():
-        start, stop = entry["data_offsets"]
-        items = int(np.prod(entry["shape"], dtype=np.int64))
-        if start != end or entry["dtype"] not in _DTYPES or items * np.dtype(_DTYPES[entry["dtype"]]).itemsize != stop - start:
-            raise DamagedFileError(f"{name!r} is damaged: section {key!r} does not fit its place")
-        end = stop
+    try:
+        if int(metadata["version"]) > VERSION:
+            raise NewerFormatError(
+                f"{name!r} has format version {metadata['version']}, this interlace reads up to {VERSION}: install a newer one"
+            )
+        meta = json.loads(metadata["interlace"])
+        _check_sections(name, header, meta["checksums"], 8 + len(text))
+        if not isinstance(meta["description"], dict):
+            raise TypeError("no description")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedFileError(f"{name!r} is damaged: its header makes no sense ({error})") from error
     return header, meta
+
+
+def _check_sections(name: str, header: dict[str, Any], checksums: dict[str, str], data_start: int) -> None:
+    """Sections one after the other, each aligned and with a checksum, its padding behind it."""
+    end, before = 0, ""
+    for key, entry in header.items():
+        (start, stop), shape, dtype = entry["data_offsets"], entry["shape"], entry["dtype"]
+        fits = start == end and dtype in _DTYPES and all(type(size) is int and size >= 0 for size in (*shape, start, stop))
+        fits = fits and math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize == stop - start
+        if key.startswith(".pad."):
+            fits = fits and key == f".pad.{before}"
+        else:
+            fits = fits and key in checksums and (data_start + start) % ALIGNMENT == 0
+        if not fits:
+            raise DamagedFileError(f"{name!r} is damaged: section {key!r} does not fit its place")
+        end, before = stop, key

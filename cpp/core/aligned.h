@@ -1,0 +1,20 @@
+// Vectors that start at a cache line: tables are read and written in whole lines.
+#pragma once
+#include <cstddef>
+#include <new>
+#include <vector>
+
+namespace interlace {
+
+template <typename T> struct LineAllocator {
+    using value_type = T;
+    LineAllocator() = default;
+    template <typename U> LineAllocator(const LineAllocator<U>&) {}
+    T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64})); }
+    void deallocate(T* p, std::size_t) { ::operator delete(p, std::align_val_t{64}); }
+    template <typename U> bool operator==(const LineAllocator<U>&) const { return true; }
+};
+
+template <typename T> using Aligned = std::vector<T, LineAllocator<T>>;
+
+} // namespace interlace

@@ -1,0 +1,110 @@
+"""The ``interlace`` command. Each sub-command is a module; what it needs is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ..errors import InterlaceError
+from . import build, demo, info, search, verify
+
+EPILOG = """\
+start here:
+  interlace demo                          see it work, on data that is already here
+  interlace build vectors.npy -o my.index
+  interlace search my.index queries.npy -k 10
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors in one line, like all others of the command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Wrong usage: exit code 2."""
+        self.exit(2, f"interlace: error: {message} (see {self.prog} --help)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    common = Parser(add_help=False)
+    # SUPPRESS: without it, the default of the sub-command would undo `interlace --debug build`.
+    common.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
+    )
+    raw = argparse.RawDescriptionHelpFormatter
+    top = Parser(
+        prog="interlace",
+        description="Similarity search in a few bytes per vector.",
+        epilog=EPILOG,
+        formatter_class=raw,
+        parents=[common],
+    )
+    top.add_argument(
+        "--version", action="store_true", help="print the version and the instruction set in use, then stop"
+    )
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for module in (demo, build, search, info, verify):
+        sub = commands.add_parser(
+            module.__name__.rpartition(".")[2],
+            help=module.HELP,
+            description=module.DESCRIPTION,
+            epilog=module.EPILOG,
+            formatter_class=raw,
+            parents=[common],
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code: 0 done, 1 failed, 2 wrong usage."""
+    top = parser()
+    try:
+        args = top.parse_args(argv)
+        if args.version:
+            return _version()
+        if args.command is None:
+            top.error("which command?")
+    except SystemExit as stop:  # argparse leaves by itself after --help and after wrong usage
+        return int(stop.code or 0)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BrokenPipeError:  # `interlace info FILE | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except Exception as error:
+        if getattr(args, "debug", False):
+            raise
+        return _fail(_one_line(error), 1)
+
+
+def _version() -> int:
+    from .. import __version__, simd_level
+
+    print(f"interlace {__version__} ({simd_level()})")
+    return 0
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        text = f"{error.filename!r}: {error.strerror}"
+    elif isinstance(error, InterlaceError | OSError):
+        text = str(error)
+    elif isinstance(error, MemoryError):
+        text = f"not enough memory ({error})"
+    else:  # not foreseen: a bug here, or in what we call
+        text = f"unexpected {type(error).__name__}: {error}; --debug shows where"
+    return " ".join(text.split())
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"interlace: error: {message}", file=sys.stderr)
+    return code

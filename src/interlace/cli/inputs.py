@@ -1,0 +1,49 @@
+"""Files that hold ids, not vectors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import read_vectors
+from ..errors import InputError
+
+
+def _load_npy(path: str) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InputError(f"{path!r} cannot be read as .npy: {error}") from error
+    return array
+
+
+def read_ids(path: str) -> NDArray[Any]:
+    """One id per row of the data: a 1-D .npy, or a text file with one id per line (integers if all lines are)."""
+    if Path(path).suffix.lower() == ".npy":
+        return _load_npy(path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path!r} is neither a .npy array nor UTF-8 text with one id per line") from error
+    # "007" stays a string: as an integer it would come back as 7.
+    if lines and all(line.removeprefix("-").isdecimal() and str(int(line)) == line for line in lines):
+        return np.array([int(line) for line in lines], object)
+    return np.array(lines, object)
+
+
+def read_truth(path: str, key: str | None) -> NDArray[Any]:
+    """Ids of the true neighbours [queries, at least k], best first; integers, or strings in a .npy."""
+    if Path(path).suffix.lower() == ".npy" and os.path.isfile(path):
+        truth = _load_npy(path)
+    else:
+        truth = np.asarray(read_vectors(path, key))
+    if truth.ndim != 2 or truth.dtype.kind not in "iuU":
+        raise InputError(
+            f"{path!r} must hold ids [queries, neighbours], got shape {truth.shape} and dtype {truth.dtype}"
+        )
+    return truth

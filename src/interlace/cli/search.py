@@ -1,0 +1,140 @@
+"""``interlace search``: the nearest rows of an index for a file of queries."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from .options import add_json, add_threads, margin, natural, positive
+
+if TYPE_CHECKING:
+    from .. import Index, Matches
+    from ..progress import Progress
+
+HELP = "find the nearest vectors of each query"
+DESCRIPTION = """\
+Finds the k nearest vectors of each query and tells what the search cost: how many rows its
+crude step ruled out ("survivors" were compared with their whole code), and how long it took.
+"""
+EPILOG = """\
+margins:
+  0.999   agree with the full scan on 99.9 % of all hits (the default; any number below 1)
+  exact   the answer of the full scan, always
+  paper   the rule of the ICQ paper
+  inf     the full scan itself
+
+examples:
+  interlace search my.index queries.npy -k 10
+  interlace search my.index queries.fvecs -k 100 --margin exact --truth groundtruth.ivecs
+  interlace search my.index queries.npy --output hits.npz --json
+"""
+QUERIES_PER_BLOCK = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``interlace search``."""
+    parser.add_argument("index", metavar="FILE", help="index written by `interlace build`")
+    parser.add_argument(
+        "queries", metavar="QUERIES", help="file of query vectors, one per row, of any kind that build reads"
+    )
+    parser.add_argument("-k", type=positive, default=10, metavar="K", help="neighbours per query (default: 10)")
+    parser.add_argument(
+        "--margin", type=margin, default=0.999, help="how careful the crude step is, see below (default: 0.999)"
+    )
+    parser.add_argument("--key", help="which array, column or data set of QUERIES")
+    parser.add_argument(
+        "--truth", metavar="FILE", help="ids of the true neighbours (.ivecs, .npy, ...): print recall@k"
+    )
+    parser.add_argument("--truth-key", metavar="KEY", help="which array, column or data set of the truth")
+    parser.add_argument("--output", metavar="HITS.npz", help="write ids, distances and counts of all queries")
+    parser.add_argument(
+        "--show", type=natural, default=5, metavar="N", help="queries whose hits are printed (default: 5)"
+    )
+    add_threads(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search, save, print."""
+    from .. import Index, InputError, evaluate
+    from ..data import read_vectors
+    from .inputs import read_truth
+    from .output import print_json, progress_bar
+
+    if args.output is not None and not args.output.endswith(".npz"):
+        raise InputError(f"--output writes .npz files, got {args.output!r}")
+    index = Index.open(args.index)
+    queries = read_vectors(args.queries, args.key)
+    truth = None if args.truth is None else read_truth(args.truth, args.truth_key)
+    with progress_bar() as progress:
+        matches = search(index, queries, args.k, args.margin, args.threads, progress)
+    recall = None if truth is None else evaluate.recall(matches.ids, truth, args.k)
+    if args.output is not None:
+        _save(args.output, matches)
+    if args.json:
+        hits = [
+            {"ids": matches.ids[i, :count].tolist(), "distances": matches.distances[i, :count]}
+            for i, count in enumerate(matches.counts[: args.show].tolist())
+        ]
+        stats = asdict(matches.stats) | {"ops_per_vector": matches.stats.ops_per_vector}
+        print_json({"k": args.k, "recall": recall, "stats": stats, "hits": hits, "output": args.output})
+        return 0
+    for i, count in enumerate(matches.counts[: args.show].tolist()):
+        best = [f"{matches.ids[i, j]} ({matches.distances[i, j]:.4g})" for j in range(min(count, 5))]
+        print(f"query {i}: " + ("  ".join(best) + ("  ..." if count > 5 else "") if best else "no hits"))
+    if len(matches) > args.show:
+        print(
+            f"... and {len(matches) - args.show} more queries"
+            + ("" if args.output else "; --output HITS.npz keeps them all")
+        )
+    print(matches.stats)
+    if matches.stats.queries:
+        print(f"{matches.stats.seconds / matches.stats.queries * 1e6:.1f} microseconds per query")
+    if recall is not None:
+        print(f"recall@{args.k}: {recall:.4f}")
+    if args.output is not None:
+        print(f"wrote {args.output}")
+    return 0
+
+
+def search(index: Index, queries: Any, k: int, margin: float | str, threads: int | None, progress: Progress) -> Matches:
+    """``index.search`` in blocks, so that the bar moves and queries are read as they are needed; same answer."""
+    import numpy as np
+
+    n, parts = len(queries), []
+    for start in range(0, max(n, 1), QUERIES_PER_BLOCK):
+        progress("searching", start / max(n, 1))
+        parts.append(index.search(queries[start : start + QUERIES_PER_BLOCK], k, margin=margin, threads=threads))
+    progress("done", 1.0)
+    if len(parts) == 1:
+        return parts[0]
+    names = ("queries", "cells", "scanned", "survivors", "lookups", "seconds")
+    sums = {name: sum(getattr(part.stats, name) for part in parts) for name in names}
+    return replace(
+        parts[0],
+        ids=np.concatenate([part.ids for part in parts]),
+        distances=np.concatenate([part.distances for part in parts]),
+        counts=np.concatenate([part.counts for part in parts]),
+        stats=replace(parts[0].stats, **sums),
+    )
+
+
+def _save(path: str, matches: Matches) -> None:
+    """All hits; string ids as fixed-width text, because an object array would be a pickle."""
+    import numpy as np
+
+    ids = matches.ids
+    if ids.dtype == object:
+        ids = np.array([["" if v is None else v for v in row] for row in ids.tolist()], dtype=np.str_).reshape(
+            ids.shape
+        )
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            np.savez(file, ids=ids, distances=matches.distances, counts=matches.counts)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)

@@ -1,0 +1,208 @@
+"""Input of any kind -> checked float32 rows: what is accepted, and what refusals say."""
+
+from __future__ import annotations
+
+import sys
+
+import hypothesis.extra.numpy as npst
+import numpy as np
+import pytest
+from helpers import FakeTensor, OnlyDLPack
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlace.arrays import BLOCK_ROWS, LARGEST, Rows, as_queries, as_rows, describe, normalize, to_numpy
+from interlace.errors import InputError
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        pytest.param(X.tolist(), id="lists"),
+        pytest.param(tuple(map(tuple, X.tolist())), id="tuples"),
+        pytest.param([*X], id="list of rows"),
+        *(pytest.param(X.astype(t), id=str(np.dtype(t))) for t in "bBhHiIlLefdg"),
+        pytest.param(X.astype(">f8"), id="big-endian"),
+        pytest.param(np.asfortranarray(X), id="column-major"),
+        pytest.param(np.repeat(X, 2, axis=1)[:, ::2], id="strided"),
+        pytest.param(X[::-1, ::-1].copy()[::-1, ::-1], id="negative strides"),
+        pytest.param(np.lib.stride_tricks.as_strided(X, X.shape, X.strides, writeable=False), id="read-only"),
+        pytest.param(np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view(np.float32).reshape(4, 3), id="unaligned"),
+        pytest.param(np.ma.masked_array(X), id="masked array without a mask"),
+        pytest.param(FakeTensor(X), id="torch tensor"),
+        pytest.param(FakeTensor(X, "torch.bfloat16"), id="torch bfloat16"),
+        pytest.param(OnlyDLPack(X), id="DLPack"),
+        pytest.param(memoryview(X), id="buffer"),
+    ],
+)
+def test_every_accepted_kind_gives_the_same_rows(x: object) -> None:
+    for rows in (as_rows(x, name="x", dim=3), next(Rows(x).blocks()), Rows(x).take(np.arange(4))):
+        assert rows.dtype == np.float32
+        assert rows.flags.c_contiguous
+        assert type(rows) is np.ndarray or isinstance(rows, np.memmap)
+        np.testing.assert_array_equal(rows, X)
+
+
+def test_tensors_are_read_without_importing_torch() -> None:
+    before = "torch" in sys.modules
+    to_numpy(FakeTensor(X), "x")
+    to_numpy(OnlyDLPack(X), "x")
+    assert ("torch" in sys.modules) == before
+
+
+def test_real_torch_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.from_numpy(X.copy())
+    for x in (tensor, tensor.clone().requires_grad_(), tensor.double(), tensor.half(), tensor.bfloat16(), tensor.int()):
+        np.testing.assert_array_equal(as_rows(x, name="x"), X)
+    with pytest.raises(InputError, match="complex"):
+        as_rows(tensor.to(torch.complex64), name="x")
+
+
+def test_h5py_datasets_are_read_in_blocks(tmp_path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        rows = Rows(file.create_dataset("x", data=X.astype(np.float64)))
+        assert (len(rows), rows.dim) == (4, 3)
+        np.testing.assert_array_equal(np.concatenate(list(rows.blocks(3))), X)
+        np.testing.assert_array_equal(rows.take(np.array([1, 3])), X[[1, 3]])
+
+
+def test_memmaps_are_not_copied(tmp_path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert all(np.shares_memory(block, mapped) for block in Rows(mapped).blocks())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    npst.arrays(
+        st.sampled_from([np.float16, np.float32, np.float64, np.int8, np.uint8, np.int16]),
+        npst.array_shapes(min_dims=2, max_dims=2, max_side=9),
+        elements={"allow_nan": False, "allow_infinity": False, "max_value": 100, "min_value": 0},
+    ),
+    st.integers(1, 4),
+)
+def test_blocks_are_the_rows_in_order(x: np.ndarray, rows: int) -> None:
+    np.testing.assert_array_equal(np.concatenate(list(Rows(x).blocks(rows))), x.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (X[0], r"x must be 2-D \[rows, dimensions\], got ndarray of shape \(3,\) and dtype float32"),
+        (X[None], r"x must be 2-D \[rows, dimensions\], got ndarray of shape \(1, 4, 3\) and dtype float32"),
+        (X[:, :0], r"x has no dimensions: ndarray of shape \(4, 0\)"),
+        ([], r"x must be 2-D .* got list \[\]"),
+        (None, r"x must be 2-D .* got NoneType None"),
+        ("vectors.npy", r"x must be 2-D .* got str 'vectors.npy'"),
+        ([[1, 2], [3]], r"x cannot be read as an array: list \[\[1, 2\], \[3\]\]"),
+        (X.astype(object), r"x must hold real numbers .* got dtype object"),
+        (X.astype(np.complex64), r"x must hold real numbers .* got dtype complex64"),
+        (X > 3, r"x must hold real numbers .* got dtype bool"),
+        ([["1", "2"]], r"x must hold real numbers .* got dtype <U1"),
+        (X.astype("M8[s]"), r"x must hold real numbers .* got dtype datetime64\[s\]"),
+        (np.zeros((2, 2), "f4,f4"), r"x must hold real numbers"),
+        (np.ma.masked_greater(X, 5), r"x has masked entries, .* MaskedArray of shape \(4, 3\)"),
+    ],
+)
+def test_what_is_no_matrix_of_numbers_is_refused(x: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Rows(x)
+    with pytest.raises(InputError, match=message):
+        as_rows(x, name="x")
+
+
+def test_a_tensor_that_cannot_be_read_is_named() -> None:
+    class Broken(FakeTensor):
+        def detach(self) -> FakeTensor:
+            raise RuntimeError("out of memory")
+
+    Broken.__module__ = "torch"
+    with pytest.raises(InputError, match=r"x cannot be read as an array: Broken of shape \(4, 3\).*out of memory"):
+        to_numpy(Broken(X), "x")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_values_that_are_not_finite_are_named_by_row_and_column(value: float, dtype: type) -> None:
+    x = X.astype(dtype)
+    x[2, 1] = x[3, 0] = value
+    with pytest.raises(InputError, match=rf"x\[2, 1\] is {value}, not a finite number"):
+        as_rows(x, name="x")
+
+
+@pytest.mark.parametrize("value", [-1.01 * LARGEST, 3e38, 1e300])
+def test_values_whose_squares_overflow_are_named(value: float) -> None:
+    x = X.astype(np.float64)
+    x[1, 2] = value
+    with pytest.raises(InputError, match=r"x\[1, 2\] is .*, too large \(more than 1e\+16\)"):
+        as_rows(x, name="x")
+    x[1, 2] = LARGEST
+    assert as_rows(x, name="x")[1, 2] == np.float32(LARGEST)
+
+
+def test_integers_that_float32_cannot_hold_are_named() -> None:
+    for dtype in (np.int32, np.int64, np.uint32, np.uint64):
+        x = X.astype(dtype)
+        x[3, 2] = 2**24
+        assert as_rows(x, name="x")[3, 2] == 2**24
+        x[3, 2] = 2**24 + 1
+        with pytest.raises(InputError, match=r"x\[3, 2\] is 16777217, beyond 2\^24"):
+            as_rows(x, name="x")
+
+
+def test_a_bad_value_in_a_later_block_has_the_users_row_number() -> None:
+    x = np.zeros((BLOCK_ROWS + 100, 2), np.float32)
+    x[BLOCK_ROWS + 17, 1] = np.nan
+    with pytest.raises(InputError, match=rf"x\[{BLOCK_ROWS + 17}, 1\] is nan"):
+        list(Rows(x).blocks())
+    with pytest.raises(InputError, match=rf"x\[{BLOCK_ROWS + 17}, 1\] is nan"):
+        Rows(x).take(np.array([3, 5, BLOCK_ROWS + 17]))
+
+
+def test_dimensions_are_compared_with_the_index() -> None:
+    with pytest.raises(InputError, match="x has 3 dimensions, the index has 5"):
+        as_rows(X, name="x", dim=5)
+    with pytest.raises(InputError, match="x has 3 dimensions, the index has 5"):
+        Rows(X, dim=5)
+
+
+def test_queries_of_one_and_two_dimensions() -> None:
+    many, single = as_queries(X, 3)
+    assert (many.shape, single) == ((4, 3), False)
+    one, single = as_queries(X[1], 3)
+    assert (one.shape, single) == ((1, 3), True)
+    for q in (X[None], 3.0):
+        with pytest.raises(InputError, match=r"queries must be 1-D \[dimensions\] or 2-D \[rows, dimensions\]"):
+            as_queries(q, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(npst.arrays(np.float32, (3, 4), elements=st.floats(-(2.0**53), 2.0**53, width=32)))
+def test_normalized_rows_have_length_one(x: np.ndarray) -> None:
+    lengths = np.linalg.norm(x.astype(np.float64), axis=1)
+    if (lengths == 0).any():
+        with pytest.raises(InputError, match=rf"x\[{np.argmax(lengths == 0)}\] is all zeros; the cosine metric"):
+            normalize(x, name="x")
+    else:
+        unit = normalize(x, name="x")
+        np.testing.assert_allclose(np.linalg.norm(unit.astype(np.float64), axis=1), 1, rtol=1e-6)
+        np.testing.assert_allclose(unit * lengths[:, None], x, rtol=1e-5, atol=lengths.max() * 1e-6)
+
+
+def test_a_row_of_zeros_has_the_users_row_number() -> None:
+    x = X.copy()
+    x[2] = 0
+    with pytest.raises(InputError, match=r"x\[102\] is all zeros"):
+        normalize(x, name="x", first_row=100)
+    with pytest.raises(InputError, match=r"x\[70\] is all zeros"):
+        normalize(x, name="x", rows=np.array([5, 6, 70, 80]))
+
+
+def test_describe_says_what_came() -> None:
+    assert describe(X) == "ndarray of shape (4, 3) and dtype float32"
+    assert describe([1, 2]) == "list [1, 2]"
+    assert len(describe("x" * 1000)) < 80
