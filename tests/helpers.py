@@ -29,7 +29,9 @@ def clustered(n: int, dim: int, *, seed: int = 0, clusters: int = 8) -> NDArray[
 def ids_of(kind: str, n: int, *, first: int = 0) -> Any:
     """n ids of a kind, in no particular order; None for default ids."""
     numbers = [(i * 7919) % 1_000_003 - 500 for i in range(first, first + n)]
-    strings = [*UNICODE, *(f"row {v}" for v in numbers[len(UNICODE) :])] if first == 0 else [f"row {v}" for v in numbers]
+    strings = (
+        [*UNICODE, *(f"row {v}" for v in numbers[len(UNICODE) :])] if first == 0 else [f"row {v}" for v in numbers]
+    )
     return {"default": None, "int64": np.array(numbers, np.int64), "string": strings[:n]}[kind]
 
 
@@ -78,7 +80,11 @@ def same_index(a: il.Index, b: il.Index) -> bool:
 def run_python(code: str, *arguments: str, timeout: float = 60) -> Any:
     """Run code in a fresh interpreter with warnings as errors; the JSON it prints last."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, *arguments], capture_output=True, text=True, timeout=timeout, check=False
+        [sys.executable, "-W", "error", "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     if done.returncode != 0:
         raise AssertionError(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}")

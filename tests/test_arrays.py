@@ -7,10 +7,10 @@ import sys
 import hypothesis.extra.numpy as npst
 import numpy as np
 import pytest
-from helpers import FakeTensor, OnlyDLPack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import FakeTensor, OnlyDLPack
 from interlace.arrays import BLOCK_ROWS, LARGEST, Rows, as_queries, as_rows, describe, normalize, to_numpy
 from interlace.errors import InputError
 

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import interlace as il
 from helpers import (
     LAYOUTS,
     METRICS,
@@ -20,10 +24,6 @@ from helpers import (
     same_index,
     small_index,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-import interlace as il
 from interlace.arrays import BLOCK_ROWS
 
 X = clustered(60, 6)
@@ -52,7 +52,7 @@ BAD_VECTORS = [
     pytest.param(lambda x: spoiled(x, 3, 2, math.nan), r"\[3, 2\] is nan, not a finite number", id="nan"),
     pytest.param(lambda x: spoiled(x, 2, 5, -math.inf), r"\[2, 5\] is -inf, not a finite number", id="inf"),
     pytest.param(lambda x: spoiled(x, 1, 0, 1e30), r"\[1, 0\] is .*too large", id="too large"),
-    pytest.param(lambda x: x.tolist()[:2] + [[1.0]], "cannot be read as an array: list", id="ragged"),
+    pytest.param(lambda x: [*x.tolist()[:2], [1.0]], "cannot be read as an array: list", id="ragged"),
     pytest.param(lambda x: None, "got NoneType None", id="None"),
     pytest.param(lambda x: "x.npy", "got str 'x.npy'", id="a path"),
 ]

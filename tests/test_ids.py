@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import ID_KINDS, UNICODE, FakeTensor, clustered, hand_made, ids_of, same_index, small_index
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import interlace as il
+from helpers import ID_KINDS, UNICODE, FakeTensor, clustered, hand_made, ids_of, same_index, small_index
 from interlace.ids import Ids, as_id_array, parse_ids
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -91,7 +91,10 @@ def test_the_array_given_is_copied() -> None:
         ([1, 2], "ids must have one entry per row: 3 expected, got 2"),
         ([1, 2, 3, 4], "ids must have one entry per row: 3 expected, got 4"),
         ([[1, 2, 3]], r"ids must be all integers or all strings; ids\[0\] is list"),
-        (np.array([[1, 2, 3]]), r"ids must be a list or 1-D array of integers or strings, got ndarray of shape \(1, 3\)"),
+        (
+            np.array([[1, 2, 3]]),
+            r"ids must be a list or 1-D array of integers or strings, got ndarray of shape \(1, 3\)",
+        ),
         ("abc", "ids must be a list or 1-D array of integers or strings, got str 'abc'"),
         ({1, 2, 3}, "ids must be a list or 1-D array of integers or strings, got set"),
         (7, "ids must be a list or 1-D array of integers or strings, got int 7"),

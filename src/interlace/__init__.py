@@ -18,7 +18,7 @@ from .index import Index
 from .matches import Matches, SearchStats
 from .report import Report
 
-open = Index.open  # noqa: A001 - il.open(path), as people write it
+open = Index.open
 __version__ = "0.1.0"
 
 __all__ = [

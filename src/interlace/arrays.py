@@ -68,13 +68,21 @@ def as_rows(x: Any, *, name: str, dim: int | None = None, first_row: int = 0) ->
     if array.shape[1] == 0:
         raise InputError(f"{name} has no dimensions: {describe(array)}")
     if array.dtype.kind in "iu" and array.dtype.itemsize > 2:
-        _refuse(np.abs(array.astype(np.float64)) > 2**24, array, "beyond 2^24, where float32 skips integers; scale them first", name, first_row)
+        _refuse(
+            np.abs(array.astype(np.float64)) > 2**24,
+            array,
+            "beyond 2^24, where float32 skips integers; scale them first",
+            name,
+            first_row,
+        )
     if array.dtype == np.float32:  # the usual case, and single queries should be quick
         rows = np.ascontiguousarray(array)
     else:
         with np.errstate(over="ignore"):
             rows = np.ascontiguousarray(array, dtype=np.float32)
-    _refuse(~(np.abs(rows) <= LARGEST), array, f"too large (more than {LARGEST:g})", name, first_row)  # NaN compares false
+    _refuse(
+        ~(np.abs(rows) <= LARGEST), array, f"too large (more than {LARGEST:g})", name, first_row
+    )  # NaN compares false
     return rows
 
 

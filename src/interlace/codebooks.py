@@ -27,7 +27,7 @@ def _frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
         raise InputError(f"{name} must have {ndim} dimension(s), got {describe(given)}")
     check_numeric(given.dtype, name)
     with np.errstate(over="ignore", invalid="ignore"):
-        array = np.array(given, dtype=dtype, order="C")
+        array: NDArray[Any] = np.array(given, dtype=dtype, order="C")
     if dtype is np.float32 and not np.isfinite(array).all():
         raise InputError(f"{name} holds a value that is not finite in float32")
     if dtype is not np.float32 and (array != given).any():
@@ -42,7 +42,9 @@ def _integer(value: Any, name: str, low: int, high: int | None = None) -> int:
     except TypeError:
         number = low - 1
     if number < low or (high is not None and number > high):
-        raise InputError(f"{name} must be an integer of {f'at least {low}' if high is None else f'{low} to {high}'}, got {value!r}")
+        raise InputError(
+            f"{name} must be an integer of {f'at least {low}' if high is None else f'{low} to {high}'}, got {value!r}"
+        )
     return number
 
 
@@ -146,7 +148,9 @@ class Codebooks:
             if error > 1e-3:
                 raise InputError(f"rotation must be orthonormal; R^T R differs from 1 by {error:.2g}")
         #: The paper's xi: dimensions (after rotation) that the crude books after the first quantize.
-        self.crude_dims: NDArray[np.int32] = _frozen([] if crude_dims is None else crude_dims, np.int32, 1, "crude_dims")
+        self.crude_dims: NDArray[np.int32] = _frozen(
+            [] if crude_dims is None else crude_dims, np.int32, 1, "crude_dims"
+        )
         if len(self.crude_dims) and not 0 <= self.crude_dims.min() <= self.crude_dims.max() < self.dim:
             raise InputError(f"crude_dims must lie in 0 to {self.dim - 1}, got {self.crude_dims.tolist()}")
         self.variances: FloatArray = _frozen([] if variances is None else variances, np.float32, 1, "variances")
@@ -227,7 +231,11 @@ class Codebooks:
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Named arrays and a JSON-able description; the inverse is :meth:`from_arrays`."""
-        arrays: dict[str, NDArray[Any]] = {"mean": self.mean, "crude_dims": self.crude_dims, "variances": self.variances}
+        arrays: dict[str, NDArray[Any]] = {
+            "mean": self.mean,
+            "crude_dims": self.crude_dims,
+            "variances": self.variances,
+        }
         if self.rotation is not None:
             arrays["rotation"] = self.rotation
         for i, book in enumerate(self.books):
@@ -256,7 +264,10 @@ class Codebooks:
             metric=description["metric"],
             mean=arrays["mean"],
             rotation=arrays.get("rotation"),
-            norms=[Norm(arrays[f"norm.{i}"], tuple(d["covers"]), bool(d["crude"])) for i, d in enumerate(description["norms"])],
+            norms=[
+                Norm(arrays[f"norm.{i}"], tuple(d["covers"]), bool(d["crude"]))
+                for i, d in enumerate(description["norms"])
+            ],
             beam=description["beam"],
             layout=description["layout"],
             crude_dims=arrays["crude_dims"],
@@ -267,7 +278,9 @@ class Codebooks:
     def save(self, path: str | PathLike[str]) -> None:
         """Write to a file of its own, atomically."""
         arrays, description = self.to_arrays()
-        storage.write(path, {f"codebooks.{k}": v for k, v in arrays.items()}, {"kind": "codebooks", "codebooks": description})
+        storage.write(
+            path, {f"codebooks.{k}": v for k, v in arrays.items()}, {"kind": "codebooks", "codebooks": description}
+        )
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Codebooks:

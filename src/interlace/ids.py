@@ -44,7 +44,7 @@ def as_id_array(ids: Any, name: str) -> IdArray:
         raise InputError(f"{name} must be a list or 1-D array of integers or strings, got {describe(ids)}")
     if array.size == 0:
         return np.empty(0, np.int64)
-    if array.dtype.kind == "i" or array.dtype.kind == "u" and array.max() < 2**63:
+    if array.dtype.kind == "i" or (array.dtype.kind == "u" and array.max() < 2**63):
         return array.astype(np.int64)
     if array.dtype.kind not in "uUSTO":
         raise InputError(f"{name} must hold integers or strings, got dtype {array.dtype}")
@@ -144,7 +144,9 @@ class Ids:
         if self.kind == "int64":
             return self.arrays["values"]
         hashes = np.empty(self.n, np.uint64)
-        _native.hash_strings(np.ascontiguousarray(self.arrays["text"]), np.ascontiguousarray(self.arrays["offsets"]), hashes)
+        _native.hash_strings(
+            np.ascontiguousarray(self.arrays["text"]), np.ascontiguousarray(self.arrays["offsets"]), hashes
+        )
         return hashes
 
     def sorted_section(self) -> dict[str, NDArray[Any]]:

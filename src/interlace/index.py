@@ -68,7 +68,12 @@ class Index:
             raise InputError("give n_bytes or n_books, not both")
         if n_bytes is None and n_books is None:
             n_bytes = 8
-        for name, value in (("n_bytes", n_bytes), ("n_books", n_books), ("n_crude", n_crude), ("max_train_rows", max_train_rows)):
+        for name, value in (
+            ("n_bytes", n_bytes),
+            ("n_books", n_books),
+            ("n_crude", n_crude),
+            ("max_train_rows", max_train_rows),
+        ):
             if value is not None and positive(value, name) > 64 and name != "max_train_rows":
                 raise InputError(f"{name} must be at most 64, got {value}")
         if metric not in METRICS:
@@ -133,7 +138,7 @@ class Index:
         *,
         margin: float | str = 0.999,
         threads: int | None = None,
-        filter: Any = None,  # noqa: A002 - the name users expect
+        filter: Any = None,
     ) -> Matches:
         """The k nearest rows of each query.
 
@@ -145,7 +150,9 @@ class Index:
         queries, single = as_queries(q, self.codebooks.dim)
         if self.codebooks.metric == "cosine":
             queries = normalize(queries, name="queries")
-        rule = margins.parse(margin, k=k, n=len(self), calibration=self._calibration, sigma=self.codebooks.residual_variance)
+        rule = margins.parse(
+            margin, k=k, n=len(self), calibration=self._calibration, sigma=self.codebooks.residual_variance
+        )
         workers = thread_count(threads)
         mask = None if filter is None else self._mask(filter)
         started = time.perf_counter()
@@ -214,7 +221,9 @@ class Index:
         array = to_numpy(allowed, "filter")
         if array.dtype == np.bool_:
             if array.shape != (len(self),):
-                raise InputError(f"filter as a mask must have one entry per row: {len(self)} expected, got shape {array.shape}")
+                raise InputError(
+                    f"filter as a mask must have one entry per row: {len(self)} expected, got shape {array.shape}"
+                )
             return np.ascontiguousarray(array).view(np.uint8)
         if array.ndim != 1:
             raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
@@ -240,7 +249,9 @@ class Index:
         vectors = self.codebooks.decode(self._codes_of(chosen))
         self._calibration = self._calibrated(vectors, chosen, workers)
 
-    def _calibrate_on_rows(self, rows: Rows, rng: np.random.Generator, trained: NDArray[np.int64], threads: int) -> None:
+    def _calibrate_on_rows(
+        self, rows: Rows, rng: np.random.Generator, trained: NDArray[np.int64], threads: int
+    ) -> None:
         """Held-out rows as queries, each one's own row left out of its answer; training rows only if there are no others."""
         n_held_out = len(rows) - len(trained)
         n_pool = n_held_out if n_held_out >= CALIBRATION_QUERIES // 2 else len(rows)
@@ -308,8 +319,10 @@ class Index:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
-        segment = merge(list(self._segments), self.codebooks) if self._segments else Segment.pack(
-            np.empty((0, 1 + len(self.codebooks.columns)), np.uint8), self.codebooks
+        segment = (
+            merge(list(self._segments), self.codebooks)
+            if self._segments
+            else Segment.pack(np.empty((0, 1 + len(self.codebooks.columns)), np.uint8), self.codebooks)
         )
         learned, description = self.codebooks.to_arrays()
         arrays = {f"codebooks.{name}": array for name, array in learned.items()}
@@ -322,7 +335,13 @@ class Index:
         storage.write(
             path,
             arrays,
-            {"kind": "index", "n": len(self), "ids": self._ids.kind, "codebooks": description, "calibration": calibration},
+            {
+                "kind": "index",
+                "n": len(self),
+                "ids": self._ids.kind,
+                "codebooks": description,
+                "calibration": calibration,
+            },
         )
 
     @classmethod
@@ -359,7 +378,10 @@ class Index:
         if self._file is not None:
             self._file.verify()
         n_words = [len(self.codebooks.books[0].words)]
-        n_words += [len(self.codebooks.books[c].words) if c >= 0 else len(self.codebooks.norms[-1 - c].values) for c in self.codebooks.columns]
+        n_words += [
+            len(self.codebooks.books[c].words) if c >= 0 else len(self.codebooks.norms[-1 - c].values)
+            for c in self.codebooks.columns
+        ]
         for segment in self._segments:
             codes = segment.unpack()
             if (codes.max(0, initial=0) >= np.array(n_words)).any():
@@ -368,9 +390,13 @@ class Index:
             if any(not np.array_equal(again.arrays[name], segment.arrays[name]) for name in NAMES):
                 raise DamagedFileError("the index is damaged: its rows do not pack to the bytes stored")
         if sum(s.n_rows for s in self._segments) != len(self):
-            raise DamagedFileError(f"the index is damaged: {len(self)} ids for {sum(s.n_rows for s in self._segments)} rows")
+            raise DamagedFileError(
+                f"the index is damaged: {len(self)} ids for {sum(s.n_rows for s in self._segments)} rows"
+            )
         with damage_named():
-            in_order = self._ids.kind == "default" or np.array_equal(self._ids.find(self._ids.all()), np.arange(len(self)))
+            in_order = self._ids.kind == "default" or np.array_equal(
+                self._ids.find(self._ids.all()), np.arange(len(self))
+            )
         if not in_order:
             raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
 
@@ -389,5 +415,7 @@ def positive(value: Any, name: str, *, least: int = 1) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not least <= number < 2**63:
-        raise InputError(f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}")
+        raise InputError(
+            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
+        )
     return number

@@ -61,7 +61,9 @@ def parse(margin: Any, *, k: int, n: int, calibration: Calibration | None, sigma
             return Rule("paper", 1.0, sigma, f"paper (sigma {sigma:.4g})")
         raise InputError(f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {margin!r}")
     if isinstance(margin, bool) or not isinstance(margin, int | float | np.integer | np.floating):
-        raise InputError(f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {type(margin).__name__}")
+        raise InputError(
+            f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {type(margin).__name__}"
+        )
     if margin == math.inf:
         return Rule("none", 1.0, 0.0, "inf")
     if not 0 < margin < 1:

@@ -136,8 +136,8 @@ def tables(codebooks: Codebooks, q: FloatArray) -> Tables:
         covered = np.zeros(codebooks.dim, bool)
         for book in books:
             covered[book.support] = True
-        for d in np.flatnonzero(~covered):
-            offset += y[d] * y[d]
+        for free in np.flatnonzero(~covered):
+            offset += y[free] * y[free]
         base = offset + squared(y[cell.support], cell.words.T)
     else:
         for d in range(codebooks.dim):
@@ -185,7 +185,12 @@ class Hit:
 
 
 def search(
-    codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, k: int, rule: Rule, allowed: NDArray[np.bool_] | None = None
+    codebooks: Codebooks,
+    codes: NDArray[np.uint8],
+    q: FloatArray,
+    k: int,
+    rule: Rule,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> tuple[list[Hit], int]:
     """The k best rows of one query, and how many rows were compared with the whole code.
 
@@ -223,7 +228,9 @@ def search(
     return hits, survivors
 
 
-def _limit(hits: list[Hit], k: int, rule: Rule, crude_floor: np.float32, rest_floor: np.float32, slack: np.float32) -> np.float32:
+def _limit(
+    hits: list[Hit], k: int, rule: Rule, crude_floor: np.float32, rest_floor: np.float32, slack: np.float32
+) -> np.float32:
     """The largest crude distance that is still compared with the whole code (cpp/core/search.h, Rule)."""
     if len(hits) < k or rule.kind == "none":
         return INF

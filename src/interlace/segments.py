@@ -85,4 +85,6 @@ class Segment:
 
 def merge(segments: list[Segment], codebooks: Codebooks) -> Segment:
     """One segment with the rows of all, in their order."""
-    return segments[0] if len(segments) == 1 else Segment.pack(np.concatenate([s.unpack() for s in segments]), codebooks)
+    return (
+        segments[0] if len(segments) == 1 else Segment.pack(np.concatenate([s.unpack() for s in segments]), codebooks)
+    )

@@ -53,7 +53,7 @@ def _crc(*parts: Any) -> str:
 
 
 def _bytes(array: NDArray[Any]) -> memoryview:
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def write(path: str | PathLike[str], arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> None:
@@ -74,7 +74,11 @@ def write(path: str | PathLike[str], arrays: dict[str, NDArray[Any]], descriptio
         checksums[name] = _crc(data, padding)
         offset += data.nbytes
         if padding:  # a tensor of its own, because the container allows no holes
-            header[f".pad.{name}"] = {"dtype": "U8", "shape": [len(padding)], "data_offsets": [offset, offset + len(padding)]}
+            header[f".pad.{name}"] = {
+                "dtype": "U8",
+                "shape": [len(padding)],
+                "data_offsets": [offset, offset + len(padding)],
+            }
             offset += len(padding)
         sections.append((data, padding))
     meta = {"description": description, "checksums": checksums}
@@ -128,7 +132,9 @@ def _replace(path: str | PathLike[str], parts: list[Any]) -> None:
 class File:
     """An opened file: header checked, tensors mapped but not read."""
 
-    def __init__(self, path: str, n_bytes: int, header: dict[str, Any], data: NDArray[np.uint8], meta: dict[str, Any]) -> None:
+    def __init__(
+        self, path: str, n_bytes: int, header: dict[str, Any], data: NDArray[np.uint8], meta: dict[str, Any]
+    ) -> None:
         self.path = path
         self.n_bytes = n_bytes  # of the whole file
         self._header = header
@@ -167,7 +173,7 @@ class File:
         start, stop = self._header[name]["data_offsets"]
         padded = self._header.get(f".pad.{name}")
         stop = padded["data_offsets"][1] if padded else stop
-        if _crc(memoryview(self._data[start:stop])) != self._checksums[name]:
+        if _crc(self._data[start:stop].data) != self._checksums[name]:
             raise DamagedFileError(f"{self.path!r} is damaged: section {name!r} does not match its checksum")
 
     def verify(self) -> None:
@@ -248,7 +254,9 @@ def _check_sections(name: str, header: dict[str, Any], checksums: dict[str, str]
     end, before = 0, ""
     for key, entry in header.items():
         (start, stop), shape, dtype = entry["data_offsets"], entry["shape"], entry["dtype"]
-        fits = start == end and dtype in _DTYPES and all(type(size) is int and size >= 0 for size in (*shape, start, stop))
+        fits = (
+            start == end and dtype in _DTYPES and all(type(size) is int and size >= 0 for size in (*shape, start, stop))
+        )
         fits = fits and math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize == stop - start
         if key.startswith(".pad."):
             fits = fits and key == f".pad.{before}"

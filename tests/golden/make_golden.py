@@ -17,7 +17,7 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from helpers import ID_KINDS, LAYOUTS, build, clustered, il  # noqa: E402
+from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 
 VERSION = 1
 
@@ -25,6 +25,16 @@ VERSION = 1
 def shown(distances: np.ndarray) -> list[list[float | str]]:
     """JSON has no infinity."""
     return [["inf" if np.isinf(d) else float(d) for d in row] for row in distances]
+
+
+def tiny(ids: str = "default", **settings: str) -> il.Index:
+    """Every 32nd word of learned books, so that cells hold several rows and the file stays small."""
+    arrays, description = build(2000, 5, **settings).codebooks.to_arrays()
+    few = {name: array[::32] if name.startswith(("words.", "norm.")) else array for name, array in arrays.items()}
+    index = il.Index(il.Codebooks.from_arrays(few, description | {"beam": min(8, description["beam"])}))
+    index.add(clustered(70, 5, seed=7), ids_of(ids, 70), threads=1)
+    index.calibrate(clustered(300, 5, seed=8), threads=1)
+    return index
 
 
 def write(name: str, index: il.Index) -> None:
@@ -50,6 +60,6 @@ def write(name: str, index: il.Index) -> None:
 if __name__ == "__main__":
     for layout in LAYOUTS:
         for ids in ID_KINDS:
-            write(f"v{VERSION}-{layout}-{ids}", build(24, 5, layout=layout, ids=ids))
-    write(f"v{VERSION}-ip", build(24, 5, metric="ip"))
-    write(f"v{VERSION}-cosine", build(24, 5, metric="cosine"))
+            write(f"v{VERSION}-{layout}-{ids}", tiny(layout=layout, ids=ids))
+    write(f"v{VERSION}-ip", tiny(metric="ip"))
+    write(f"v{VERSION}-cosine", tiny(metric="cosine"))

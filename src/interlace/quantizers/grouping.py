@@ -46,14 +46,16 @@ def fair_bits(variances: NDArray[np.float64], n_bits: float) -> NDArray[np.float
             low = level
         else:
             high = level
-    return np.maximum(0.0, (logs - high) / 2)
+    return np.asarray(np.maximum(0.0, (logs - high) / 2))
 
 
 #: A k-means book of 256 words on a few dimensions codes about as well as this many ideal bits.
 BOOK_BITS = 6.8
 
 
-def leading_groups(variances: NDArray[np.float64], n_groups: int, n_bits: float, bits_per_group: float = BOOK_BITS) -> list[Dims]:
+def leading_groups(
+    variances: NDArray[np.float64], n_groups: int, n_bits: float, bits_per_group: float = BOOK_BITS
+) -> list[Dims]:
     """The leading dimensions in ``n_groups`` runs, each with the dimensions that deserve about one book.
 
     Variances descend. A run ends where the fair share of its dimensions reaches a book's bits, so that the crude books

@@ -16,7 +16,9 @@ def nearest(x: FloatArray, words: FloatArray, threads: int) -> tuple[NDArray[np.
     return index, score
 
 
-def means(x: FloatArray, labels: NDArray[np.int32], old: FloatArray, threads: int) -> tuple[FloatArray, NDArray[np.int64]]:
+def means(
+    x: FloatArray, labels: NDArray[np.int32], old: FloatArray, threads: int
+) -> tuple[FloatArray, NDArray[np.int64]]:
     """Mean of the rows of each label and their number; a label without rows keeps its old word."""
     sums, counts = np.empty(old.shape, np.float64), np.empty(len(old), np.int64)
     _native.cluster_sums(np.ascontiguousarray(x), labels, threads, sums, counts)
@@ -24,9 +26,7 @@ def means(x: FloatArray, labels: NDArray[np.int32], old: FloatArray, threads: in
     return filled.astype(np.float32), counts
 
 
-def kmeans(
-    x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15
-) -> FloatArray:
+def kmeans(x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15) -> FloatArray:
     """At most ``n_words`` words for the rows of x; fewer when the rows have fewer distinct values."""
     n_words = min(n_words, len(x))
     words = x[np.sort(rng.choice(len(x), n_words, replace=False))]

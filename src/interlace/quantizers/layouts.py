@@ -85,6 +85,10 @@ def principal_axes(x: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
     return np.ascontiguousarray(axes, np.float32), variances
 
 
+def _rotated(x: FloatArray, rotation: FloatArray) -> FloatArray:
+    return np.asarray(x @ rotation, np.float32)
+
+
 def _mean(x: FloatArray) -> FloatArray:
     return np.asarray(x.mean(0, dtype=np.float64), np.float32)
 
@@ -125,7 +129,7 @@ def _subspace(learner: Learner) -> Codebooks:
     n_books = min(learner.n_bytes, learner.x.shape[1])
     n_crude = learner.crude(_default_crude(n_books), n_books)
     groups = _split(variances, n_books, _leading(n_books, n_crude), 8.0 * learner.n_bytes)
-    books = _product_books(learner, (learner.x - mean) @ rotation, groups, 0.0, 1.0)
+    books = _product_books(learner, _rotated(learner.x - mean, rotation), groups, 0.0, 1.0)
     crude_dims = np.concatenate(groups[:n_crude])
     return Codebooks(
         books,
@@ -150,10 +154,11 @@ def _hybrid(learner: Learner) -> Codebooks:
     rotation, variances = principal_axes(centred - cells[labels])
     n_rest = min(learner.n_bytes - 1, learner.x.shape[1])
     n_crude = learner.crude(_default_crude(n_rest + 1), n_rest + 1)
-    y, rotated_cells = centred @ rotation, cells @ rotation
+    y, rotated_cells = _rotated(centred, rotation), _rotated(cells, rotation)
     groups = _split(variances, n_rest, _leading(n_rest + 1, n_crude - 1), 8.0 * n_rest) if n_rest else []
     residual = y - rotated_cells[labels]
-    books = [Book(rotated_cells, np.arange(learner.x.shape[1])), *_product_books(learner, residual, groups, 0.3, 0.4)]
+    everything = np.arange(learner.x.shape[1], dtype=np.uint32)
+    books = [Book(rotated_cells, everything), *_product_books(learner, residual, groups, 0.3, 0.4)]
     crude_dims = np.concatenate([np.zeros(0, np.int64), *groups[: n_crude - 1]])
 
     def assemble(books: list[Book]) -> Codebooks:
@@ -175,7 +180,7 @@ def _hybrid(learner: Learner) -> Codebooks:
     for step in range(6 if groups else 0):
         learner.progress(f"refit {step + 1} of 6", 0.7 + 0.05 * step)
         codes = encode(assemble(books), learner.x, learner.threads).astype(np.int32)
-        rest = np.zeros_like(y)
+        rest = np.zeros(y.shape, np.float32)
         for j, book in enumerate(books[1:], 1):
             rest[:, book.support] = book.words[codes[:, j]]
         cell_words, _ = means(y - rest, codes[:, 0].copy(), books[0].words, learner.threads)
@@ -223,8 +228,12 @@ def _residual(learner: Learner) -> Codebooks:
     covers = tuple(range(1, n_books))
     draft = Codebooks(books, norms=[Norm(np.zeros(1, np.float32), covers, crude=True)], **settings)
     codes = encode(draft, learner.x, learner.threads)
-    words = [book.words[codes[:, 0 if i == 0 else draft.columns.index(i) + 1]] for i, book in enumerate(books)]
-    whole = np.sum(words[1:], axis=0, dtype=np.float32)
-    cross = np.einsum("ij,ij->i", whole, whole) - sum(np.einsum("ij,ij->i", w, w) for w in words[1:])
-    values = np.sort(kmeans(cross[:, None].astype(np.float32), MAX_WORDS, rng=learner.rng, threads=learner.threads, iterations=30)[:, 0])
+    coded = [book.words[codes[:, 0 if i == 0 else draft.columns.index(i) + 1]] for i, book in enumerate(books)]
+    whole = np.sum(coded[1:], axis=0, dtype=np.float32)
+    cross = np.einsum("ij,ij->i", whole, whole) - sum(np.einsum("ij,ij->i", w, w) for w in coded[1:])
+    values = np.sort(
+        kmeans(cross[:, None].astype(np.float32), MAX_WORDS, rng=learner.rng, threads=learner.threads, iterations=30)[
+            :, 0
+        ]
+    )
     return Codebooks(books, norms=[Norm(values, covers, crude=True)], **settings)

@@ -1,0 +1,55 @@
+# Everything a newcomer or CI needs. `make demo` and `make test` set up .venv first and are quick when nothing changed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -o -name '*.h') CMakeLists.txt pyproject.toml README.md
+# The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
+INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
+
+.PHONY: demo test check bench report stub sanitize clean
+
+demo: $(STAMP)
+	$(BIN)/interlace demo --out interlace-demo
+
+test: check
+	$(BIN)/python -m pytest -q
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# On the data of ../shared/data or $$INTERLACE_DATA where there is some, on generated data otherwise; resumes.
+bench: $(STAMP)
+	$(BIN)/python benchmarks/peers.py --resume
+	$(BIN)/python benchmarks/report.py
+
+report: $(STAMP)
+	$(BIN)/python benchmarks/report.py
+
+# The stub of the native module; a test compares it with the module.
+stub: $(STAMP)
+	$(BIN)/python -m nanobind.stubgen -q -m interlace._native -o src/interlace/_native.pyi
+
+# The tests that reach native code, under AddressSanitizer and UndefinedBehaviorSanitizer.
+sanitize: $(STAMP)
+	$(INSTALL) --no-deps --upgrade --target build/sanitized . -C build-dir=build/asan \
+	  -C cmake.define.INTERLACE_SANITIZE=ON -C cmake.define.INTERLACE_EMULATE_AVX512=ON
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
+	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_search.py tests/test_segments.py \
+	  tests/test_encode.py tests/test_ids.py tests/test_index.py
+
+clean:
+	rm -rf $(VENV) build dist interlace-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.tools: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --disable-pip-version-check --quiet "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.18" ninja
+	touch $@
+
+$(STAMP): $(VENV)/.tools $(SOURCES)
+	$(INSTALL) ".[dev,cli,io,bench]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
+	touch $@

@@ -1,0 +1,159 @@
+"""Imports go one way, `import interlace` is quick and light, and what it exports is what it says."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import statistics
+import types
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import interlace as il
+from helpers import run_python
+
+SOURCE = Path(il.__file__).parent
+
+#: Modules and sub-packages, bottom first: each may import those before it. A new module must find its place here.
+ORDER = [
+    "_native",
+    "errors",
+    "arrays",
+    "progress",
+    "_threads",
+    "storage",
+    "codebooks",
+    "segments",
+    "ids",
+    "matches",
+    "margins",
+    "encode",
+    "report",
+    "reference",
+    "quantizers",
+    "index",
+    "interlace",  # the package itself: the public names
+    "data",
+    "evaluate",
+    "demo",
+    "cli",
+]
+
+
+def module_name(path: Path) -> str:
+    """cli/build.py -> cli.build, cli/__init__.py -> cli, __init__.py -> interlace."""
+    parts = [part for part in path.relative_to(SOURCE).with_suffix("").parts if part != "__init__"]
+    return ".".join(parts) or "interlace"
+
+
+def is_module(name: str) -> bool:
+    path = SOURCE.joinpath(*name.split("."))
+    return name == "_native" or path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every import of a file, also those inside functions; our own modules by their name below the package."""
+    package = [*path.relative_to(SOURCE).parent.parts]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield f"absolute {alias.name}"
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield f"absolute {node.module}"
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                inner = ".".join([*base, alias.name])
+                yield inner if is_module(inner) else ".".join(base) or "interlace"
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+GRAPH = {module_name(path): {name for name in imports(path) if not name.startswith("absolute ")} for path in FILES}
+OUTSIDE = {module_name(path): {n.split()[1] for n in imports(path) if n.startswith("absolute ")} for path in FILES}
+
+
+def test_the_graph_is_really_read() -> None:
+    assert {"codebooks", "segments", "quantizers", "_native", "storage"} <= GRAPH["index"]
+    assert "arrays" in GRAPH["quantizers.kmeans"]
+    assert "numpy" in OUTSIDE["arrays"]
+
+
+def test_every_module_has_its_place() -> None:
+    assert {name.partition(".")[0] for name in GRAPH} - {"train"} <= set(ORDER)
+
+
+@pytest.mark.parametrize("module", sorted(GRAPH))
+def test_imports_only_go_down(module: str) -> None:
+    own = module.partition(".")[0]
+    for imported in GRAPH[module]:
+        other = imported.partition(".")[0]
+        if other != own and own in ORDER:
+            assert ORDER.index(other) < ORDER.index(own), f"{module} imports {imported}, which stands above it"
+
+
+def test_there_are_no_cycles() -> None:
+    inner = {name: {i for i in found if i != name} for name, found in GRAPH.items() if name != "cli.__main__"}
+    assert len(list(TopologicalSorter(inner).static_order())) >= len(inner)
+
+
+def test_no_module_names_the_package_absolutely() -> None:
+    assert not [name for name, found in OUTSIDE.items() if any(f.partition(".")[0] == "interlace" for f in found)]
+
+
+def test_torch_is_imported_by_the_training_package_alone() -> None:
+    at_fault = [
+        n for n, found in OUTSIDE.items() if any(f.partition(".")[0] in ("torch", "torchvision") for f in found)
+    ]
+    assert [n for n in at_fault if n.partition(".")[0] != "train"] == []
+
+
+def test_the_core_needs_numpy_and_nothing_else() -> None:
+    allowed = {"numpy", *__import__("sys").stdlib_module_names}
+    for module, found in OUTSIDE.items():
+        if module.partition(".")[0] in ORDER[: ORDER.index("data")]:
+            assert {f.partition(".")[0] for f in found} <= allowed, module
+
+
+def test_all_is_what_is_exported() -> None:
+    public = {
+        name
+        for name, value in vars(il).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType | __future__._Feature)
+    }
+    assert public | {"__version__"} == set(il.__all__)
+    assert len(il.__all__) == len(set(il.__all__))
+
+
+IMPORT = """
+import json, sys, time
+began = time.perf_counter()
+import interlace
+seconds = time.perf_counter() - began
+print(json.dumps([seconds, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+
+def test_import_is_quick_and_light() -> None:
+    runs = [run_python(IMPORT) for _ in range(7)]
+    heavy = {"torch", "sklearn", "scipy", "pandas", "matplotlib", "faiss", "tqdm", "h5py", "pyarrow", "safetensors"}
+    assert not heavy & set(runs[0][1])
+    assert "numpy" in runs[0][1]
+    assert statistics.median(seconds for seconds, _ in runs) < 0.2
+
+
+def test_a_whole_session_stays_light(tmp_path: Path) -> None:
+    code = """
+import json, sys
+import numpy as np
+import interlace as il
+index = il.Index.build(np.random.default_rng(0).normal(size=(200, 8)), n_bytes=4, threads=1)
+index.save(sys.argv[1])
+il.open(sys.argv[1]).search(np.zeros((2, 8)))
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+    assert not {"torch", "sklearn", "scipy", "pandas", "matplotlib", "faiss"} & set(
+        run_python(code, str(tmp_path / "i"))
+    )

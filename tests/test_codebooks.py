@@ -1,0 +1,227 @@
+"""Codebooks: validated when made, frozen afterwards, equal after a round trip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import interlace as il
+from helpers import LAYOUTS, METRICS, build, hand_made, small_index
+
+WORDS = np.arange(6, dtype=np.float32).reshape(3, 2)
+BOOK = il.Book(WORDS, [0, 1])
+
+
+def made(**changes: Any) -> il.Codebooks:
+    return il.Codebooks(**{"books": [BOOK, BOOK], "dim": 2, "n_crude": 1, "norms": [il.Norm([1.0], (1,))], **changes})
+
+
+# --- books and norms --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "support", "message"),
+    [
+        (WORDS[0], [0, 1], r"words must have 2 dimension\(s\), got ndarray of shape \(2,\)"),
+        (WORDS, [[0, 1]], r"support must have 1 dimension\(s\), got ndarray of shape \(1, 2\)"),
+        (WORDS[:0], [0, 1], "a book holds 1 to 256 words, got 0"),
+        (np.zeros((257, 2)), [0, 1], "a book holds 1 to 256 words, got 257"),
+        (WORDS, [0], "words have 2 columns, the support has 1 dimensions"),
+        (WORDS, [1, 0], "support must ascend without repeats"),
+        (WORDS, [1, 1], "support must ascend without repeats"),
+        (WORDS, [0.5, 1.5], "support must hold integers that fit uint32, got 0.5"),
+        (WORDS, [-1, 1], "support must hold integers that fit uint32, got -1"),
+        (WORDS, [0, 2**32], "support must hold integers that fit uint32, got 4294967296"),
+        (WORDS * np.nan, [0, 1], "words holds a value that is not finite in float32"),
+        (WORDS + np.inf, [0, 1], "words holds a value that is not finite in float32"),
+        (WORDS.astype(np.float64) * 1e300, [0, 1], "words holds a value that is not finite in float32"),
+        (WORDS.astype(complex), [0, 1], "words must hold real numbers .* got dtype complex128"),
+        (WORDS.astype(object), [0, 1], "words must hold real numbers .* got dtype object"),
+        (WORDS.astype(str), [0, 1], "words must hold real numbers .* got dtype <U"),
+        ([[1.0], [1.0, 2.0]], [0, 1], "words cannot be read as an array"),
+        (None, [0, 1], r"words must have 2 dimension\(s\)"),
+    ],
+)
+def test_a_book_that_cannot_be(words: Any, support: Any, message: str) -> None:
+    with np.errstate(invalid="ignore", over="ignore"), pytest.raises(il.InputError, match=message):
+        il.Book(words, support)
+
+
+@pytest.mark.parametrize(
+    ("values", "covers", "message"),
+    [
+        ([], (1,), "a norm column holds 1 to 256 values, got 0"),
+        (np.zeros(257), (1,), "a norm column holds 1 to 256 values, got 257"),
+        ([[1.0]], (1,), r"norm values must have 1 dimension\(s\)"),
+        ([np.nan], (1,), "norm values holds a value that is not finite"),
+        ([1.0], (1.5,), "covers must be an integer of at least 0, got 1.5"),
+        ([1.0], (-1,), "covers must be an integer of at least 0, got -1"),
+    ],
+)
+def test_a_norm_that_cannot_be(values: Any, covers: Any, message: str) -> None:
+    with pytest.raises(il.InputError, match=message):
+        il.Norm(values, covers)
+
+
+def test_arrays_are_copied_and_frozen() -> None:
+    words, support = WORDS.copy(), np.array([0, 1])
+    book = il.Book(words, support)
+    words[:] = support[:] = 9
+    np.testing.assert_array_equal(book.words, WORDS)
+    assert book.support.tolist() == [0, 1]
+    mean = np.zeros(2)
+    books = made(mean=mean, rotation=np.eye(2), crude_dims=[1], variances=[2.0, 1.0])
+    mean[:] = 1
+    assert not books.mean.any()
+    arrays, _ = books.to_arrays()
+    assert len(arrays) == 4 + 2 * 2 + 1
+    for name, array in arrays.items():
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+        assert array.flags.c_contiguous, name
+    with pytest.raises(AttributeError, match="frozen; 'dim' cannot be set"):
+        books.dim = 3
+    with pytest.raises(AttributeError):
+        book.words = WORDS  # type: ignore[misc]
+
+
+# --- codebooks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"books": []}, "at least one book is needed"),
+        ({"books": [BOOK, WORDS]}, r"books must be Book objects; books\[1\] is ndarray of shape \(3, 2\)"),
+        ({"dim": 0}, "dim must be an integer of at least 1, got 0"),
+        ({"dim": 2.5}, "dim must be an integer of at least 1, got 2.5"),
+        ({"dim": 1}, "book 0 has dimension 1, vectors have 1"),
+        ({"n_crude": 0}, "n_crude must be an integer of 1 to 2, got 0"),
+        ({"n_crude": 3}, "n_crude must be an integer of 1 to 2, got 3"),
+        ({"n_crude": 1.0}, "n_crude must be an integer of 1 to 2, got 1.0"),
+        ({"metric": "l1"}, "metric must be one of l2, ip, cosine, got 'l1'"),
+        ({"metric": "ip"}, "norm columns belong to l2; the ip metric needs none"),
+        ({"beam": 0}, "beam must be an integer of 1 to 256, got 0"),
+        ({"beam": 257}, "beam must be an integer of 1 to 256, got 257"),
+        ({"mean": [0.0]}, "mean has 1 entries, vectors have 2 dimensions"),
+        ({"mean": [0.0, np.nan]}, "mean holds a value that is not finite"),
+        ({"mean": [[0.0, 0.0]]}, r"mean must have 1 dimension\(s\)"),
+        ({"rotation": np.eye(3)}, r"rotation must be 2 x 2, got ndarray of shape \(3, 3\)"),
+        ({"rotation": 2 * np.eye(2)}, r"rotation must be orthonormal; R\^T R differs from 1 by 3"),
+        ({"norms": [il.Norm([1.0], (2,))]}, r"a norm covers books 1 to 1, got \(2,\)"),
+        ({"norms": [il.Norm([1.0], (0, 1))]}, r"a norm covers books 1 to 1, got \(0, 1\)"),
+        ({"crude_dims": [2]}, r"crude_dims must lie in 0 to 1, got \[2\]"),
+        ({"crude_dims": [-1]}, r"crude_dims must lie in 0 to 1, got \[-1\]"),
+        ({"crude_dims": [0.5]}, "crude_dims must hold integers that fit int32, got 0.5"),
+        ({"variances": [np.inf]}, "variances holds a value that is not finite"),
+        ({"residual_variance": np.nan}, "residual_variance must be finite, got nan"),
+    ],
+)
+def test_codebooks_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(il.InputError, match=message):
+        made(**changes)
+
+
+def test_books_that_overlap_need_their_cross_terms() -> None:
+    books = [BOOK, BOOK, il.Book(WORDS, [1, 2]), il.Book(WORDS, [3, 4])]
+    with pytest.raises(
+        il.InputError, match="books 1 and 2 share dimension 1 but no norm column covers their cross term"
+    ):
+        il.Codebooks(books, dim=5, n_crude=1)
+    with pytest.raises(il.InputError, match="books 1 and 2 share dimension 1"):
+        il.Codebooks(books, dim=5, n_crude=1, norms=[il.Norm([0.0], (1, 3)), il.Norm([0.0], (2, 3))])
+    il.Codebooks(books, dim=5, n_crude=1, norms=[il.Norm([0.0], (1, 2))])
+    il.Codebooks(books, dim=5, n_crude=1, metric="ip")  # inner products have no cross terms
+    il.Codebooks([BOOK, BOOK], dim=5, n_crude=1)  # the first book is the cell, whose cross terms are in the tables
+
+
+def test_crude_columns_come_first() -> None:
+    books = [il.Book(WORDS, [2 * i, 2 * i + 1]) for i in range(5)]
+    norms = [il.Norm([0.0], (3, 4)), il.Norm([0.0], (1, 2), crude=True)]
+    made = il.Codebooks(books, dim=10, n_crude=3, norms=norms)
+    assert made.columns == (1, 2, -2, 3, 4, -1)
+    assert made.n_crude_columns == 3
+    assert (made.n_books, made.n_bytes, made.n_cells) == (5, 7, 3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=8), st.integers(0, 1000))
+def test_decode_adds_up_one_word_of_each_book(codes: list[tuple[int, int, int]], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    plain = hand_made()
+    books = il.Codebooks(plain.books, dim=4, n_crude=2, mean=rng.normal(size=4), rotation=rotation)
+    decoded = books.decode(np.array(codes, np.uint8).reshape(-1, 3))
+    assert decoded.dtype == np.float32
+    for row, code in zip(decoded, codes, strict=True):
+        total = np.zeros(4)
+        for book, word in zip(books.books, code, strict=True):  # columns are 0, 1, 2: one crude, one not
+            for dimension, value in zip(book.support, book.words[word], strict=True):
+                total[dimension] += value
+        np.testing.assert_allclose(row, rotation @ total + books.mean, rtol=1e-4, atol=1e-5)
+
+
+# --- equality, files, repr --------------------------------------------------------------------------------------------
+
+
+def test_equality_looks_at_everything() -> None:
+    same = {
+        "rotation": np.eye(2),
+        "mean": [1.0, 2.0],
+        "crude_dims": [0],
+        "variances": [1.0, 2.0],
+        "residual_variance": 3.0,
+    }
+    assert made(**same) == made(**same)
+    nudged = WORDS + np.float32(1e-6) * (np.arange(6).reshape(3, 2) == 5)
+    for changes in (
+        {"books": [BOOK, il.Book(nudged, [0, 1])]},
+        {"rotation": None},
+        {"rotation": np.eye(2)[::-1]},
+        {"mean": [1.0, 2.5]},
+        {"crude_dims": [1]},
+        {"variances": [1.0]},
+        {"residual_variance": 3.5},
+        {"n_crude": 2},
+        {"beam": 2},
+        {"layout": "other"},
+        {"norms": [il.Norm([1.0], (1,), crude=True)]},
+        {"norms": [il.Norm([2.0], (1,))]},
+        {"norms": [], "metric": "ip"},
+    ):
+        assert made(**same) != made(**{**same, **changes}), changes
+    assert made() != "codebooks"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(made())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_codebooks_survive_their_file(layout: str, metric: str, tmp_path: Path) -> None:
+    index = build(layout=layout, metric=metric)
+    index.codebooks.save(tmp_path / "c")
+    index.save(tmp_path / "i")
+    loaded = il.Codebooks.load(tmp_path / "c")
+    assert loaded == index.codebooks
+    assert repr(loaded) == repr(index.codebooks)
+    assert il.Codebooks.load(tmp_path / "i") == index.codebooks
+    grown = il.Index(loaded)
+    grown.add(index.reconstruct(index.ids), threads=1)
+    assert len(grown) == len(index)
+
+
+def test_codebooks_of_an_index_are_those_given() -> None:
+    assert small_index().codebooks == hand_made()
+
+
+def test_repr_says_what_matters() -> None:
+    assert repr(hand_made(norms=True)) == (
+        "Codebooks(custom, l2, dim=4: 3 books of 3 words + 1 norm column, 2 crude; 4 bytes per vector)"
+    )
+    mixed = il.Codebooks([il.Book(WORDS, [0, 1]), il.Book(WORDS[:1], [2, 3])], dim=4, n_crude=1, metric="ip")
+    assert repr(mixed) == "Codebooks(custom, ip, dim=4: 2 books of 1-3 words, 1 crude; 2 bytes per vector)"

@@ -1,0 +1,93 @@
+"""Building from a file: anonymous memory is codes + ids + one bounded sample, whatever the size of the input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import clustered, run_python
+
+ROWS, N_BYTES, SAMPLE = 300_000, 8, 2000
+MB = 1 << 20
+
+BUILD = """
+import json, sys, threading, time
+import numpy as np
+import interlace as il
+
+def anonymous():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
+
+path, metric, with_ids = sys.argv[1], sys.argv[2], sys.argv[3] == "ids"
+x = np.load(path, mmap_mode="r")
+il.Index.build(x[:500], n_bytes=8, layout="subspace", metric=metric, threads=1)  # what is made once is made now
+ids = np.arange(len(x))[::-1].copy() if with_ids else None
+before, peak, done = anonymous(), 0, False
+
+def watch():
+    global peak
+    while not done:
+        peak = max(peak, anonymous())
+        time.sleep(0.001)
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+index = il.Index.build(
+    x, n_bytes=8, layout="subspace", metric=metric, ids=ids, max_train_rows=int(sys.argv[4]), threads=1
+)
+after = anonymous()
+done = True
+watcher.join()
+report = index.report()
+kept = report.codes + report.row_numbers + sum(a.nbytes for a in index._ids.arrays.values())
+print(json.dumps({"peak": peak - before, "after": after - before, "kept": kept, "codes": report.codes}))
+"""
+
+
+def measured(folder: Path, dim: int, *, metric: str = "l2", ids: str = "default") -> dict[str, int]:
+    """Peak of anonymous memory above what the process had before building from a memmap of ROWS x dim floats."""
+    path = folder / f"x{dim}.npy"
+    if not path.exists():
+        x = np.lib.format.open_memmap(path, "w+", np.float32, (ROWS, dim))
+        part = clustered(20_000, dim)
+        for start in range(0, ROWS, len(part)):
+            x[start : start + len(part)] = part
+    found: dict[str, int] = run_python(BUILD, str(path), metric, ids, str(SAMPLE))
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("memory")
+
+
+def bound(dim: int, *, ids: bool) -> int:
+    """What building may take at its peak; none of it grows with the bytes of a row but the sample and the block."""
+    codes = ROWS * (N_BYTES + N_BYTES + 4 + 2)  # in row order and packed; row numbers while packing, and packed
+    sample = SAMPLE * dim * 4 * 6  # rows to learn from, centred, rotated, in parts
+    blocks = 2 * 16384 * dim * 4  # of the input, converted
+    calibration = 2000 * 101 * 8 * 10  # hits of 2000 queries: rows, distances, and what margins are made of
+    id_bytes = ROWS * 8 * 4 if ids else 0  # the ids, and three copies while they are sorted and compared
+    return codes + sample + blocks + calibration + id_bytes + 2 * MB
+
+
+def checked(folder: Path, dim: int, *, metric: str = "l2", ids: str = "default") -> int:
+    found = measured(folder, dim, metric=metric, ids=ids)
+    size = ROWS * dim * 4
+    assert size >= 10 * found["codes"]
+    assert found["kept"] <= found["peak"] <= bound(dim, ids=ids == "ids")
+    assert bound(dim, ids=ids == "ids") < size  # the bound would notice a copy of the input
+    return found["peak"]
+
+
+def test_memory_does_not_grow_with_the_input(folder: Path) -> None:
+    narrow, wide = checked(folder, 32), checked(folder, 128)
+    assert wide - narrow <= bound(128, ids=False) - bound(32, ids=False)  # four times the input
+
+
+@pytest.mark.parametrize(("metric", "ids"), [("cosine", "default"), ("l2", "ids")])
+def test_memory_with_normalized_rows_and_with_ids(folder: Path, metric: str, ids: str) -> None:
+    checked(folder, 48, metric=metric, ids=ids)
