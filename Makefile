@@ -7,7 +7,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo test check bench report stub sanitize clean
+.PHONY: demo test check bench report stub sanitize levels clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -40,6 +40,18 @@ sanitize: $(STAMP)
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_search.py tests/test_segments.py \
 	  tests/test_encode.py tests/test_ids.py tests/test_index.py
+
+# Every kernel of every level against scalar, without Python; for aarch64 under qemu where both are installed.
+LEVELS := cpp/tests/levels_test.cpp cpp/simd/dispatch.cpp cpp/simd/scalar.cpp
+CXX20 := -std=gnu++20 -O2 -ffp-contract=off -Wall -Wextra
+levels:
+	mkdir -p build/levels
+	$(CXX) $(CXX20) -mavx2 -c cpp/simd/avx2.cpp -o build/levels/avx2.o
+	$(CXX) $(CXX20) -DINTERLACE_HAVE_AVX2 -DINTERLACE_HAVE_EMULATED_AVX512 $(LEVELS) cpp/tests/emulated_avx512.cpp build/levels/avx2.o -o build/levels/native
+	build/levels/native
+	if command -v aarch64-linux-gnu-g++ > /dev/null && command -v qemu-aarch64 > /dev/null; then \
+	  aarch64-linux-gnu-g++ $(CXX20) -static -DINTERLACE_HAVE_NEON $(LEVELS) cpp/simd/neon.cpp -o build/levels/aarch64 && qemu-aarch64 build/levels/aarch64; \
+	else echo "no aarch64 compiler or qemu here: the neon level was not run"; fi
 
 clean:
 	rm -rf $(VENV) build dist interlace-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -298,9 +298,12 @@ from helpers import il, small_index
 path, steps = sys.argv[2], sys.argv[3] == "steps"
 old, new = small_index(n=30000), small_index(n=30001)
 old.save(path)
-began = time.perf_counter()
-new.save(path)
-duration = time.perf_counter() - began
+durations = []
+for _ in range(3):
+    began = time.perf_counter()
+    new.save(path)
+    durations.append(time.perf_counter() - began)
+duration = min(durations)
 found = {}
 
 def child_at_step(step):
@@ -319,12 +322,15 @@ def child_at_step(step):
 rng = random.Random(0)
 for turn in range(12 if steps else 40):
     old.save(path)
+    ready, started = os.pipe()
     child = os.fork()
     if child == 0:
-        child_at_step(turn) if steps else [i.save(path) for i in (new, old) * 100]
+        os.write(started, b"!")
+        child_at_step(turn) if steps else [new.save(path) for _ in range(1000)]
         os._exit(0)
+    os.read(ready, 1)
     if not steps:
-        time.sleep(rng.uniform(0, 2 * duration))
+        time.sleep(min(0.3, 10 * duration * rng.random() ** 3))  # at once, or after a few saves
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     index = il.open(path)
@@ -340,7 +346,7 @@ def test_a_killed_save_leaves_the_old_or_the_new_file(when: str, tmp_path: Path)
     """SIGKILL before every system call of a save, and at random instants of one."""
     found = run_python(KILLED, str(Path(__file__).parent), str(tmp_path / "i"), when)
     assert set(found) <= {"30000 killed", "30001 killed", "30001 done"}
-    assert found["30000 killed"] >= 3
+    assert found["30000 killed"] >= 1
     assert found["30001 killed"] >= 1
     if when == "steps":
         assert found["30001 done"] >= 1  # the last turns kill after everything is done: every step was met
