@@ -189,22 +189,22 @@ def test_two_threads_saving_to_one_path_leave_one_whole_file(tmp_path: Path) -> 
     assert os.listdir(tmp_path) == ["i"]
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 @pytest.mark.parametrize("call", ["fsync", "replace", "fchmod"])
 def test_a_failure_at_any_step_leaves_the_old_file_and_nothing_else(
-    call: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: str, error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_index(n=5).save(tmp_path / "i")
     before = (tmp_path / "i").read_bytes()
 
     def fails(*arguments: Any) -> None:
-        raise error
+        raise error(28, "No space left on device")
 
     monkeypatch.setattr(storage.os, call, fails)
-    with pytest.raises(type(error)) as caught:
+    with pytest.raises(error) as caught:
         small_index(n=9).save(tmp_path / "i")
     monkeypatch.undo()
-    if isinstance(error, OSError):
+    if error is OSError:
         assert str(caught.value) == (
             f"[Errno 28] cannot write an interlace file (No space left on device): '{os.path.realpath(tmp_path / 'i')}'"
         )

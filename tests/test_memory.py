@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import interlace as il
 from helpers import clustered, run_python
+from interlace.arrays import Rows
 
 ROWS, N_BYTES, SAMPLE = 300_000, 8, 2000
 MB = 1 << 20
@@ -91,3 +93,26 @@ def test_memory_does_not_grow_with_the_input(folder: Path) -> None:
 @pytest.mark.parametrize(("metric", "ids"), [("cosine", "default"), ("l2", "ids")])
 def test_memory_with_normalized_rows_and_with_ids(folder: Path, metric: str, ids: str) -> None:
     checked(folder, 48, metric=metric, ids=ids)
+
+
+def test_calibration_draws_rows_that_were_not_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are numbered without a list of all rows, so the numbering is checked here."""
+    taken: list[np.ndarray] = []
+    take = Rows.take
+
+    def noted(self: Rows, rows: np.ndarray) -> np.ndarray:
+        taken.append(rows)
+        return take(self, rows)
+
+    monkeypatch.setattr(Rows, "take", noted)
+    for n, sample in ((3000, 500), (3000, 1999), (1500, 500), (2501, 1)):
+        taken.clear()
+        il.Index.build(clustered(n, 3), n_bytes=2, max_train_rows=sample, threads=1)
+        learned, drawn = taken
+        assert len(learned) == sample
+        assert len(drawn) == min(2000, n - sample)
+        assert len(np.union1d(learned, drawn)) == len(learned) + len(drawn)
+        assert (np.diff(drawn) > 0).all()
+        assert 0 <= drawn[0] <= drawn[-1] < n
+        if n - sample <= 2000:
+            assert len(learned) + len(drawn) == n

@@ -116,7 +116,8 @@ void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const
 
 QueryTables::QueryTables(const Books& books)
     : books_(books), rotated_(kGroup * books.dim()), gathered_(kGroup * books.dim()), base_(kGroup * kWords),
-      tables_(kGroup * books.n_columns() * kWords) {}
+      tables_(kGroup * books.n_columns() * kWords), steps_(books.has_cell_terms() ? tables_.size() : 0), low_(kGroup * books.n_columns()),
+      step_(low_.size()) {}
 
 void QueryTables::compute(const float* queries, std::size_t n) {
     const Kernels& kernel = kernels();
@@ -175,6 +176,32 @@ void QueryTables::compute(const float* queries, std::size_t n) {
             }
         }
         for (std::size_t q = 0; q < n; ++q) bound_[q] += kernel.max_abs(out[q]);
+    }
+    if (books_.has_cell_terms())
+        for (std::size_t q = 0; q < n; ++q) compute_steps(q);
+}
+
+void QueryTables::compute_steps(std::size_t q) {
+    alignas(64) float group_minima[kGroups];
+    for (std::size_t j = 0; j < books_.n_columns(); ++j) {
+        const std::size_t column = q * books_.n_columns() + j;
+        const float* table = tables_.data() + column * kWords;
+        const float low = kernels().minima(table, group_minima);
+        float step = books_.cell_term_scale(j);
+        if (step == 0) {
+            float high = low;
+            for (std::size_t w = 0; w < kWords; ++w)
+                if (table[w] > high && table[w] <= std::numeric_limits<float>::max()) high = table[w];
+            step = (high - low) / 32767.0f;
+        }
+        // Lowered by 2^-20, more than the rounding of the three operations, so that steps never exceed the true quotient.
+        const float factor = step > 0 ? (1.0f / step) * (1.0f - 0x1p-20f) : 0.0f;
+        for (std::size_t w = 0; w < kWords; ++w) {
+            const float steps = (table[w] - low) * factor;
+            steps_[column * kWords + w] = static_cast<std::int16_t>(static_cast<std::int32_t>(steps < 32767.0f ? steps : 32767.0f));
+        }
+        low_[column] = low;
+        step_[column] = step;
     }
 }
 

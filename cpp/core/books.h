@@ -94,11 +94,20 @@ public:
 
     const float* base(std::size_t q) const { return base_.data() + q * 256; }
     const float* tables(std::size_t q) const { return tables_.data() + q * books_.n_columns() * 256; } // [n_columns][256]
+    // Lower bounds of the tables in whole steps, with cell terms only: table[w] >= low + step * (steps[w] + any integer term),
+    // where step is the column's cell_term_scale, or a fraction of the table's range if the column has no terms.
+    const std::int16_t* steps(std::size_t q) const { return steps_.data() + q * books_.n_columns() * 256; } // [n_columns][256]
+    const float* low(std::size_t q) const { return low_.data() + q * books_.n_columns(); }                  // [n_columns]
+    const float* step(std::size_t q) const { return step_.data() + q * books_.n_columns(); }                // [n_columns]
     float bound(std::size_t q) const { return bound_[q]; } // sum over columns of the largest |table entry| and |cell term|
 
 private:
+    void compute_steps(std::size_t q);
+
     const Books& books_;
     Aligned<float> rotated_, gathered_, base_, tables_;
+    Aligned<std::int16_t> steps_;
+    std::vector<float> low_, step_;
     std::array<float, kGroup> bound_{};
 };
 

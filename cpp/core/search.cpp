@@ -11,6 +11,7 @@
 namespace interlace {
 namespace {
 
+constexpr std::size_t kLazyLookups = 16; // rows of a cell up to which its tables are not made
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Hit {
@@ -24,20 +25,27 @@ class Scanner {
 public:
     Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule)
         : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()), n_crude_(books.n_crude()),
-          cell_tables_(books.has_cell_terms() ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
+          has_terms_(books.has_cell_terms()), cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_),
+          group_minima_(n_columns_ * kGroups), sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
+          step_minima_(n_columns_),
           offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock) {
         hits_.reserve(std::min<std::size_t>(k, 4096) + 1);
     }
 
-    // base [n_cells], tables [n_columns][256] of the query
-    void run(const float* base, const float* tables, float bound) {
-        query_tables_ = tables_ = tables;
-        bound_ = bound;
+    // The q-th query of the group
+    void run(const QueryTables& query, std::size_t q) {
+        const float* base = query.base(q);
+        tables_ = query.tables(q);
+        steps_ = query.steps(q);
+        low_ = query.low(q);
+        step_ = query.step(q);
+        bound_ = query.bound(q);
         hits_.clear();
         work_ = {};
         scale_ = 0;
-        if (!books_.has_cell_terms())
-            for (std::size_t j = 0; j < n_columns_; ++j) minima_[j] = kernel_.minima(tables + j * kWords, group_minima_.data() + j * kGroups);
+        crude_filled_ = rest_filled_ = 0;
+        if (!has_terms_)
+            for (std::size_t j = 0; j < n_columns_; ++j) minima_[j] = kernel_.minima(tables_ + j * kWords, group_minima_.data() + j * kGroups);
         order_.clear();
         for (std::size_t c = 0; c < books_.n_cells(); ++c)
             if (occupied(c)) order_.push_back(sort_key(base[c], c));
@@ -71,12 +79,11 @@ private:
     bool before(const Hit& a, const Hit& b) const { return a.distance != b.distance ? a.distance < b.distance : row(a) < row(b); }
 
     void visit(std::size_t cell, float base) {
-        if (books_.has_cell_terms()) {
-            for (std::size_t j = 0; j < n_columns_; ++j)
-                minima_[j] = kernel_.add_terms(query_tables_ + j * kWords, books_.cell_terms(cell, j), books_.cell_term_scale(j),
-                                               cell_tables_.data() + j * kWords, group_minima_.data() + j * kGroups);
-            tables_ = cell_tables_.data();
-        }
+        if (has_terms_)
+            for (std::size_t j = 0; j < n_columns_; ++j) {
+                step_minima_[j] = kernel_.add_steps(steps_ + j * kWords, books_.cell_terms(cell, j), sums_.data() + j * kWords, step_groups_.data() + j * kGroups);
+                minima_[j] = low_[j] + step_[j] * static_cast<float>(step_minima_[j]);
+            }
         crude_floor_ = base;
         for (std::size_t j = 0; j < n_crude_; ++j) crude_floor_ += minima_[j];
         rest_floor_ = 0;
@@ -86,7 +93,10 @@ private:
         slack_ = static_cast<float>(n_columns_ + 8) * 0x1p-23f * ((base < 0 ? -base : base) + bound_);
         update_limit();
         if (crude_floor_ > limit_) return;
-        if (books_.has_cell_terms()) scale_ = 0; // other tables: quantize anew
+        if (has_terms_) {
+            scale_ = 0; // other tables: quantize anew
+            n_crude_looked_up_ = n_rest_looked_up_ = 0;
+        }
         cell_ = cell;
         base_ = base;
         ++work_.cells;
@@ -112,7 +122,11 @@ private:
             scale_ = std::min(254.0f / std::max(budget, 1e-30f), 1e30f);
             byte_tables_.n_columns = std::min(n_crude_, kScanColumns);
             for (std::size_t j = 0; j < byte_tables_.n_columns; ++j)
-                kernel_.quantize(tables_ + j * kWords, group_minima_.data() + j * kGroups, minima_[j], scale_ * (1.0f - 0x1p-20f), j, &byte_tables_);
+                if (has_terms_)
+                    kernel_.quantize_steps(sums_.data() + j * kWords, step_groups_.data() + j * kGroups, step_minima_[j],
+                                           step_[j] * scale_ * (1.0f - 0x1p-20f), j, &byte_tables_);
+                else
+                    kernel_.quantize(tables_ + j * kWords, group_minima_.data() + j * kGroups, minima_[j], scale_ * (1.0f - 0x1p-20f), j, &byte_tables_);
             steps = budget * scale_ * (1.0f + 0x1p-20f);
         }
         return static_cast<std::uint8_t>(std::clamp(steps, 0.0f, 254.0f));
@@ -166,19 +180,35 @@ private:
         for (std::uint32_t i = 0; i < count; ++i)
             for (std::uint64_t mask = masks[i]; mask != 0; mask &= mask - 1) offsets[n++] = i * kBlock + static_cast<std::uint32_t>(std::countr_zero(mask));
         const std::uint8_t* blocks = segment.block(first_block);
+        if (has_terms_) {
+            n_crude_looked_up_ += n;
+            if (n_crude_looked_up_ <= kLazyLookups) return crude_distances<0, true>(blocks, first_block, n);
+            fill_cell_tables(0, n_crude_, crude_filled_);
+        }
         switch (n_crude_) { // the usual numbers of crude columns get a loop without inner branches
-        case 1: return crude_distances<1>(blocks, first_block, n);
-        case 2: return crude_distances<2>(blocks, first_block, n);
-        case 3: return crude_distances<3>(blocks, first_block, n);
-        case 4: return crude_distances<4>(blocks, first_block, n);
-        case 5: return crude_distances<5>(blocks, first_block, n);
-        default: return crude_distances<0>(blocks, first_block, n);
+        case 3: return crude_distances<3, false>(blocks, first_block, n);
+        case 5: return crude_distances<5, false>(blocks, first_block, n);
+        case 8: return crude_distances<8, false>(blocks, first_block, n);
+        default: return crude_distances<0, false>(blocks, first_block, n);
         }
     }
 
-    template <std::size_t N_CRUDE> // 0: any number
+    // Few rows of a cell are looked up at all, so its float tables are only made when they pay: the sum of an entry is the
+    // same either way.
+    void fill_cell_tables(std::size_t first, std::size_t last, std::size_t& filled) { // filled: 1 + cell whose tables are there
+        if (filled == 1 + cell_) return;
+        for (std::size_t j = first; j < last; ++j)
+            kernel_.add_terms(tables_ + j * kWords, books_.cell_terms(cell_, j), books_.cell_term_scale(j), cell_tables_.data() + j * kWords);
+        filled = 1 + cell_;
+    }
+
+    float entry(std::size_t column, std::size_t code) const { // of the cell's table, without making it
+        return tables_[column * kWords + code] + static_cast<float>(books_.cell_terms(cell_, column)[code]) * books_.cell_term_scale(column);
+    }
+
+    template <std::size_t N_CRUDE, bool LAZY> // 0: any number
     std::size_t crude_distances(const std::uint8_t* blocks, std::size_t first_block, std::size_t n) {
-        const float* const tables = tables_;
+        const float* const tables = has_terms_ ? cell_tables_.data() : tables_;
         const float base = base_, limit = limit_;
         const std::size_t n_crude = N_CRUDE ? N_CRUDE : n_crude_;
         std::uint64_t* const positions = candidates_.data();
@@ -188,7 +218,7 @@ private:
             const std::uint32_t offset = offsets_[i];
             const std::uint8_t* codes = blocks + offset / kBlock * n_crude * kBlock + offset % kBlock;
             float crude = base;
-            for (std::size_t j = 0; j < n_crude; ++j) crude += tables[j * kWords + codes[j * kBlock]];
+            for (std::size_t j = 0; j < n_crude; ++j) crude += LAZY ? entry(j, codes[j * kBlock]) : tables[j * kWords + codes[j * kBlock]];
             positions[kept] = first_block * kBlock + offset;
             crude_out[kept] = crude;
             kept += crude <= limit;
@@ -202,7 +232,10 @@ private:
     std::uint64_t refine(std::size_t s, std::size_t first_block, std::size_t count, const std::uint64_t* masks) {
         const Segment& segment = *segments_[s].segment;
         const std::size_t n = collect(segment, first_block, count, masks), n_rest = n_columns_ - n_crude_;
-        const float* const tables = tables_ + n_crude_ * kWords;
+        n_rest_looked_up_ += n;
+        const bool lazy = has_terms_ && n_rest_looked_up_ <= kLazyLookups;
+        if (has_terms_ && !lazy) fill_cell_tables(n_crude_, n_columns_, rest_filled_);
+        const float* const tables = (has_terms_ ? cell_tables_.data() : tables_) + n_crude_ * kWords;
         for (std::size_t i = 0; i < n; ++i) __builtin_prefetch(segment.rest_codes(candidates_[i]));
         const float scanned_limit = limit_;
         float limit = limit_, worst = tau();
@@ -212,7 +245,7 @@ private:
             ++work_.survivors;
             const std::uint8_t* rest = segment.rest_codes(candidates_[i]);
             float distance = crude;
-            for (std::size_t j = 0; j < n_rest; ++j) distance += tables[j * kWords + rest[j]];
+            for (std::size_t j = 0; j < n_rest; ++j) distance += lazy ? entry(n_crude_ + j, rest[j]) : tables[j * kWords + rest[j]];
             if (distance > worst) continue;
             offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(cell_), candidates_[i]});
             limit = limit_;
@@ -241,18 +274,24 @@ private:
     const std::size_t k_;
     const Rule rule_;
     const std::size_t n_columns_, n_crude_;
-    Aligned<float> cell_tables_;          // [n_columns][256] tables of the cell being scanned, when cells have terms
+    const bool has_terms_;                // cells have terms: the tables differ from cell to cell
+    Aligned<float> cell_tables_;          // [n_columns][256] of the cell being scanned, once filled
     std::vector<float> minima_;           // [n_columns]
     Aligned<float> group_minima_;         // [n_columns][16]
+    Aligned<std::int16_t> sums_;          // [n_columns][256] or
+    Aligned<std::int16_t> step_groups_;   // [n_columns][64]: lower bounds of the cell's tables, in steps
+    std::vector<std::int16_t> step_minima_;
     std::vector<std::uint64_t> order_;
     std::vector<std::uint32_t> offsets_;
     std::vector<std::uint64_t> candidates_;
     std::vector<float> crude_;            // of the candidates
     std::vector<Hit> hits_;               // heap, worst in front
     SearchCounts work_;
-    const float* query_tables_ = nullptr;
-    const float* tables_ = nullptr;       // the query's, or cell_tables_
-    std::size_t cell_ = 0;
+    const float* tables_ = nullptr;       // [n_columns][256] of the query
+    const std::int16_t* steps_ = nullptr; // its lower bounds, see QueryTables
+    const float *low_ = nullptr, *step_ = nullptr;
+    std::size_t cell_ = 0, crude_filled_ = 0, rest_filled_ = 0;
+    std::size_t n_crude_looked_up_ = 0, n_rest_looked_up_ = 0; // rows of the cell so far
     float bound_ = 0, base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
     ByteTables byte_tables_;
 };
@@ -275,7 +314,7 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t q = first + i;
             Scanner& scanner = worker->scanner;
-            scanner.run(worker->tables.base(i), worker->tables.tables(i), worker->tables.bound(i));
+            scanner.run(worker->tables, i);
             out.work[q] = scanner.work();
             const std::size_t found = scanner.hits().size();
             out.counts[q] = static_cast<std::int64_t>(found);

@@ -11,6 +11,12 @@ namespace {
 #define WIDEN(p) _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
 #include "tables_impl.h"
 
+// 32 integers of 0..255 -> bytes. The packs work in 128-bit halves; the permutation puts the 4-byte pieces back in order.
+inline __m256i pack_bytes(const __m256i* steps) {
+    const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(steps[0], steps[1]), _mm256_packs_epi32(steps[2], steps[3]));
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
 void quantize(const float*, const float* group_minima, float floor, float scale, std::size_t column, ByteTables* out) {
     const __m256 low = _mm256_set1_ps(floor), factor = _mm256_set1_ps(scale), top = _mm256_set1_ps(255.0f);
     for (std::size_t g = 0; g < kGroups; g += 32) {
@@ -19,10 +25,37 @@ void quantize(const float*, const float* group_minima, float floor, float scale,
             const __m256 v = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(group_minima + g + 8 * i), low), factor);
             steps[i] = _mm256_cvttps_epi32(_mm256_min_ps(v, top));
         }
-        // The packs work in 128-bit halves; the permutation puts the 4-byte pieces back in order.
-        const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(steps[0], steps[1]), _mm256_packs_epi32(steps[2], steps[3]));
-        const __m256i ordered = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        _mm256_store_si256(reinterpret_cast<__m256i*>(out->groups[column] + g), ordered);
+        _mm256_store_si256(reinterpret_cast<__m256i*>(out->groups[column] + g), pack_bytes(steps));
+    }
+}
+
+std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t*, std::int16_t* group_minima) {
+    constexpr int vectors = kGroups / 16;
+    const auto sum = [&](std::size_t w) {
+        return _mm256_adds_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(steps + w)), _mm256_load_si256(reinterpret_cast<const __m256i*>(terms + w)));
+    };
+    __m256i low[vectors];
+    for (int v = 0; v < vectors; ++v) low[v] = sum(16 * v);
+    for (std::size_t w = kGroups; w < kWords; w += kGroups)
+        for (int v = 0; v < vectors; ++v) low[v] = _mm256_min_epi16(low[v], sum(w + 16 * v));
+    for (int v = 0; v < vectors; ++v) _mm256_store_si256(reinterpret_cast<__m256i*>(group_minima + 16 * v), low[v]);
+    const __m256i pairs = _mm256_min_epi16(_mm256_min_epi16(low[0], low[1]), _mm256_min_epi16(low[2], low[3]));
+    const __m128i eight = _mm_min_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    // minpos knows unsigned numbers only: flipping the sign bit keeps the order
+    const __m128i flipped = _mm_xor_si128(eight, _mm_set1_epi16(-32768));
+    return static_cast<std::int16_t>(_mm_extract_epi16(_mm_minpos_epu16(flipped), 0) ^ 0x8000);
+}
+
+void quantize_steps(const std::int16_t*, const std::int16_t* group_minima, std::int16_t floor, float scale, std::size_t column, ByteTables* out) {
+    const __m256 factor = _mm256_set1_ps(scale), top = _mm256_set1_ps(255.0f);
+    const __m256i low = _mm256_set1_epi32(floor);
+    for (std::size_t g = 0; g < kGroups; g += 32) {
+        __m256i steps[4];
+        for (int i = 0; i < 4; ++i) {
+            const __m256i wide = _mm256_cvtepi16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(group_minima + g + 8 * i)));
+            steps[i] = _mm256_cvttps_epi32(_mm256_min_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(wide, low)), factor), top));
+        }
+        _mm256_store_si256(reinterpret_cast<__m256i*>(out->groups[column] + g), pack_bytes(steps));
     }
 }
 
@@ -66,7 +99,7 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
 } // namespace
 
 const Kernels& avx2_kernels() {
-    static const Kernels k{"avx2", squared_distances, inner_products, rotate, add_tables, add_terms, minima, max_abs, argmin, quantize, scan};
+    static const Kernels k{"avx2", squared_distances, inner_products, rotate, add_tables, add_terms, add_steps, quantize_steps, minima, max_abs, argmin, quantize, scan};
     return k;
 }
 } // namespace interlace

@@ -37,8 +37,13 @@ struct Kernels {
     void (*rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width, float* const* out);
     // out[w] = a[w] + b[w] over one table
     void (*add_tables)(const float* a, const float* b, float* out);
-    // out[w] = a[w] + scale * terms[w]; group_minima [kGroups] of the sums; returns the smallest
-    float (*add_terms)(const float* a, const std::int16_t* terms, float scale, float* out, float* group_minima);
+    // out[w] = a[w] + scale * terms[w]
+    void (*add_terms)(const float* a, const std::int16_t* terms, float scale, float* out);
+    // Lower bounds in steps: steps[w] + terms[w], saturated. Writes what the level's quantize_steps reads: sums [kWords] or
+    // group_minima [kGroups]; returns the smallest.
+    std::int16_t (*add_steps)(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t* group_minima);
+    // As quantize, of sums in steps: bytes floor((sum - floor) * scale)
+    void (*quantize_steps)(const std::int16_t* sums, const std::int16_t* group_minima, std::int16_t floor, float scale, std::size_t column, ByteTables* out);
     float (*minima)(const float* table, float* group_minima);
     float (*max_abs)(const float* table); // entries of +inf (padding) do not count
     std::size_t (*argmin)(const float* table); // first index of the smallest entry

@@ -6,6 +6,14 @@ namespace {
 #define LANES 4
 #include "tables_impl.h"
 
+std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t*) {
+    return add_steps_of_words(steps, terms, sums);
+}
+
+void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column, ByteTables* out) {
+    quantize_steps_of_words(sums, floor, scale, out->words[column]);
+}
+
 void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
     quantize_words(table, floor, scale, out->words[column]);
 }
@@ -25,7 +33,7 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
 } // namespace
 
 const Kernels& scalar_kernels() {
-    static const Kernels k{"scalar", squared_distances, inner_products, rotate, add_tables, add_terms, minima, max_abs, argmin, quantize, scan};
+    static const Kernels k{"scalar", squared_distances, inner_products, rotate, add_tables, add_terms, add_steps, quantize_steps, minima, max_abs, argmin, quantize, scan};
     return k;
 }
 } // namespace interlace

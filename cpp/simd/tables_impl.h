@@ -84,22 +84,14 @@ void add_tables(const float* a, const float* b, float* out) {
     for (std::size_t w = 0; w < kWords; w += LANES) store(out + w, load(a + w) + load(b + w));
 }
 
-#ifndef WIDEN // levels define it where gcc would convert int16 to float in halves
 typedef std::int16_t Terms __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+#ifndef WIDEN // levels define it where gcc would convert int16 to float in halves
 #define WIDEN(p) __builtin_convertvector(*reinterpret_cast<const Terms*>(p), Vec)
 #endif
 inline Vec widen(const std::int16_t* p) { return WIDEN(p); }
 
-float add_terms(const float* a, const std::int16_t* terms, float scale, float* out, float* group_minima) {
-    Vec low[kVectors];
-    for (int v = 0; v < kVectors; ++v) low[v] = load(a + v * LANES) + widen(terms + v * LANES) * scale;
-    for (std::size_t w = 0; w < kWords; w += kGroups)
-        for (int v = 0; v < kVectors; ++v) {
-            const Vec sum = load(a + w + v * LANES) + widen(terms + w + v * LANES) * scale;
-            store(out + w + v * LANES, sum);
-            low[v] = vmin(sum, low[v]);
-        }
-    return store_minima(low, group_minima);
+void add_terms(const float* a, const std::int16_t* terms, float scale, float* out) {
+    for (std::size_t w = 0; w < kWords; w += LANES) store(out + w, load(a + w) + widen(terms + w) * scale);
 }
 
 float minima(const float* table, float* group_minima) {
@@ -139,4 +131,22 @@ inline std::uint8_t to_byte(float value) { return static_cast<std::uint8_t>(stat
 
 inline void quantize_words(const float* table, float floor, float scale, std::uint8_t* out) {
     for (std::size_t w = 0; w < kWords; ++w) out[w] = to_byte((table[w] - floor) * scale);
+}
+
+inline std::int16_t saturated_sum(std::int16_t a, std::int16_t b) {
+    const int sum = a + b;
+    return static_cast<std::int16_t>(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
+}
+
+inline std::int16_t add_steps_of_words(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums) {
+    std::int16_t best = 32767;
+    for (std::size_t w = 0; w < kWords; ++w) {
+        sums[w] = saturated_sum(steps[w], terms[w]);
+        best = sums[w] < best ? sums[w] : best;
+    }
+    return best;
+}
+
+inline void quantize_steps_of_words(const std::int16_t* sums, std::int16_t floor, float scale, std::uint8_t* out) {
+    for (std::size_t w = 0; w < kWords; ++w) out[w] = to_byte(static_cast<float>(sums[w] - floor) * scale);
 }

@@ -252,7 +252,7 @@ class Index:
     def _calibrate_on_rows(
         self, rows: Rows, rng: np.random.Generator, trained: NDArray[np.int64], threads: int
     ) -> None:
-        """Held-out rows as queries, each one's own row left out of its answer; training rows only if there are no others."""
+        """Held-out rows as queries, each one's own row left out of its answer; training rows if there are no others."""
         n_held_out = len(rows) - len(trained)
         n_pool = n_held_out if n_held_out >= CALIBRATION_QUERIES // 2 else len(rows)
         chosen = np.sort(rng.choice(n_pool, min(n_pool, CALIBRATION_QUERIES), replace=False))

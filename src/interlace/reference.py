@@ -119,10 +119,14 @@ def _norm_code(codebooks: Codebooks, index: int, codes: list[int], cross: dict[t
 
 @dataclass(frozen=True)
 class Tables:
-    """base float32 [n_cells]; tables float32 [n_cells, n_columns, 256], padded with inf; bound: size of the terms."""
+    """base float32 [n_cells]; tables float32 [n_cells, n_columns, 256], padded with inf.
+
+    ``minima`` float32 [n_cells, n_columns]: no entry of the table is smaller. ``bound``: size of the terms of a distance.
+    """
 
     base: FloatArray
     tables: FloatArray
+    minima: FloatArray
     bound: np.float32
 
 
@@ -130,46 +134,70 @@ def tables(codebooks: Codebooks, q: FloatArray) -> Tables:
     """Distance of a row = base[cell] + sum over columns of tables[cell, column, code]."""
     books, l2 = codebooks.books, codebooks.metric == "l2"
     y = rotate(codebooks, q, centre=l2)
-    cell = books[0]
+    base = _base(codebooks, q, y)
+    own = [_own_table(codebooks, column, y) for column in codebooks.columns]
+    terms = [
+        cross_terms(books[0], books[column], codebooks.dim)
+        if l2 and column >= 0 and overlap(books[0], books[column])
+        else None
+        for column in codebooks.columns
+    ]
+    bound = F(0)
+    for term in terms:
+        bound += F(0) if term is None else np.abs(term).max(initial=F(0))
+    for table in own:
+        bound += np.abs(table).max()
+    out = np.full((len(base), len(own), 256), INF, F)
+    minima = np.empty((len(base), len(own)), F)
+    any_terms = any(term is not None for term in terms)
+    for j, (table, term) in enumerate(zip(own, terms, strict=True)):
+        scale = F(0) if term is None else np.abs(term).max(initial=F(0)) / F(32767)
+        if scale > 0:  # kept as int16 with one scale per column
+            whole = np.rint(term / scale).astype(F)
+            out[:, j, : len(table)] = table + whole * scale
+        else:
+            whole = np.zeros((len(base), len(table)), F)
+            out[:, j, : len(table)] = table
+        minima[:, j] = _minima_in_steps(table, whole, scale) if any_terms else table.min()
+    return Tables(base, out, minima, bound)
+
+
+def _base(codebooks: Codebooks, q: FloatArray, y: FloatArray) -> FloatArray:
+    """|q - c|^2 for every word c of the first book, or -(q.c) with what does not depend on the row."""
+    cell = codebooks.books[0]
     offset = F(1) if codebooks.metric == "cosine" else F(0)
-    if l2:
-        covered = np.zeros(codebooks.dim, bool)
-        for book in books:
-            covered[book.support] = True
-        for free in np.flatnonzero(~covered):
-            offset += y[free] * y[free]
-        base = offset + squared(y[cell.support], cell.words.T)
-    else:
+    if codebooks.metric != "l2":
         for d in range(codebooks.dim):
             offset -= q[d] * codebooks.mean[d]
-        base = offset - inner(y[cell.support], cell.words.T)
-    columns = codebooks.columns
-    out = np.full((len(base), len(columns), 256), INF, F)
-    bound = F(0)
-    for column in columns:  # terms first, tables second: the order of the native sum
-        if l2 and column >= 0 and overlap(cell, books[column]):
-            bound += np.abs(cross_terms(cell, books[column], codebooks.dim)).max(initial=F(0))
-    for j, column in enumerate(columns):
-        if column < 0:
-            table = codebooks.norms[-1 - column].values
-        else:
-            book = books[column]
-            alone = not any(overlap(book, other) for other in books if other is not book)
-            x = y[book.support]
-            if not l2:
-                table = -inner(x, book.words.T)
-            elif alone:
-                table = squared(x, book.words.T)
-            else:
-                table = squares(book) - F(2) * inner(x, book.words.T)
-        bound += np.abs(table).max()
-        out[:, j, : len(table)] = table
-        if l2 and column >= 0 and overlap(cell, books[column]):
-            terms = cross_terms(cell, books[column], codebooks.dim)
-            scale = np.abs(terms).max() / F(32767)
-            if scale > 0:  # kept as int16 with one scale per column
-                out[:, j, : len(table)] = table + np.rint(terms / scale).astype(F) * scale
-    return Tables(base, out, bound)
+        return np.asarray(offset - inner(y[cell.support], cell.words.T))
+    covered = np.zeros(codebooks.dim, bool)
+    for book in codebooks.books:
+        covered[book.support] = True
+    for d in np.flatnonzero(~covered):
+        offset += y[d] * y[d]
+    return np.asarray(offset + squared(y[cell.support], cell.words.T))
+
+
+def _own_table(codebooks: Codebooks, column: int, y: FloatArray) -> FloatArray:
+    """The part of a column's table that is the same for all cells."""
+    if column < 0:
+        return codebooks.norms[-1 - column].values
+    book = codebooks.books[column]
+    x = y[book.support]
+    if codebooks.metric != "l2":
+        return -inner(x, book.words.T)
+    if not any(overlap(book, other) for other in codebooks.books if other is not book):
+        return squared(x, book.words.T)
+    return np.asarray(squares(book) - F(2) * inner(x, book.words.T))
+
+
+def _minima_in_steps(table: FloatArray, whole: FloatArray, scale: np.float32) -> FloatArray:
+    """Lower bound of table + scale * whole in every cell, from integers only: what the native search adds up quickly."""
+    low = table.min()
+    step = scale if scale > 0 else (table.max() - low) / F(32767)
+    factor = (F(1) / step) * F(1 - 2.0**-20) if step > 0 else F(0)
+    steps = np.floor(np.minimum((table - low) * factor, F(32767)))
+    return np.asarray(low + step * np.minimum(steps + whole, F(32767)).min(axis=1))
 
 
 # ------------------------------------------------------------------------------------------------------------ search
@@ -203,7 +231,7 @@ def search(
     survivors = 0
     for cell in np.argsort(t.base + F(0), kind="stable"):
         base = t.base[cell]
-        minima = t.tables[cell].min(axis=1)
+        minima = t.minima[cell]
         crude_floor = base
         for j in range(n_crude):
             crude_floor = crude_floor + minima[j]

@@ -236,9 +236,10 @@ def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any]
     if _crc(length, text.replace(_crc_field(str(stored)), _crc_field(_ZERO_CRC))) != stored:
         raise DamagedFileError(f"{name!r} is damaged: its header does not match its checksum")
     try:
-        if int(metadata["version"]) > VERSION:
+        version = int(metadata["version"])
+        if version > VERSION:
             raise NewerFormatError(
-                f"{name!r} has format version {metadata['version']}, this interlace reads up to {VERSION}: install a newer one"
+                f"{name!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
             )
         meta = json.loads(metadata["interlace"])
         _check_sections(name, header, meta["checksums"], 8 + len(text))

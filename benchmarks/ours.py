@@ -1,0 +1,116 @@
+"""Our side of the comparison: every layout with every margin."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from datasets import BenchSet, FloatArray
+from measure import KS, Ids, Method
+from numpy.typing import NDArray
+from plan import Plan
+
+from interlace import Index, _native
+from interlace.evaluate import agreement, recall
+from interlace.index import MAX_TRAIN_ROWS
+
+LAYOUTS = ("subspace", "hybrid", "residual")
+MARGINS: tuple[float | str, ...] = ("exact", 0.999, "paper")
+TARGETS = (0.999, 0.99)  # calibrated margins whose agreement is checked
+INF = float("inf")
+
+
+def training_rows(n: int, seed: int) -> NDArray[np.int64]:
+    """The rows ``Index.build`` learns from (tests hold it to that), for all the peers too."""
+    rng = np.random.default_rng(seed)
+    return np.sort(rng.choice(n, min(n, MAX_TRAIN_ROWS), replace=False))
+
+
+class Phases:
+    """Seconds of the phases that ``Index.build`` tells of."""
+
+    def __init__(self) -> None:
+        self.started = {"train": time.perf_counter()}
+
+    def __call__(self, what: str, done: float) -> None:
+        phase = {"coding": "encode", "calibrating": "calibrate", "done": "end"}.get(what, "train")
+        self.started.setdefault(phase, time.perf_counter())
+
+    def seconds(self) -> dict[str, float]:
+        """Each phase lasts until the next begins."""
+        names, times = list(self.started), list(self.started.values())
+        return {name: round(b - a, 3) for name, a, b in zip(names, times[:-1], times[1:], strict=False)}
+
+
+def build(data: BenchSet, n_bytes: int, layout: str, seed: int) -> tuple[Index, dict[str, float]]:
+    """An index of the whole set, and how long it took on one thread."""
+    phases = Phases()
+    index = Index.build(data.x, n_bytes=n_bytes, layout=layout, seed=seed, threads=1, progress=phases)
+    return index, phases.seconds()
+
+
+def method(index: Index, margin: float | str, n_timed: int, *, level: str | None = None, threads: int = 1) -> Method:
+    """One margin of one index. ``level`` forces a SIMD level, the way INTERLACE_SIMD does at start."""
+    level = level or _native.simd_level()
+
+    def search(queries: FloatArray, k: int) -> Ids:
+        return index.search(queries, k, margin=margin, threads=threads).ids
+
+    def prepare(mode: str, k: int) -> None:
+        _native.force_simd_level(level)
+
+    key = f"{index.codebooks.layout} {margin} {level} {threads}"
+    facts = {"name": index.codebooks.layout, "kind": "interlace", "margin": str(margin), "level": level}
+    return Method(key, search, n_timed, prepare, facts)
+
+
+def quality(index: Index, margin: float | str, data: BenchSet, plan: Plan, exhaustive: Ids) -> dict[str, Any]:
+    """Recall, agreement with the exhaustive scan, and the work of one margin, by k; on queries never calibrated on."""
+    out: dict[str, Any] = {"recall": {}, "agreement": {}, "work": {}}
+    queries, truth = data.queries[: plan.answered], data.truth[: plan.answered]
+    for k in KS:
+        found = index.search(queries, k, margin=margin, threads=1)
+        total = found.stats.queries * found.stats.rows
+        out["recall"][str(k)] = round(recall(found, truth, k), 5)
+        out["agreement"][str(k)] = round(agreement(found.ids, exhaustive[:, :k]), 6)
+        out["work"][str(k)] = {
+            "rule": found.stats.margin,
+            "ops_per_vector": round(found.stats.ops_per_vector, 4),
+            "scanned_share": round(found.stats.scanned / total, 5),
+            "survivors_share": round(found.stats.survivors / total, 6),
+        }
+    return out
+
+
+def exhaustive_answers(index: Index, data: BenchSet, plan: Plan) -> Ids:
+    """What every margin is compared with; the answer for a smaller k is a prefix."""
+    return index.search(data.queries[: plan.answered], max(KS), margin=INF, threads=1).ids
+
+
+def calibration(index: Index, data: BenchSet, plan: Plan, exhaustive: Ids) -> list[dict[str, Any]]:
+    """Measured agreement of the calibrated margins."""
+    out = []
+    for target in TARGETS:
+        found = quality(index, target, data, plan, exhaustive)
+        for k in KS:
+            out.append(
+                {
+                    "layout": index.codebooks.layout,
+                    "target": target,
+                    "k": k,
+                    "agreement": found["agreement"][str(k)],
+                    "rule": found["work"][str(k)]["rule"],
+                    "queries": len(exhaustive),
+                }
+            )
+    return out
+
+
+def speedups(rates: dict[str, dict[str, dict[str, Any]]], layouts: list[str], margin: str, level: str) -> list[dict[str, Any]]:
+    """Two threads against one, batch, k = 10, from a race in which both ran."""
+    out = []
+    for layout in layouts:
+        one, two = (rates[f"{layout} {margin} {level} {threads}"]["batch@10"]["median"] for threads in (1, 2))
+        out.append({"layout": layout, "margin": margin, "one": one, "two": two, "speedup": round(two / one, 3)})
+    return out
