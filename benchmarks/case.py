@@ -10,10 +10,9 @@ import faiss_peers
 import machine
 import ours
 from datasets import BenchSet
+from interlace import Index, _native
 from measure import Method, one_thread, race
 from plan import Plan
-
-from interlace import Index, _native
 
 FORMAT = 1
 LEVEL_BYTES = 8  # SIMD levels are compared at this many bytes
@@ -22,28 +21,18 @@ REFERENCES = {"FastScan": faiss_peers.FASTSCAN, "IndexPQ": faiss_peers.PQ}
 
 def run(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
     """Build, check, time; everything on one thread but the comparison of two with one."""
-    started = time.perf_counter()
+    started, environment = time.perf_counter(), machine.environment()
+    train = ours.training_rows(len(data.x), plan)
     with one_thread():
         indexes, entries = _build_ours(data, n_bytes, plan, say)
-        exhaustive = {}
-        for layout, index in indexes.items():
-            say(f"exhaustive answers of {layout}")
-            exhaustive[layout] = ours.exhaustive_answers(index, data, plan)
-        peers = faiss_peers.build_all(data, n_bytes, ours.training_rows(len(data.x), plan.seed), plan, say)
-        methods = [ours.method(index, margin, plan.timed) for index in indexes.values() for margin in ours.MARGINS]
-        for method in methods:
-            say(f"answers of {method.key}")
-            layout, margin = method.facts["name"], _margin(method)
-            method.facts |= entries[layout] | ours.quality(indexes[layout], margin, data, plan, exhaustive[layout])
+        peers = faiss_peers.build_all(data, n_bytes, train, plan, say)
+        methods, calibration = _answer_ours(indexes, entries, data, plan, say)
         for peer in peers:
             say(f"answers of {peer.key}")
             peer.facts |= faiss_peers.quality(peer, data, plan)
         rates = race([*methods, *peers], data.queries, plan.rounds, say=say)
-        say("calibrated margins")
-        calibrated = [row for layout, index in indexes.items() for row in ours.calibration(index, data, plan, exhaustive[layout])]
         levels = _levels(indexes, peers, data, plan, say) if n_bytes == LEVEL_BYTES else []
-        threads = _threads(indexes, data, plan, say)
-    lines = _lines([*methods, *peers], rates)
+        threads = _threads(indexes, data, plan, say) if environment["cores"] > 1 else []
     return {
         "format": FORMAT,
         "kind": "peers",
@@ -54,39 +43,52 @@ def run(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) ->
             "rows": len(data.x),
             "dim": data.x.shape[1],
             "queries": len(data.queries),
-            "training_rows": len(ours.training_rows(len(data.x), plan.seed)),
+            "training_rows": len(train),
             "seed": data.seed,
         },
         "n_bytes": n_bytes,
-        "environment": machine.environment(),
+        "environment": environment,
         "simd": _native.simd_level(),
         "faiss_levels": list(faiss_peers.levels()),
         "protocol": plan.as_json(),
-        "methods": lines,
+        "methods": _lines([*methods, *peers], rates),
         "levels": levels,
         "threads": threads,
-        "calibration": calibrated,
+        "calibration": calibration,
         "seconds": round(time.perf_counter() - started, 1),
     }
 
 
-def _margin(method: Method) -> float | str:
-    text = method.facts["margin"]
-    return text if text in ("exact", "paper") else float(text)
-
-
-def _build_ours(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) -> tuple[dict[str, Index], dict[str, Any]]:
+def _build_ours(
+    data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]
+) -> tuple[dict[str, Index], dict[str, Any]]:
+    """Indexes, and what the JSON tells of each, by layout."""
     indexes, entries = {}, {}
     for layout in ours.LAYOUTS:
         say(f"building {layout}")
-        index, seconds = ours.build(data, n_bytes, layout, plan.seed)
+        index, seconds = ours.build(data, n_bytes, layout, plan)
         indexes[layout] = index
-        entries[layout] = {
-            "bytes_per_vector": round(index.report().code_bytes_per_vector, 4),
-            "build": seconds,
-            "trained_rows": len(ours.training_rows(len(data.x), plan.seed)),
-        }
+        entries[layout] = {"bytes_per_vector": round(index.report().code_bytes_per_vector, 4), "build": seconds}
     return indexes, entries
+
+
+def _answer_ours(
+    indexes: dict[str, Index], entries: dict[str, Any], data: BenchSet, plan: Plan, say: Callable[[str], None]
+) -> tuple[list[Method], list[dict[str, Any]]]:
+    """A method per layout and margin with its quality, and the agreement of the calibrated margins."""
+    methods, calibration = [], []
+    for layout, index in indexes.items():
+        say(f"answers of {layout}")
+        exhaustive = ours.exhaustive_answers(index, data, plan)
+        for margin in (*ours.MARGINS, ours.LOOSE):
+            found = ours.quality(index, margin, data, plan, exhaustive)
+            if isinstance(margin, float):
+                calibration += ours.calibration(layout, margin, found, plan)
+            if margin != ours.LOOSE:
+                method = ours.method(index, margin, plan.timed)
+                method.facts |= entries[layout] | found
+                methods.append(method)
+    return methods, calibration
 
 
 def _lines(methods: list[Method], rates: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -112,7 +114,11 @@ def _levels(
     def n_timed(level: str) -> int:
         return plan.timed_scalar if level in ("scalar", "NONE") else plan.timed
 
-    methods = [ours.method(index, "exact", n_timed(level), level=level) for level in machine.simd_levels() for index in indexes.values()]
+    methods = [
+        ours.method(index, "exact", n_timed(level), level=level)
+        for level in machine.simd_levels()
+        for index in indexes.values()
+    ]
     methods += [faiss_peers.at_level(fastscan, level, n_timed(level)) for level in faiss_peers.levels()]
     before = _native.simd_level()
     try:
@@ -120,13 +126,14 @@ def _levels(
     finally:
         _native.force_simd_level(before)
     names = ("name", "kind", "margin", "level")
-    return [{n: m.facts[n] for n in names if n in m.facts} | {"queries_timed": m.n_timed, "qps": rates[m.key]} for m in methods]
+    return [
+        {n: m.facts[n] for n in names if n in m.facts} | {"queries_timed": m.n_timed, "qps": rates[m.key]}
+        for m in methods
+    ]
 
 
 def _threads(indexes: dict[str, Index], data: BenchSet, plan: Plan, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Nothing where there is one core only."""
-    if machine.environment()["cores"] < 2:
-        return []
+    """Batch, k = 10, exact margin."""
     say("two threads")
     methods = [ours.method(index, "exact", plan.timed, threads=t) for index in indexes.values() for t in (1, 2)]
     rates = race(methods, data.queries, plan.rounds, tasks=(("batch", 10),), say=say)

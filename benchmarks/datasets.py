@@ -42,12 +42,17 @@ class BenchSet:
 def load(name: str, *, seed: int, quick: bool, say: Callable[[str], None]) -> BenchSet:
     """A set by its name, or the generated one that stands in for it."""
     loaders: dict[str, Callable[..., BenchSet]] = {
-        "sift300k": _sift300k, "sift1m": _sift1m, "mnist784": _mnist784, "generated300k": _generated300k,
+        "sift300k": _sift300k,
+        "sift1m": _sift1m,
+        "mnist784": _mnist784,
+        "generated300k": _generated300k,
     }
     return loaders[name](seed, quick, say)
 
 
-def _sift_rows(seed: int, say: Callable[[str], None]) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[Any] | None, str]:
+def _sift_rows(
+    seed: int, say: Callable[[str], None]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[Any] | None, str]:
     """Rows, queries, truth if it came with them, and the name's stem."""
     try:
         data = sets.sift300k()
@@ -75,8 +80,12 @@ def _mnist784(seed: int, quick: bool, say: Callable[[str], None]) -> BenchSet:
     except FileNotFoundError:
         say("mnist is not here: a generated set takes its place")
         x, queries = clustered(60_000, 784, 1000, seed)
-        return _finished("generated784", "generated clusters, no real vectors, uint8", True, x, queries, None, seed, quick)
-    return _finished("mnist784", "pixels of the MNIST digits, uint8", False, data.x, data.queries[:1000], None, seed, quick)
+        return _finished(
+            "generated784", "generated clusters, no real vectors, uint8", True, x, queries, None, seed, quick
+        )
+    return _finished(
+        "mnist784", "pixels of the MNIST digits, uint8", False, data.x, data.queries[:1000], None, seed, quick
+    )
 
 
 def _sift1m(seed: int, quick: bool, say: Callable[[str], None]) -> BenchSet:
@@ -95,12 +104,20 @@ def _sift1m(seed: int, quick: bool, say: Callable[[str], None]) -> BenchSet:
         truth = neighbours(x, queries)
         if cache is not None:
             _write_npz(cache, made=x[len(base) :], truth=truth)
-    what = f"{len(base)} {'real' if stem == 'sift' else 'generated'} SIFT-like rows and {n_made} made between a row and a neighbour"
+    kind = "real SIFT descriptors" if stem == "sift" else "generated rows"
+    what = f"{len(base):,} {kind} and {n_made:,} rows made between one of them and a neighbour"
     return _finished(f"{stem}1m", f"{what}, uint8", stem != "sift", x, queries, truth, seed, quick)
 
 
 def _finished(
-    name: str, what: str, generated: bool, x: NDArray[Any], queries: NDArray[Any], truth: NDArray[Any] | None, seed: int, quick: bool
+    name: str,
+    what: str,
+    generated: bool,
+    x: NDArray[Any],
+    queries: NDArray[Any],
+    truth: NDArray[Any] | None,
+    seed: int,
+    quick: bool,
 ) -> BenchSet:
     if quick:
         x, queries, truth = x[:QUICK_ROWS], queries[:QUICK_QUERIES], None

@@ -37,7 +37,9 @@ def environment() -> dict[str, Any]:
         "simd_levels": simd_levels(),
         "commit": _first_line("git", "-C", str(ROOT), "rev-parse", "HEAD"),
         # The benchmark's own results change while it runs; only code counts.
-        "uncommitted_code": bool(_first_line("git", "-C", str(ROOT), "status", "--porcelain", "src", "cpp", "CMakeLists.txt")),
+        "uncommitted_code": bool(
+            _first_line("git", "-C", str(ROOT), "status", "--porcelain", "src", "cpp", "CMakeLists.txt")
+        ),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }
 

@@ -21,9 +21,8 @@ import case
 import datasets
 import machine
 import streaming
-from plan import plan_for
-
 from interlace import _native
+from plan import plan_for
 
 RESULTS = Path(__file__).resolve().parent / "results"
 STREAMING = "streaming"
@@ -56,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         if options.resume and path.exists():
             say(f"{path.name} is there already")
             continue
-        plan = plan_for(data.name, len(data.x), seed=options.seed, quick=options.quick, everything=options.all)
+        plan = plan_for(*data.x.shape, seed=options.seed, quick=options.quick, everything=options.all)
         label = f"{data.name}/{n_bytes}"
         write(path, case.run(data, int(n_bytes), plan, lambda text, label=label: say(f"{label}: {text}")))
         say(f"wrote {path.name}")
@@ -97,9 +96,13 @@ def _case(text: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="20,000 rows, few queries, into results/quick: does it run?")
+    parser.add_argument(
+        "--quick", action="store_true", help="20,000 rows, few queries, into results/quick: does it run?"
+    )
     parser.add_argument("--resume", action="store_true", help="leave out the cases whose JSON is there")
-    parser.add_argument("--only", type=_case, action="append", metavar="SET/BYTES", help="this case; may be given again")
+    parser.add_argument(
+        "--only", type=_case, action="append", metavar="SET/BYTES", help="this case; may be given again"
+    )
     parser.add_argument("--all", action="store_true", help="also the residual quantizers that train for long")
     parser.add_argument("--results", type=Path, help="folder of the JSON (default: benchmarks/results)")
     parser.add_argument("--seed", type=int, default=0)

@@ -8,11 +8,11 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from machine import simd_levels
-from measure import quiet
 from numpy.typing import NDArray
 
 from interlace import _native
+from machine import simd_levels
+from measure import quiet
 
 BLOCK = 64
 COLUMNS = (2, 4)
@@ -32,7 +32,9 @@ def run(rounds: int, quick: bool, say: Callable[[str], None]) -> list[dict[str, 
             for n_columns in COLUMNS:
                 for where, n_bytes in sizes.items():
                     say(f"streaming: {level}, {n_columns} columns, {where}")
-                    out.append({"level": level, "columns": n_columns, "where": where} | _measure(n_columns, n_bytes, rounds))
+                    out.append(
+                        {"level": level, "columns": n_columns, "where": where} | _measure(n_columns, n_bytes, rounds)
+                    )
     finally:
         _native.force_simd_level(before)
     return out

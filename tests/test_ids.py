@@ -336,3 +336,9 @@ def test_an_unknown_id_is_a_key_error_that_reads_like_a_sentence() -> None:
     with pytest.raises(KeyError) as caught:
         small_index().reconstruct(77)
     assert str(caught.value) == "id 77 is not in the index (1 of 1 unknown)"
+
+
+def test_the_padding_of_answers_is_refused_as_an_id():
+    x = np.eye(4, dtype=np.float32)
+    with pytest.raises(il.InputError, match=r"ids\[1\] is -1"):
+        il.Index.build(x, n_bytes=2, ids=[5, -1, 7, 8])

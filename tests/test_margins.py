@@ -93,7 +93,9 @@ def test_calibrated_agreement_on_queries_never_seen(layout, kind):
     if kind == "digits":
         datasets = pytest.importorskip("sklearn.datasets")
         images = datasets.load_digits().images.astype(np.float32)
-        moved = [np.roll(images, (dy, dx), (1, 2)).reshape(len(images), -1) for dy in range(-1, 2) for dx in range(-1, 2)]
+        moved = [
+            np.roll(images, (dy, dx), (1, 2)).reshape(len(images), -1) for dy in range(-1, 2) for dx in range(-1, 2)
+        ]
         x = np.concatenate(moved)
         x = (x + rng.normal(size=x.shape)).astype(np.float32)[rng.permutation(len(x))]
         x, q = x[:-1000], x[-1000:]

@@ -16,6 +16,8 @@ def test_the_stub_matches_the_module(tmp_path):
     if importlib.util.find_spec("nanobind") is None:
         pytest.skip("nanobind is not installed, so no stub can be generated")
     generated = tmp_path / "_native.pyi"
-    subprocess.run([sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "interlace._native", "-o", str(generated)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "interlace._native", "-o", str(generated)], check=True
+    )
     committed = Path(interlace.__file__).with_name("_native.pyi")
     assert generated.read_text() == committed.read_text(), "run `make stub`"

@@ -110,7 +110,10 @@ private:
         if (hits_.size() < k_ || rule_.kind == Rule::kNone) limit_ = kInfinity;
         else if (rule_.kind == Rule::kPaper) limit_ = hits_.front().crude + rule_.sigma;
         else if (rule_.share == 1.0f) limit_ = (tau() - rest_floor_) + slack_;
-        else limit_ = (crude_floor_ + rule_.share * (tau() - (crude_floor_ + rest_floor_))) + slack_;
+        else {
+            const float room = tau() - (crude_floor_ + rest_floor_); // negative: nothing in the cell can be near enough
+            limit_ = (crude_floor_ + (room > 0 ? rule_.share * room : room)) + slack_;
+        }
     }
 
     // Bytes with floor((t - min) * scale) sum to at most (crude - crude_floor) * scale. `scale` is lowered and the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any
 
@@ -12,6 +13,10 @@ def thread_count(threads: Any) -> int:
     """None -> the cores this process may run on; otherwise a positive integer."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    try:
+        number = operator.index(threads)
+    except TypeError:
+        number = 0
+    if isinstance(threads, bool) or number < 1:
         raise InputError(f"threads must be None or a positive integer, got {threads!r}")
-    return min(threads, 1024)
+    return min(number, 1024)

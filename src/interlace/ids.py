@@ -26,6 +26,10 @@ def parse_ids(ids: Any, n: int) -> IdArray:
     parsed = as_id_array(ids, "ids")
     if len(parsed) != n:
         raise InputError(f"ids must have one entry per row: {n} expected, got {len(parsed)}")
+    if parsed.dtype == np.int64 and (parsed == -1).any():
+        raise InputError(
+            f"ids[{int(np.argmax(parsed == -1))}] is -1, which stands for 'no hit' in answers; use another"
+        )
     unique, counts = np.unique(parsed, return_counts=True)
     if len(unique) != n:
         twice = unique[counts > 1][0]

@@ -98,12 +98,12 @@ class Index:
             n_crude=n_crude,
             seed=seed,
             threads=workers,
-            progress=lambda what, done: progress(f"learning: {what}", 0.5 * done),
+            progress=lambda what, done: progress(f"learning: {what}", 0.8 * done),
         )
         del vectors
         index = cls(codebooks)
-        index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.5 + 0.4 * done))
-        progress("calibrating", 0.9)
+        index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.8 + 0.15 * done))
+        progress("calibrating", 0.95)
         index._calibrate_on_rows(rows, rng, sample, workers)
         progress("done", 1.0)
         return index
@@ -227,6 +227,8 @@ class Index:
             return np.ascontiguousarray(array).view(np.uint8)
         if array.ndim != 1:
             raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
+        if array.dtype.kind in "iu" and len(array) == len(self) > 2 and array.max() <= 1:
+            raise InputError("filter looks like a mask of 0 and 1; pass it as booleans, or ids without repeats")
         return self._ids.mask(allowed).view(np.uint8)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None) -> None:

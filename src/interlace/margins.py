@@ -1,4 +1,4 @@
-"""Which rows may be ruled out by their crude distance: parsing of ``margin``, and its calibration on held-out queries."""
+"""Which rows a crude distance may rule out: parsing of ``margin``, and its calibration on held-out queries."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Matches:
 
     @property
     def scores(self) -> FloatArray:
-        """Distances in the metric's own sense: squared distance (l2), inner product (ip), cosine; padding stays inf/-inf."""
+        """Distances in the metric's own sense: squared distance (l2), inner product (ip), cosine."""
         if self.metric == "l2":
             return self.distances
         return np.asarray((1.0 if self.metric == "cosine" else 0.0) - self.distances, np.float32)

@@ -121,7 +121,7 @@ def _norm_code(codebooks: Codebooks, index: int, codes: list[int], cross: dict[t
 class Tables:
     """base float32 [n_cells]; tables float32 [n_cells, n_columns, 256], padded with inf.
 
-    ``minima`` float32 [n_cells, n_columns]: no entry of the table is smaller. ``bound``: size of the terms of a distance.
+    ``minima`` float32 [n_cells, n_columns]: no entry of the table is smaller. ``bound``: size of a distance's terms.
     """
 
     base: FloatArray
@@ -152,7 +152,7 @@ def tables(codebooks: Codebooks, q: FloatArray) -> Tables:
     any_terms = any(term is not None for term in terms)
     for j, (table, term) in enumerate(zip(own, terms, strict=True)):
         scale = F(0) if term is None else np.abs(term).max(initial=F(0)) / F(32767)
-        if scale > 0:  # kept as int16 with one scale per column
+        if term is not None and scale > 0:  # kept as int16 with one scale per column
             whole = np.rint(term / scale).astype(F)
             out[:, j, : len(table)] = table + whole * scale
         else:
@@ -173,8 +173,8 @@ def _base(codebooks: Codebooks, q: FloatArray, y: FloatArray) -> FloatArray:
     covered = np.zeros(codebooks.dim, bool)
     for book in codebooks.books:
         covered[book.support] = True
-    for d in np.flatnonzero(~covered):
-        offset += y[d] * y[d]
+    for free in np.flatnonzero(~covered):
+        offset += y[free] * y[free]
     return np.asarray(offset + squared(y[cell.support], cell.words.T))
 
 
@@ -192,7 +192,7 @@ def _own_table(codebooks: Codebooks, column: int, y: FloatArray) -> FloatArray:
 
 
 def _minima_in_steps(table: FloatArray, whole: FloatArray, scale: np.float32) -> FloatArray:
-    """Lower bound of table + scale * whole in every cell, from integers only: what the native search adds up quickly."""
+    """Lower bound of table + scale * whole in every cell, from integers: what the native search adds up quickly."""
     low = table.min()
     step = scale if scale > 0 else (table.max() - low) / F(32767)
     factor = (F(1) / step) * F(1 - 2.0**-20) if step > 0 else F(0)
@@ -267,7 +267,8 @@ def _limit(
         return np.float32(hits[-1].crude + F(rule.sigma))
     if rule.share == 1:
         return np.float32((tau - rest_floor) + slack)
-    return np.float32((crude_floor + F(rule.share) * (tau - (crude_floor + rest_floor))) + slack)
+    room = tau - (crude_floor + rest_floor)  # negative: nothing in the cell can be near enough
+    return np.float32((crude_floor + (F(rule.share) * room if room > 0 else room)) + slack)
 
 
 def exhaustive(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, k: int) -> list[Hit]:

@@ -12,7 +12,7 @@ from .segments import Segment
 
 @dataclass(frozen=True)
 class Report:
-    """Bytes by part. ``code_bytes_per_vector`` counts code columns, padding and row numbers: all that a vector costs."""
+    """Bytes by part. ``code_bytes_per_vector`` counts code columns, padding and row numbers."""
 
     rows: int
     n_bytes: int  #: code bytes asked for

@@ -141,6 +141,7 @@ class File:
         self._data = data
         self.meta: dict[str, Any] = meta["description"]
         self._checksums: dict[str, str] = meta["checksums"]
+        self.version = VERSION  # read() lets no other through
 
     @property
     def names(self) -> list[str]:

@@ -154,10 +154,10 @@ class TestBuild:
     @pytest.mark.parametrize(
         ("name", "ids"),
         [
-            ("ids.npy", np.arange(600) * 3 - 100),
+            ("ids.npy", np.arange(600) * 3 - 101),
             ("ids.npy", np.array([f"é{i}" for i in range(600)])),
             ("ids.txt", [f"{i:03d}" for i in range(600)]),  # leading zeros are part of a name
-            ("ids.txt", [i - 300 for i in range(600)]),
+            ("ids.txt", [2 * i - 300 for i in range(600)]),
         ],
     )
     def test_ids(self, name, ids, run, folder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -50,7 +49,7 @@ def describe(path: str) -> dict[str, Any]:
     sections = [
         dict(zip(("name", "dtype", "shape", "bytes"), (name, *file.entry(name)), strict=True)) for name in file.names
     ]
-    found: dict[str, Any] = {"file": path, "file_bytes": file.n_bytes, "kind": kind, "version": _version(path)}
+    found: dict[str, Any] = {"file": path, "file_bytes": file.n_bytes, "kind": kind, "version": file.version}
     index = Index.open(path) if kind == "index" else None
     if index is not None:
         report = index.report()
@@ -63,13 +62,6 @@ def describe(path: str) -> dict[str, Any]:
         }
         found["codebooks"] = repr(codebooks)
     return found | {"sections": sections}
-
-
-def _version(path: str) -> int:
-    """Format version of the file itself; the header was checked by then."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return int(header["__metadata__"]["version"])
 
 
 def _calibration(file: Any) -> dict[str, Any] | None:

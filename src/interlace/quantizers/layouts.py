@@ -77,7 +77,7 @@ def learn(
 
 
 def principal_axes(x: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
-    """Rotation [dim, dim] to axes of descending variance, and the variances. Signs are fixed, so equal input is equal output."""
+    """Rotation [dim, dim] to axes of descending variance, with fixed signs, and the variances."""
     centred = x - x.mean(0, dtype=np.float64)
     variances, axes = np.linalg.eigh(centred.T.astype(np.float64) @ centred / max(1, len(x)))
     variances, axes = np.maximum(variances[::-1], 0.0), axes[:, ::-1]
