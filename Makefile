@@ -13,7 +13,7 @@ demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
 
 test: check
-	$(BIN)/python -m pytest -q
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 check: $(STAMP)
 	$(BIN)/ruff check .

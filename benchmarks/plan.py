@@ -16,12 +16,12 @@ class Plan:
     train_rows: int = MAX_TRAIN_ROWS  # the same rows for all methods
     rounds: int = 5
     answered: int = 1000  # queries behind recall and agreement
-    timed: int = 300  # queries of a round
+    timed: int = 200  # queries of a round
     timed_slow: int = 100  # of a round of 8-bit exhaustive peers
     timed_decode: int = 3  # of a round of a peer that decodes every row for every query
     timed_scalar: int = 100  # of a round at a level without SIMD
     nprobe_queries: int = 300  # the smallest nprobe is looked for on these
-    opq_rows: int = 16_384  # training rows the rotation of OPQ is learned from; its books take all of them
+    opq_rows: int = 10_240  # training rows the rotation of OPQ is learned from; its books take all of them
     opq_iterations: int = 50  # the default of faiss
     opq_out: int = 128  # dimensions OPQ keeps of more than twice as many
     rq: bool = True
@@ -45,6 +45,7 @@ def plan_for(n_rows: int, dim: int, *, seed: int, quick: bool, everything: bool)
     if quick:
         return Plan(
             **common,
+            train_rows=10_240,
             rounds=2,
             answered=100,
             timed=50,
@@ -52,11 +53,10 @@ def plan_for(n_rows: int, dim: int, *, seed: int, quick: bool, everything: bool)
             timed_decode=2,
             timed_scalar=20,
             nprobe_queries=100,
-            opq_rows=10_240,
             opq_iterations=3,
         )
     if n_rows > 500_000:
-        return Plan(**common, answered=500, timed=150, timed_slow=50, timed_decode=2, timed_scalar=50, rq=everything)
+        return Plan(**common, answered=500, timed=100, timed_slow=50, timed_decode=2, timed_scalar=50, rq=everything)
     if dim > 256:  # learning takes time in proportion to the dimensions
-        return Plan(**common, train_rows=20_480)
+        return Plan(**common, train_rows=10_240)
     return Plan(**common)
