@@ -47,6 +47,7 @@ def run(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) ->
             "seed": data.seed,
         },
         "n_bytes": n_bytes,
+        "quick": plan.quick,
         "environment": environment,
         "simd": _native.simd_level(),
         "faiss_levels": list(faiss_peers.levels()),

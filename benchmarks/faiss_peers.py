@@ -219,14 +219,14 @@ def _filled(
 
 
 def _choose_levels(peer: Method, queries: FloatArray) -> None:
-    """The fastest level of each mode at k = 10, each tried twice on a few queries."""
-    few = peer.inputs(queries[: max(2, peer.n_timed // 10)])
+    """The fastest level of each mode at k = 10, each tried three times on some of the queries."""
+    few = peer.inputs(queries[: max(1, peer.n_timed // 4)])
     for mode in ("batch", "single"):
         tried = {}
         for level in levels():
             peer.facts["level"][mode] = level
             with quiet():
-                tried[level] = min(seconds_per_query(peer, few, mode, 10) for _ in range(2))
+                tried[level] = min(seconds_per_query(peer, few, mode, 10) for _ in range(3))
         peer.facts["level"][mode] = min(tried, key=lambda level: tried[level])
 
 

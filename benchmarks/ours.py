@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from datasets import BenchSet, FloatArray
 from interlace import Index, _native
 from interlace.evaluate import agreement, recall
+from interlace.index import training_rows as learned_from
 from measure import KS, Ids, Method
 from plan import Plan
 
@@ -22,8 +23,7 @@ INF = float("inf")
 
 def training_rows(n: int, plan: Plan) -> NDArray[np.int64]:
     """The rows ``Index.build`` learns from (tests hold it to that), for all the peers too."""
-    rng = np.random.default_rng(plan.seed)
-    return np.sort(rng.choice(n, min(n, plan.train_rows), replace=False))
+    return learned_from(n, plan.train_rows, np.random.default_rng(plan.seed))
 
 
 class Phases:

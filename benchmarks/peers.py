@@ -71,6 +71,7 @@ def _streaming(results: Path, options: argparse.Namespace, say: Callable[[str], 
     found = {
         "format": case.FORMAT,
         "kind": STREAMING,
+        "quick": options.quick,
         "environment": machine.environment(),
         "simd": _native.simd_level(),
         "rounds": rounds,

@@ -13,6 +13,7 @@ class Plan:
     """Sizes of one case; written into its JSON."""
 
     seed: int = 0
+    quick: bool = False
     train_rows: int = MAX_TRAIN_ROWS  # the same rows for all methods
     rounds: int = 5
     answered: int = 1000  # queries behind recall and agreement
@@ -45,6 +46,7 @@ def plan_for(n_rows: int, dim: int, *, seed: int, quick: bool, everything: bool)
     if quick:
         return Plan(
             **common,
+            quick=True,
             train_rows=10_240,
             rounds=2,
             answered=100,

@@ -163,3 +163,37 @@ def test_build_reports_progress_to_the_end():
     shares = [done for _, done in seen]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+
+
+def test_an_index_is_saved_not_pickled():
+    import pickle
+
+    with pytest.raises(TypeError, match="save it"):
+        pickle.dumps(il.Index.build(sample(50), n_bytes=2))
+
+
+def test_stats_tell_the_threads_that_had_work():
+    index = il.Index.build(sample(300), n_bytes=2)
+    assert index.search(sample(300)[0], threads=8).stats.threads == 1
+    assert index.search(sample(300)[:9], threads=8).stats.threads == 3
+
+
+def test_an_answer_that_cannot_fit_is_refused():
+    index = il.Index.build(sample(300), n_bytes=2)
+    with pytest.raises(il.InputError, match="answers"):
+        index.search(sample(300)[:2], 10**12)
+
+
+def test_rows_are_held_out_of_learning_for_the_calibration(monkeypatch):
+    seen = {}
+    original = il.Index._calibrate_on_rows
+
+    def spy(self, rows, rng, trained, threads):
+        seen["trained"], seen["n"] = len(trained), len(rows)
+        return original(self, rows, rng, trained, threads)
+
+    monkeypatch.setattr(il.Index, "_calibrate_on_rows", spy)
+    il.Index.build(sample(3000), n_bytes=2)
+    assert seen == {"trained": 2700, "n": 3000}
+    il.Index.build(sample(500), n_bytes=2)
+    assert seen == {"trained": 500, "n": 500}

@@ -22,8 +22,16 @@ def rule(margin, k=10, n=1000, calibration=CALIBRATION):
 def test_targets_and_k_round_up_to_what_is_stored():
     assert rule(0.999, k=10).share == pytest.approx(0.65)
     assert rule(0.95, k=10).share == pytest.approx(0.55)
-    assert rule(0.995, k=2).share == pytest.approx(0.65)
-    assert rule(0.99, k=11).share == pytest.approx(0.6)
+    assert rule(0.995, k=10).share == pytest.approx(0.65)
+
+
+def test_a_k_between_two_stored_ones_takes_the_larger_share():
+    assert rule(0.999, k=2).share == pytest.approx(0.65)
+    falling = Calibration(1000, SHARES[::-1].copy())
+    assert rule(0.99, k=11, calibration=falling).share == pytest.approx(0.55)
+    assert rule(0.999, k=99, calibration=falling).share == pytest.approx(0.65)
+    assert rule(0.999, k=100, calibration=falling).share == pytest.approx(0.6)
+    assert rule(0.9999, k=11, calibration=falling).share == 1  # a NaN beside it does not count
 
 
 @pytest.mark.parametrize(
@@ -106,6 +114,8 @@ def test_calibrated_agreement_on_queries_never_seen(layout, kind):
     exhaustive = index.search(q, margin=math.inf)
     assert agreement(index.search(q, margin=0.999).ids, exhaustive.ids) >= 0.999
     assert agreement(index.search(q, margin=0.99).ids, exhaustive.ids) >= 0.99
+    for k in (2, 11, 20):
+        assert agreement(index.search(q, k, margin=0.999).ids, index.search(q, k, margin=math.inf).ids) >= 0.999
     exact = index.search(q, margin="exact")
     assert (exact.ids == exhaustive.ids).all()
     assert exact.distances.tobytes() == exhaustive.distances.tobytes()

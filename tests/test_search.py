@@ -137,7 +137,11 @@ def test_distances_are_those_to_the_decoded_vectors(layout, metric):
     q = rng.normal(size=(1, 16)).astype(np.float32)
     rows, distances, _, _ = native_search(index, q, 200, EXACT)
     expected = reference.distance_to_decoded(codebooks, codes, q[0])
-    assert np.allclose(distances[0], expected[rows[0]], rtol=1e-4, atol=1e-3)
+    steps = 0.0  # half a step of the int16 cell terms per column
+    if layout == "hybrid" and metric == "l2":
+        first, *others = codebooks.books
+        steps = sum(np.abs(reference.cross_terms(first, b, 16)).max() / 32767 / 2 for b in others)
+    assert np.allclose(distances[0], expected[rows[0]], rtol=1e-6, atol=steps + 1e-4)
     assert np.allclose(np.sort(expected), expected[rows[0]], atol=1e-3)
 
 

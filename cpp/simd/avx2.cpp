@@ -8,6 +8,7 @@
 namespace interlace {
 namespace {
 #define LANES 8
+#define SCANS_GROUPS
 #define WIDEN(p) _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
 #include "tables_impl.h"
 

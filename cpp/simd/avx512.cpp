@@ -18,18 +18,6 @@ namespace {
 #endif
 #include "tables_impl.h"
 
-std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t*) {
-    return add_steps_of_words(steps, terms, sums);
-}
-
-void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column, ByteTables* out) {
-    quantize_steps_of_words(sums, floor, scale, out->words[column]);
-}
-
-void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
-    quantize_words(table, floor, scale, out->words[column]);
-}
-
 template <int COLUMNS>
 void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables, std::uint8_t threshold,
                   std::size_t n_blocks, std::uint64_t* masks) {

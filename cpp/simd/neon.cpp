@@ -8,18 +8,6 @@ namespace {
 #define LANES 4
 #include "tables_impl.h"
 
-std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t*) {
-    return add_steps_of_words(steps, terms, sums);
-}
-
-void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column, ByteTables* out) {
-    quantize_steps_of_words(sums, floor, scale, out->words[column]);
-}
-
-void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
-    quantize_words(table, floor, scale, out->words[column]);
-}
-
 inline uint8x16x4_t load_table(const std::uint8_t* p) { return {{vld1q_u8(p), vld1q_u8(p + 16), vld1q_u8(p + 32), vld1q_u8(p + 48)}}; }
 
 // Codes outside 0..63 of a quarter leave the lane as it was.

@@ -6,18 +6,6 @@ namespace {
 #define LANES 4
 #include "tables_impl.h"
 
-std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t*) {
-    return add_steps_of_words(steps, terms, sums);
-}
-
-void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column, ByteTables* out) {
-    quantize_steps_of_words(sums, floor, scale, out->words[column]);
-}
-
-void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
-    quantize_words(table, floor, scale, out->words[column]);
-}
-
 void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
           std::size_t n_blocks, std::uint64_t* masks) {
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += n_stored * kBlock) {

@@ -127,26 +127,24 @@ std::size_t argmin(const float* table) {
     return first;
 }
 
+#ifndef SCANS_GROUPS // the scan reads the byte of every word; a level that reads group minima has its own of these
 inline std::uint8_t to_byte(float value) { return static_cast<std::uint8_t>(static_cast<std::int32_t>(value < 255.0f ? value : 255.0f)); }
 
-inline void quantize_words(const float* table, float floor, float scale, std::uint8_t* out) {
-    for (std::size_t w = 0; w < kWords; ++w) out[w] = to_byte((table[w] - floor) * scale);
+void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
+    for (std::size_t w = 0; w < kWords; ++w) out->words[column][w] = to_byte((table[w] - floor) * scale);
 }
 
-inline std::int16_t saturated_sum(std::int16_t a, std::int16_t b) {
-    const int sum = a + b;
-    return static_cast<std::int16_t>(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
-}
-
-inline std::int16_t add_steps_of_words(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums) {
+std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t*) {
     std::int16_t best = 32767;
     for (std::size_t w = 0; w < kWords; ++w) {
-        sums[w] = saturated_sum(steps[w], terms[w]);
+        const int sum = steps[w] + terms[w];
+        sums[w] = static_cast<std::int16_t>(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
         best = sums[w] < best ? sums[w] : best;
     }
     return best;
 }
 
-inline void quantize_steps_of_words(const std::int16_t* sums, std::int16_t floor, float scale, std::uint8_t* out) {
-    for (std::size_t w = 0; w < kWords; ++w) out[w] = to_byte(static_cast<float>(sums[w] - floor) * scale);
+void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column, ByteTables* out) {
+    for (std::size_t w = 0; w < kWords; ++w) out->words[column][w] = to_byte(static_cast<float>(sums[w] - floor) * scale);
 }
+#endif

@@ -24,6 +24,10 @@ from .segments import NAMES, Segment, damage_named, merge
 
 MAX_TRAIN_ROWS = 65536
 CALIBRATION_QUERIES = 2000
+HELD_OUT_FROM = 2000  # rows from which some are held out of learning for the calibration
+MAX_BYTES = 64
+MAX_ANSWERS = 2**31
+QUERIES_PER_TASK = 4  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
 
 
@@ -68,14 +72,10 @@ class Index:
             raise InputError("give n_bytes or n_books, not both")
         if n_bytes is None and n_books is None:
             n_bytes = 8
-        for name, value in (
-            ("n_bytes", n_bytes),
-            ("n_books", n_books),
-            ("n_crude", n_crude),
-            ("max_train_rows", max_train_rows),
-        ):
-            if value is not None and positive(value, name) > 64 and name != "max_train_rows":
-                raise InputError(f"{name} must be at most 64, got {value}")
+        positive(max_train_rows, "max_train_rows")
+        for name, value in (("n_bytes", n_bytes), ("n_books", n_books), ("n_crude", n_crude)):
+            if value is not None and positive(value, name) > MAX_BYTES:
+                raise InputError(f"{name} must be at most {MAX_BYTES}, got {value}")
         if metric not in METRICS:
             raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
         rows = Rows(x)
@@ -84,7 +84,7 @@ class Index:
         if ids is not None:
             parse_ids(ids, len(rows))  # before minutes of learning
         rng = np.random.default_rng(positive(seed, "seed", least=0))
-        sample = np.sort(rng.choice(len(rows), min(len(rows), max_train_rows), replace=False))
+        sample = training_rows(len(rows), max_train_rows, rng)
         vectors = rows.take(sample)
         if metric == "cosine":
             vectors = normalize(vectors, name="x", rows=sample)
@@ -153,6 +153,10 @@ class Index:
         rule = margins.parse(
             margin, k=k, n=len(self), calibration=self._calibration, sigma=self.codebooks.residual_variance
         )
+        if len(queries) * k > MAX_ANSWERS:
+            raise InputError(
+                f"{len(queries)} queries x k={k} make more than {MAX_ANSWERS} answers; ask for fewer at once"
+            )
         workers = thread_count(threads)
         mask = None if filter is None else self._mask(filter)
         started = time.perf_counter()
@@ -169,7 +173,7 @@ class Index:
             lookups=lookups,
             seconds=seconds,
             margin=rule.label,
-            threads=workers,
+            threads=max(1, min(workers, -(-len(queries) // QUERIES_PER_TASK))),
             simd=_native.simd_level(),
         )
         ids = self._ids.take(rows)
@@ -227,7 +231,7 @@ class Index:
             return np.ascontiguousarray(array).view(np.uint8)
         if array.ndim != 1:
             raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
-        if array.dtype.kind in "iu" and len(array) == len(self) > 2 and array.max() <= 1:
+        if array.dtype.kind in "iu" and len(array) == len(self) > 2 and 0 <= array.min() <= array.max() <= 1:
             raise InputError("filter looks like a mask of 0 and 1; pass it as booleans, or ids without repeats")
         return self._ids.mask(allowed).view(np.uint8)
 
@@ -254,9 +258,9 @@ class Index:
     def _calibrate_on_rows(
         self, rows: Rows, rng: np.random.Generator, trained: NDArray[np.int64], threads: int
     ) -> None:
-        """Held-out rows as queries, each one's own row left out of its answer; training rows if there are no others."""
+        """Held-out rows as queries, each one's own row left out of its answer; training rows in a small index."""
         n_held_out = len(rows) - len(trained)
-        n_pool = n_held_out if n_held_out >= CALIBRATION_QUERIES // 2 else len(rows)
+        n_pool = n_held_out if len(rows) >= HELD_OUT_FROM else len(rows)
         chosen = np.sort(rng.choice(n_pool, min(n_pool, CALIBRATION_QUERIES), replace=False))
         if n_pool == n_held_out:  # the i-th row that was not trained on, without a list of all rows
             chosen += np.searchsorted(trained - np.arange(len(trained)), chosen, "right")
@@ -406,8 +410,19 @@ class Index:
         """Bytes by part."""
         return Report.of(self.codebooks, self._segments, self._ids, None if self._file is None else self._file.n_bytes)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an Index is not pickled: save it, and open the file in the other process (it is mapped, not copied)"
+        )
+
     def __repr__(self) -> str:
         return f"Index({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r})"
+
+
+def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The rows to learn from, ascending; some are left out where there are enough, to calibrate the margin on."""
+    held_out = min(CALIBRATION_QUERIES, n // 10) if n >= HELD_OUT_FROM else 0
+    return np.sort(rng.choice(n, min(n - held_out, max_train_rows), replace=False))
 
 
 def positive(value: Any, name: str, *, least: int = 1) -> int:

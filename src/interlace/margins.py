@@ -41,15 +41,20 @@ class Calibration:
     shares: NDArray[np.float32]
 
     def share(self, k: int, target: float, n: int) -> float | None:
-        """The share for k and target rounded up to what is stored, or None: fall back to exact."""
-        if n > self.n * GROWTH:
+        """The share that is safe for k and target, or None: fall back to exact.
+
+        Targets round up. A k between two stored ones takes the larger of their shares: the share that is needed
+        usually falls with k, but not always.
+        """
+        if n > self.n * GROWTH or k > KS[-1]:
             return None
-        rows = [i for i, stored in enumerate(KS) if stored >= k]
         columns = [j for j, stored in enumerate(TARGETS) if stored >= target]
-        if not rows or not columns:
+        if not columns:
             return None
-        share = float(self.shares[rows[0], columns[0]])
-        return None if math.isnan(share) else share
+        above = next(i for i, stored in enumerate(KS) if stored >= k)
+        below = above if KS[above] == k else above - 1
+        share = float(max(self.shares[below, columns[0]], self.shares[above, columns[0]]))
+        return None if math.isnan(share) or np.isnan(self.shares[below, columns[0]]) else share
 
 
 def parse(margin: Any, *, k: int, n: int, calibration: Calibration | None, sigma: float) -> Rule:

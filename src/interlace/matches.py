@@ -21,12 +21,11 @@ class SearchStats:
     cells: int  #: cells visited
     scanned: int  #: rows whose crude distance was looked at
     survivors: int  #: rows compared with the whole code
-    lookups: (
-        int  #: table additions: one per visited cell, the crude columns of each scanned row, the rest of each survivor
-    )
+    #: table additions: one per visited cell, the crude columns of each scanned row, the rest of each survivor
+    lookups: int
     seconds: float
     margin: str  #: the rule that ran, with its parameter
-    threads: int
+    threads: int  #: that had something to do
     simd: str
 
     @property

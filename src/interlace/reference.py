@@ -6,7 +6,6 @@ learn what the library computes; read cpp/core to learn how it does so quickly.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -282,8 +281,3 @@ def distance_to_decoded(codebooks: Codebooks, codes: NDArray[np.uint8], q: Float
     if codebooks.metric == "l2":
         return np.asarray(((decoded - q) ** 2).sum(1))
     return np.asarray((1.0 if codebooks.metric == "cosine" else 0.0) - decoded @ q.astype(np.float64))
-
-
-def share_rule(share: float) -> Rule:
-    """The calibrated rule with a given share, 1 for the exact one."""
-    return Rule("share", share, 0.0, "exact" if math.isclose(share, 1) else f"share {share}")

@@ -53,8 +53,8 @@ class Report:
             ("row numbers", self.row_numbers),
             ("ids", self.ids),
             ("learned arrays", self.learned),
+            ("stored", self.total - self.tables),
             ("tables in memory", self.tables),
-            ("total", self.total),
         ]
         lines = [f"{self.rows} rows, {self.code_bytes_per_vector:.2f} code bytes per vector (n_bytes={self.n_bytes})"]
         lines += [f"  {name:<17}{size:>14,} bytes" for name, size in parts]

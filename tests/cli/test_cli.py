@@ -94,13 +94,13 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            ((), "which command?"),
+            ((), "usage: interlace"),
             (("paint",), "invalid choice: 'paint'"),
             (("build", "x.npy"), "-o/--output"),
             (("build", "x.npy", "-o", "y", "--n-bytes", "0"), "a positive integer is needed, got '0'"),
             (("build", "x.npy", "-o", "y", "--n-bytes", "8", "--n-books", "8"), "not allowed with"),
             (("build", "x.npy", "-o", "y", "--layout", "round"), "invalid choice: 'round'"),
-            (("build", "x.npy", "-o", "y", "--seed", "-1"), "a positive integer is needed"),
+            (("build", "x.npy", "-o", "y", "--seed", "-1"), "an integer of at least 0 is needed"),
             (("search", "x.index", "q.npy", "-k", "many"), "a positive integer is needed, got 'many'"),
             (("search", "x.index", "q.npy", "--margin", "1.5"), "between 0 and 1 is needed, got '1.5'"),
             (("search", "x.index", "q.npy", "--margin", "nan"), "between 0 and 1 is needed, got 'nan'"),

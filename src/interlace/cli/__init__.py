@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.version:
             return _version()
         if args.command is None:
-            top.error("which command?")
+            top.print_help(sys.stderr)
+            return 2
     except SystemExit as stop:  # argparse leaves by itself after --help and after wrong usage
         return int(stop.code or 0)
     try:

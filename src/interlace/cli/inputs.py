@@ -27,7 +27,7 @@ def read_ids(path: str) -> NDArray[Any]:
         return _load_npy(path)
     try:
         with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
+            lines = file.read().removesuffix("\n").split("\n")  # splitlines would also cut at U+2028 and the like
     except UnicodeDecodeError as error:
         raise InputError(f"{path!r} is neither a .npy array nor UTF-8 text with one id per line") from error
     # "007" stays a string: as an integer it would come back as 7.

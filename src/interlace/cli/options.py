@@ -19,7 +19,9 @@ def positive(text: str) -> int:
 
 def natural(text: str) -> int:
     """Zero or a positive integer."""
-    return 0 if text == "0" else positive(text)
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"an integer of at least 0 is needed, got {text!r}")
+    return int(text)
 
 
 def margin(text: str) -> float | str:

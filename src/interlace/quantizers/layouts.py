@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from ..arrays import FloatArray
 from ..codebooks import MAX_WORDS, Book, Codebooks, Norm
 from ..encode import encode
 from ..errors import InputError
+from ..progress import Progress
 from .grouping import Dims, balanced_groups, leading_groups, near_words_together
 from .kmeans import kmeans, means, nearest
 
@@ -24,8 +24,6 @@ LAYOUTS = ("subspace", "residual", "hybrid")
 HYBRID_BEAM = 8
 N_CELLS = 256
 RESIDUAL_BEAM = 5
-
-Progress = Callable[[str, float], None]
 
 
 @dataclass
@@ -70,8 +68,9 @@ def learn(
     if n_bytes is None:
         assert n_books is not None
         n_bytes = n_books + (norms if n_books > 2 else 0)
-    if n_crude is not None and not 1 <= n_crude <= n_bytes:
-        raise InputError(f"n_crude must be 1 to {n_bytes} (the number of books), got {n_crude}")
+    books = n_bytes - (norms if n_bytes > 2 else 0)
+    if n_crude is not None and not 1 <= n_crude <= books:
+        raise InputError(f"n_crude must be 1 to {books} (the number of books), got {n_crude}")
     learner = Learner(x, n_bytes, metric, n_crude, np.random.default_rng(seed), threads, progress)
     return {"subspace": _subspace, "residual": _residual, "hybrid": _hybrid}[layout](learner)
 

@@ -1,0 +1,133 @@
+"""The numbers the index must reach, held against what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+FASTSCAN, PQ, OPQ, RQ = "faiss IndexPQFastScan", "faiss IndexPQ", "faiss OPQ+PQ", "faiss ResidualQuantizer"
+SETS = ("sift300k", "sift1m")  # the bars are written for real SIFT vectors
+BYTES = (8, 16)
+MODES = ("batch", "single")
+SCAN_SHARE = {2: 0.60, 4: 0.90}  # of the streaming rate, by crude columns
+TWO_THREADS = 1.8
+CALIBRATED = 0.999
+
+Case = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """``measured`` is None where no result holds it."""
+
+    where: str
+    what: str
+    needed: float
+    measured: float | None
+    unit: str = "x"  # a ratio; "" for a recall or an agreement, "%" for a share
+
+    @property
+    def reached(self) -> bool:
+        """Not measured is not reached."""
+        return self.measured is not None and self.measured >= self.needed
+
+    def verdict(self) -> str:
+        """Reached or not, and by how much."""
+        if self.measured is None:
+            return "not measured"
+        word = "reached" if self.reached else "**not reached**"
+        if self.unit == "x":
+            return f"{word}, {self.measured / self.needed - 1:+.0%}"
+        if self.unit == "%":
+            return f"{word}, {100 * (self.measured - self.needed):+.1f} points"
+        return f"{word}, {self.measured - self.needed:+.4f}"
+
+    def show(self, value: float | None) -> str:
+        """A number in the unit of the bar."""
+        if value is None:
+            return "-"
+        return {"x": f"{value:.2f}x", "%": f"{value:.0%}"}.get(self.unit, f"{value:.4f}")
+
+
+def all_bars(cases: dict[tuple[str, int], Case], streaming: Case | None) -> list[Bar]:
+    """Speed and recall, SIMD levels, threads, agreement, the crude scan."""
+    wanted = [(name, n_bytes) for name in SETS for n_bytes in BYTES]
+    bars = [bar for key in wanted for bar in _speed(f"{key[0]}, {key[1]} bytes", cases.get(key))]
+    bars += [bar for name in SETS for bar in _avx2(f"{name}, 8 bytes", cases.get((name, 8)))]
+    bars += [bar for key in wanted for bar in _threads(f"{key[0]}, {key[1]} bytes", cases.get(key))]
+    bars += [bar for (name, n_bytes), case in cases.items() for bar in _agreement(f"{name}, {n_bytes} bytes", case)]
+    return bars + list(_scan(streaming))
+
+
+def find(case: Case | None, name: str, margin: str | None = None) -> dict[str, Any] | None:
+    """A method of a case."""
+    methods = case["methods"] if case else []
+    return next((m for m in methods if m["name"] == name and m.get("margin") == margin), None)
+
+
+def _recall(method: dict[str, Any] | None) -> float | None:
+    return method["recall"]["10"] if method else None
+
+
+def _speed(where: str, case: Case | None) -> Iterator[Bar]:
+    floors = {"subspace": (FASTSCAN,), "hybrid": (PQ, OPQ)}
+    for layout, peers in floors.items():
+        method = find(case, layout, "exact")
+        for mode in MODES:
+            for reference, needed in (("FastScan", 3.0), ("IndexPQ", 10.0)):
+                ratio = method["ratios"][reference][f"{mode}@10"] if method else None
+                yield Bar(where, f"{layout}, exact: {mode} speed against {reference}", needed, ratio)
+        for peer in peers:
+            yield from _recall_bar(where, f"{layout}, exact", method, case, peer)
+    method = find(case, "residual", "0.999")
+    for mode in MODES:
+        ratio = method["ratios"]["FastScan"][f"{mode}@10"] if method else None
+        yield Bar(where, f"residual, 0.999: {mode} speed against FastScan", 2.0, ratio)
+    yield from _recall_bar(where, "residual, 0.999", method, case, RQ)
+
+
+def _recall_bar(where: str, who: str, method: dict[str, Any] | None, case: Case | None, peer: str) -> Iterator[Bar]:
+    """Nothing if the case ran without the peer: there is no number to reach then."""
+    floor = _recall(find(case, peer))
+    if floor is not None:
+        yield Bar(where, f"{who}: recall@10 no less than {peer}", floor, _recall(method), "")
+
+
+def _avx2(where: str, case: Case | None) -> Iterator[Bar]:
+    rates = {(entry["name"], entry["level"]): entry["qps"] for entry in (case["levels"] if case else [])}
+    peer = rates.get((FASTSCAN, "AVX2"))
+    for layout in ("subspace", "hybrid"):
+        ours = rates.get((layout, "avx2"))
+        for mode in MODES:
+            task = f"{mode}@10"
+            ratio = ours[task]["median"] / peer[task]["median"] if ours and peer else None
+            yield Bar(where, f"{layout}, exact, forced to avx2: {mode} speed against FastScan at AVX2", 1.0, ratio)
+
+
+def _threads(where: str, case: Case | None) -> Iterator[Bar]:
+    measured = {entry["layout"]: entry["speedup"] for entry in (case["threads"] if case else [])}
+    for layout in ("subspace", "hybrid", "residual"):
+        yield Bar(where, f"{layout}, exact: two threads against one, batch", TWO_THREADS, measured.get(layout))
+
+
+def _agreement(where: str, case: Case) -> Iterator[Bar]:
+    """The worst of layouts and k stands for all."""
+    exact = [value for m in case["methods"] if m.get("margin") == "exact" for value in m["agreement"].values()]
+    yield Bar(where, "exact: agreement with the exhaustive scan, lowest of layouts and k", 1.0, min(exact), "")
+    found = [entry for entry in case["calibration"] if entry["target"] == CALIBRATED]
+    worst = min(found, key=lambda entry: entry["agreement"])
+    who = f"calibrated {CALIBRATED}: agreement on held-out queries, lowest ({worst['layout']}, k = {worst['k']})"
+    yield Bar(where, who, CALIBRATED, worst["agreement"], "")
+
+
+def _scan(streaming: Case | None) -> Iterator[Bar]:
+    results = streaming["results"] if streaming else []
+    level = streaming["simd"] if streaming else ""
+    for columns, needed in SCAN_SHARE.items():
+        found = [entry for entry in results if entry["level"] == level and entry["columns"] == columns]
+        if not found:
+            yield Bar("crude scan", f"{columns} columns: share of the streaming rate", needed, None, "%")
+        for entry in found:
+            what = f"{columns} columns in {entry['where']}: share of the streaming rate ({level})"
+            yield Bar("crude scan", what, needed, entry["ratio"], "%")

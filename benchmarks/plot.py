@@ -1,0 +1,48 @@
+"""Recall@10 against queries per second, one panel per data set and number of bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+COLOURS = {"subspace": "tab:blue", "hybrid": "tab:orange", "residual": "tab:green"}
+MARKERS = {"exact": "o", "0.999": "s", "paper": "^"}
+PEER_MARKERS = "vDPX<>*h"
+
+
+def draw(cases: dict[tuple[str, int], dict[str, Any]], path: Path) -> None:
+    """Sets go down, bytes across."""
+    names = list(dict.fromkeys(name for name, _ in cases))
+    sizes = sorted({n_bytes for _, n_bytes in cases})
+    with mpl.rc_context({"font.size": 8, "svg.hashsalt": "interlace"}):
+        figure = Figure(figsize=(6 * len(sizes), 4 * len(names)), layout="constrained")
+        axes = figure.subplots(len(names), len(sizes), squeeze=False)
+        for row, name in enumerate(names):
+            for column, n_bytes in enumerate(sizes):
+                if (name, n_bytes) in cases:
+                    _panel(axes[row][column], cases[name, n_bytes])
+                else:
+                    axes[row][column].set_axis_off()
+        # Without the version of matplotlib the same results give the same file for longer.
+        figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _panel(axes: Any, case: dict[str, Any]) -> None:
+    peers = 0
+    for method in case["methods"]:
+        x, y = method["recall"]["10"], method["qps"]["batch@10"]["median"]
+        if method["kind"] == "interlace":
+            label = f"{method['name']}, {method['margin']}"
+            axes.scatter(x, y, color=COLOURS[method["name"]], marker=MARKERS[method["margin"]], label=label, zorder=3)
+        else:
+            axes.scatter(x, y, color="tab:gray", marker=PEER_MARKERS[peers % len(PEER_MARKERS)], label=method["name"])
+            peers += 1
+    axes.set_yscale("log")
+    axes.set_xlabel("recall@10")
+    axes.set_ylabel("queries per second (batch, one thread)")
+    axes.set_title(f"{case['data']['name']}, {case['n_bytes']} bytes, ours at {case['simd']}")
+    axes.grid(True, which="major", alpha=0.3)
+    axes.legend(fontsize=6, ncols=2)

@@ -1,0 +1,140 @@
+"""RESULTS.md and its plot from the JSON of benchmarks/results, and from nothing else.
+
+    python benchmarks/report.py [--results FOLDER] [--output RESULTS.md] [--no-plot] [--check]
+
+The same JSON gives the same bytes; --check tells whether RESULTS.md is up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import bars
+import tables
+
+HERE = Path(__file__).resolve().parent
+ORDER = ("sift300k", "sift1m", "mnist784")  # then any other set by name
+Cases = dict[tuple[str, int], dict[str, Any]]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write, or with --check only compare."""
+    options = _parser().parse_args(argv)
+    cases, streaming = read(options.results)
+    if not cases and streaming is None:
+        print(f"no results in {options.results}: run benchmarks/peers.py", file=sys.stderr)
+        return 1
+    text = markdown(cases, streaming, options.output.with_suffix(".png").name)
+    if options.check:
+        current = options.output.read_text() if options.output.exists() else ""
+        if current != text:
+            print(f"{options.output.name} is not what the results say: run benchmarks/report.py", file=sys.stderr)
+        return int(current != text)
+    options.output.write_text(text)
+    if not options.no_plot and cases:
+        import plot  # matplotlib is needed for nothing else
+
+        plot.draw(cases, options.output.with_suffix(".png"))
+    return 0
+
+
+def read(folder: Path) -> tuple[Cases, dict[str, Any] | None]:
+    """Cases by data set and bytes in the order of the report, and the streaming limit."""
+    cases: Cases = {}
+    streaming = None
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text())
+        if found["kind"] == "streaming":
+            streaming = found
+        else:
+            cases[found["data"]["name"], found["n_bytes"]] = found
+    return dict(sorted(cases.items(), key=lambda item: _place(*item[0]))), streaming
+
+
+def _place(name: str, n_bytes: int) -> tuple[int, str, int]:
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name, n_bytes)
+
+
+def markdown(cases: Cases, streaming: dict[str, Any] | None, plot_name: str) -> str:
+    """The whole page."""
+    parts = [
+        "# Results",
+        "Made by `benchmarks/report.py` from `benchmarks/results/*.json`; do not edit. Speeds are medians over "
+        "interleaved rounds in one process on one thread, and mean something only as ratios within one run. "
+        "Recall@k is the share of the true k nearest among the k found.",
+        *_warning(cases, streaming),
+        _runs(cases, streaming),
+        _bars(cases, streaming),
+    ]
+    if cases:
+        parts.append(f"![recall@10 against queries per second]({plot_name})")
+    for case in cases.values():
+        parts.append(tables.case(case))
+    if streaming is not None:
+        parts.append(tables.streaming(streaming))
+    return "\n\n".join(parts) + "\n"
+
+
+def _warning(cases: Cases, streaming: dict[str, Any] | None) -> list[str]:
+    found = [*cases.values(), *([streaming] if streaming else [])]
+    return ["**Quick runs are among these: they prove that the benchmark runs, nothing else.**"] * any(
+        case["quick"] for case in found
+    )
+
+
+def _runs(cases: Cases, streaming: dict[str, Any] | None) -> str:
+    named = [(f"{name}-{n_bytes}", case) for (name, n_bytes), case in cases.items()]
+    named += [("streaming", streaming)] if streaming is not None else []
+    head = (
+        "result",
+        "date",
+        "commit",
+        "CPU",
+        "cores",
+        "load",
+        "our SIMD level",
+        "compiler",
+        "Python",
+        "NumPy",
+        "faiss",
+    )
+    rows = []
+    for name, found in named:
+        e = found["environment"]
+        commit = e["commit"][:10] + (" + changes" if e["uncommitted_code"] else "")
+        cpu = f"{e['cpu']} ({' '.join(e['flags'])})"
+        versions = (e["compiler"], e["python"], e["numpy"], e["faiss"])
+        rows.append((name, e["date"], commit, cpu, str(e["cores"]), str(e["load_at_start"]), found["simd"], *versions))
+    return "## Runs\n\n" + tables.table(head, rows)
+
+
+def _bars(cases: Cases, streaming: dict[str, Any] | None) -> str:
+    found = bars.all_bars(cases, streaming)
+    levels = sorted({case["simd"] for case in cases.values()})
+    reached = sum(bar.reached for bar in found)
+    unmeasured = sum(bar.measured is None for bar in found)
+    text = f"{reached} of {len(found)} reached, {len(found) - reached - unmeasured} not, {unmeasured} not measured."
+    if levels:
+        text += f" Our SIMD level in these runs: {', '.join(levels)}; every peer at its best one."
+    head = ("where", "bar", "needed", "measured", "verdict")
+    rows = [(bar.where, bar.what, bar.show(bar.needed), bar.show(bar.measured), bar.verdict()) for bar in found]
+    return f"## Bars\n\n{text}\n\n{tables.table(head, rows)}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the JSON")
+    parser.add_argument(
+        "--output", type=Path, default=HERE / "RESULTS.md", help="page to write; the plot lies beside it"
+    )
+    parser.add_argument("--no-plot", action="store_true")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail unless the page is up to date")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
