@@ -19,14 +19,15 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(shell find cpp -name '*.cpp' -o -name '*.h')
 
 # On the data of ../shared/data or $$INTERLACE_DATA where there is some, on generated data otherwise; resumes.
 bench: $(STAMP)
 	$(BIN)/python benchmarks/peers.py --resume
-	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/report.py --readme README.md
 
 report: $(STAMP)
-	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/report.py --readme README.md
 
 # The stub of the native module; a test compares it with the module.
 stub: $(STAMP)

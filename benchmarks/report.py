@@ -1,6 +1,6 @@
 """RESULTS.md and its plot from the JSON of benchmarks/results, and from nothing else.
 
-    python benchmarks/report.py [--results FOLDER] [--output RESULTS.md] [--no-plot] [--check]
+    python benchmarks/report.py [--results FOLDER] [--output RESULTS.md] [--readme README.md] [--no-plot] [--check]
 
 The same JSON gives the same bytes; --check tells whether RESULTS.md is up to date.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import bars
+import readme
 import tables
 
 HERE = Path(__file__).resolve().parent
@@ -28,13 +29,16 @@ def main(argv: list[str] | None = None) -> int:
     if not cases and streaming is None:
         print(f"no results in {options.results}: run benchmarks/peers.py", file=sys.stderr)
         return 1
-    text = markdown(cases, streaming, options.output.with_suffix(".png").name)
+    pages = {options.output: markdown(cases, streaming, options.output.with_suffix(".png").name)}
+    if options.readme:
+        pages[options.readme] = readme.with_results(options.readme.read_text(), cases)
     if options.check:
-        current = options.output.read_text() if options.output.exists() else ""
-        if current != text:
-            print(f"{options.output.name} is not what the results say: run benchmarks/report.py", file=sys.stderr)
-        return int(current != text)
-    options.output.write_text(text)
+        stale = [page.name for page, text in pages.items() if not page.exists() or page.read_text() != text]
+        if stale:
+            print(f"{', '.join(stale)} not what the results say: run benchmarks/report.py", file=sys.stderr)
+        return int(bool(stale))
+    for page, text in pages.items():
+        page.write_text(text)
     if not options.no_plot and cases:
         import plot  # matplotlib is needed for nothing else
 
@@ -128,6 +132,7 @@ def _bars(cases: Cases, streaming: dict[str, Any] | None) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the JSON")
+    parser.add_argument("--readme", type=Path, help="page whose table of results is made anew, too")
     parser.add_argument(
         "--output", type=Path, default=HERE / "RESULTS.md", help="page to write; the plot lies beside it"
     )

@@ -33,19 +33,23 @@ void require(bool condition, const char* what) {
 
 template <typename T, typename A> std::span<const T> view(const A& array) { return {array.data(), array.size()}; }
 
-std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> mean, std::optional<In<float, Two>> rotation,
-                                  const std::vector<In<float, Two>>& words, const std::vector<In<std::uint32_t, One>>& supports,
-                                  const std::vector<In<float, One>>& norm_values, const std::vector<In<std::uint32_t, One>>& norm_covers,
+std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> mean,
+                                  std::optional<In<float, Two>> rotation, const std::vector<In<float, Two>>& words,
+                                  const std::vector<In<std::uint32_t, One>>& supports,
+                                  const std::vector<In<float, One>>& norm_values,
+                                  const std::vector<In<std::uint32_t, One>>& norm_covers,
                                   const std::vector<int>& columns, std::size_t n_crude) {
     require(mean.size() == dim, "mean must have dim entries");
     require(!rotation || (rotation->shape(0) == dim && rotation->shape(1) == dim), "rotation must be dim x dim");
-    require(!words.empty() && words.size() == supports.size() && norm_values.size() == norm_covers.size(), "one support per book, one cover per norm");
+    require(!words.empty() && words.size() == supports.size() && norm_values.size() == norm_covers.size(),
+            "one support per book, one cover per norm");
     require(n_crude <= columns.size(), "n_crude exceeds the columns");
     BooksSpec spec{dim, static_cast<Metric>(metric), {mean.data(), mean.data() + dim}, {}, {}, {}, columns, n_crude};
     if (rotation) spec.rotation.assign(rotation->data(), rotation->data() + dim * dim);
     for (std::size_t b = 0; b < words.size(); ++b) {
         const std::size_t n_words = words[b].shape(0), width = words[b].shape(1);
-        require(n_words >= 1 && n_words <= kWords && width == supports[b].size(), "a book needs 1..256 words of its support's width");
+        require(n_words >= 1 && n_words <= kWords && width == supports[b].size(),
+                "a book needs 1..256 words of its support's width");
         Book book{{supports[b].data(), supports[b].data() + width}, n_words, Aligned<float>(width * kWords, 0.0f), {}};
         for (std::size_t d = 0; d < width; ++d) {
             require(book.support[d] < dim, "support out of range");
@@ -55,13 +59,16 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
     }
     for (std::size_t i = 0; i < norm_values.size(); ++i) {
         require(norm_values[i].size() >= 1 && norm_values[i].size() <= kWords, "a norm column needs 1..256 values");
-        Norm norm{std::vector<float>(kWords, std::numeric_limits<float>::infinity()), {norm_covers[i].data(), norm_covers[i].data() + norm_covers[i].size()}};
+        Norm norm{std::vector<float>(kWords, std::numeric_limits<float>::infinity()),
+                  {norm_covers[i].data(), norm_covers[i].data() + norm_covers[i].size()}};
         std::copy(norm_values[i].data(), norm_values[i].data() + norm_values[i].size(), norm.values.begin());
-        for (std::uint32_t book : norm.covers) require(book < words.size(), "a norm column covers a book that is not there");
+        for (std::uint32_t book : norm.covers)
+            require(book < words.size(), "a norm column covers a book that is not there");
         spec.norms.push_back(std::move(norm));
     }
     for (int column : columns)
-        require(column < 0 ? static_cast<std::size_t>(-1 - column) < norm_values.size() : static_cast<std::size_t>(column) < words.size() && column > 0,
+        require(column < 0 ? static_cast<std::size_t>(-1 - column) < norm_values.size()
+                           : static_cast<std::size_t>(column) < words.size() && column > 0,
                 "a column names a book or norm that is not there");
     nb::gil_scoped_release release;
     return std::make_unique<Books>(std::move(spec));
@@ -77,18 +84,23 @@ struct PySegment {
     Segment segment;
 };
 
-std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<std::uint8_t, Three> crude, In<std::uint8_t, Two> rest,
-                                        In<std::uint64_t, One> low, In<std::uint64_t, One> high, In<std::uint32_t, One> samples) {
+std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<std::uint8_t, Three> crude,
+                                        In<std::uint8_t, Two> rest, In<std::uint64_t, One> low,
+                                        In<std::uint64_t, One> high, In<std::uint32_t, One> samples) {
     require(cell_starts.size() >= 2 && cell_starts.data()[0] == 0, "cell_starts must begin with 0");
-    for (std::size_t c = 0; c + 1 < cell_starts.size(); ++c) require(cell_starts.data()[c] <= cell_starts.data()[c + 1], "cell_starts must ascend");
+    for (std::size_t c = 0; c + 1 < cell_starts.size(); ++c)
+        require(cell_starts.data()[c] <= cell_starts.data()[c + 1], "cell_starts must ascend");
     const std::size_t n = rest.shape(0);
     require(cell_starts.data()[cell_starts.size() - 1] == n, "cell_starts must end with the number of rows");
-    require(crude.shape(0) == (n + kBlock - 1) / kBlock && crude.shape(2) == kBlock, "crude must be [ceil(n / 64), n_crude, 64]");
+    require(crude.shape(0) == (n + kBlock - 1) / kBlock && crude.shape(2) == kBlock,
+            "crude must be [ceil(n / 64), n_crude, 64]");
     const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
-    require(low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples, "row number arrays have the wrong size");
+    require(low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
+            "row number arrays have the wrong size");
     const SegmentShape shape{n, cell_starts.size() - 1, crude.shape(1), rest.shape(1)};
     return std::unique_ptr<PySegment>(new PySegment{cell_starts, crude, rest, low, high, samples,
-                                                    Segment(shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(), high.data(), samples.data())});
+                                                    Segment(shape, view<std::uint64_t>(cell_starts), crude.data(),
+                                                            rest.data(), low.data(), high.data(), samples.data())});
 }
 
 SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, std::size_t n_crude) {
@@ -99,62 +111,82 @@ SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, s
 
 void bind_segment(nb::module_& m) {
     nb::class_<PySegment>(m, "Segment")
-        .def(nb::new_(&make_segment), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(), "low"_a.noconvert(), "high"_a.noconvert(),
-             "samples"_a.noconvert())
-        .def("unpack",
-             [](const PySegment& self, Out<std::uint8_t, Two> codes) {
-                 require(codes.shape(0) == self.segment.shape().n_rows && codes.shape(1) == 1 + self.segment.shape().n_columns(), "codes has the wrong shape");
-                 nb::gil_scoped_release release;
-                 self.segment.unpack(codes.data());
-             },
-             "codes"_a.noconvert())
-        .def("codes_of",
-             [](const PySegment& self, In<std::uint64_t, One> rows, Out<std::uint8_t, Two> codes) {
-                 require(codes.shape(0) == rows.size() && codes.shape(1) == 1 + self.segment.shape().n_columns(), "codes has the wrong shape");
-                 for (std::size_t i = 0; i < rows.size(); ++i) require(rows.data()[i] < self.segment.shape().n_rows, "row out of range");
-                 nb::gil_scoped_release release;
-                 self.segment.codes_of(view<std::uint64_t>(rows), codes.data());
-             },
-             "rows"_a.noconvert(), "codes"_a.noconvert());
+        .def(nb::new_(&make_segment), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
+             "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert())
+        .def(
+            "unpack",
+            [](const PySegment& self, Out<std::uint8_t, Two> codes) {
+                require(codes.shape(0) == self.segment.shape().n_rows &&
+                            codes.shape(1) == 1 + self.segment.shape().n_columns(),
+                        "codes has the wrong shape");
+                nb::gil_scoped_release release;
+                self.segment.unpack(codes.data());
+            },
+            "codes"_a.noconvert())
+        .def(
+            "codes_of",
+            [](const PySegment& self, In<std::uint64_t, One> rows, Out<std::uint8_t, Two> codes) {
+                require(codes.shape(0) == rows.size() && codes.shape(1) == 1 + self.segment.shape().n_columns(),
+                        "codes has the wrong shape");
+                for (std::size_t i = 0; i < rows.size(); ++i)
+                    require(rows.data()[i] < self.segment.shape().n_rows, "row out of range");
+                nb::gil_scoped_release release;
+                self.segment.codes_of(view<std::uint64_t>(rows), codes.data());
+            },
+            "rows"_a.noconvert(), "codes"_a.noconvert());
 
-    m.def("count_cells",
-          [](In<std::uint8_t, Two> codes, std::size_t n_crude, Out<std::uint64_t, One> cell_starts) {
-              const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, n_crude);
-              nb::gil_scoped_release release;
-              for (std::size_t i = 0; i < shape.n_rows; ++i) require(codes.data()[i * codes.shape(1)] < shape.n_cells, "a row names a cell that is not there");
-              count_cells(codes.data(), shape, cell_starts.data());
-              const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
-              return std::vector<std::size_t>{sizes.low, sizes.high, sizes.samples};
-          },
-          "codes"_a.noconvert(), "n_crude"_a, "cell_starts"_a.noconvert());
-    m.def("pack",
-          [](In<std::uint8_t, Two> codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude, Out<std::uint8_t, Two> rest,
-             Out<std::uint64_t, One> low, Out<std::uint64_t, One> high, Out<std::uint32_t, One> samples) {
-              const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, crude.shape(1));
-              const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
-              require(rest.shape(0) == shape.n_rows && rest.shape(1) == shape.n_rest && crude.shape(0) * kBlock >= shape.n_rows && crude.shape(2) == kBlock &&
-                          low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
-                      "an output has the wrong shape");
-              nb::gil_scoped_release release;
-              pack(codes.data(), shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(), high.data(), samples.data());
-          },
-          "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(), "low"_a.noconvert(), "high"_a.noconvert(),
-          "samples"_a.noconvert());
+    m.def(
+        "count_cells",
+        [](In<std::uint8_t, Two> codes, std::size_t n_crude, Out<std::uint64_t, One> cell_starts) {
+            const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, n_crude);
+            nb::gil_scoped_release release;
+            for (std::size_t i = 0; i < shape.n_rows; ++i)
+                require(codes.data()[i * codes.shape(1)] < shape.n_cells, "a row names a cell that is not there");
+            count_cells(codes.data(), shape, cell_starts.data());
+            const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
+            return std::vector<std::size_t>{sizes.low, sizes.high, sizes.samples};
+        },
+        "codes"_a.noconvert(), "n_crude"_a, "cell_starts"_a.noconvert());
+    m.def(
+        "pack",
+        [](In<std::uint8_t, Two> codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
+           Out<std::uint8_t, Two> rest, Out<std::uint64_t, One> low, Out<std::uint64_t, One> high,
+           Out<std::uint32_t, One> samples) {
+            const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, crude.shape(1));
+            const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
+            require(rest.shape(0) == shape.n_rows && rest.shape(1) == shape.n_rest &&
+                        crude.shape(0) * kBlock >= shape.n_rows && crude.shape(2) == kBlock &&
+                        low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
+                    "an output has the wrong shape");
+            nb::gil_scoped_release release;
+            pack(codes.data(), shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(),
+                 high.data(), samples.data());
+        },
+        "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
+        "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert());
 }
 
-void py_search(const Books& books, const std::vector<const PySegment*>& segments, const std::vector<std::optional<In<std::uint8_t, One>>>& masks,
-               In<float, Two> queries, const std::string& rule, float share, float sigma, std::size_t threads, Out<std::int64_t, Two> rows,
-               Out<float, Two> distances, Out<std::int64_t, One> counts, Out<std::uint64_t, Two> work, std::optional<Out<float, Three>> trace) {
+void py_search(const Books& books, const std::vector<const PySegment*>& segments,
+               const std::vector<std::optional<In<std::uint8_t, One>>>& masks, In<float, Two> queries,
+               const std::string& rule, float share, float sigma, std::size_t threads, Out<std::int64_t, Two> rows,
+               Out<float, Two> distances, Out<std::int64_t, One> counts, Out<std::uint64_t, Two> work,
+               std::optional<Out<float, Three>> trace) {
     const std::size_t n = queries.shape(0), k = rows.shape(1);
-    require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1 && masks.size() == segments.size(), "queries, k, threads or masks do not fit");
-    require(rows.shape(0) == n && distances.shape(0) == n && distances.shape(1) == k && counts.size() == n && work.shape(0) == n && work.shape(1) == 4, "an output has the wrong shape");
-    require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k), "trace must be [2, n, k]");
+    require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1 && masks.size() == segments.size(),
+            "queries, k, threads or masks do not fit");
+    require(rows.shape(0) == n && distances.shape(0) == n && distances.shape(1) == k && counts.size() == n &&
+                work.shape(0) == n && work.shape(1) == 4,
+            "an output has the wrong shape");
+    require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
+            "trace must be [2, n, k]");
     require(rule == "share" || rule == "paper" || rule == "none", "rule must be share, paper or none");
     std::vector<SegmentView> views;
     std::uint64_t first_row = 0;
     for (std::size_t s = 0; s < segments.size(); ++s) {
         const SegmentShape& shape = segments[s]->segment.shape();
-        require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() && shape.n_columns() == books.n_columns(), "a segment does not fit the books");
+        require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
+                    shape.n_columns() == books.n_columns(),
+                "a segment does not fit the books");
         require(!masks[s] || masks[s]->size() == shape.n_rows, "a mask must have one entry per row");
         views.push_back({&segments[s]->segment, first_row});
         first_row += shape.n_rows;
@@ -172,76 +204,102 @@ void py_search(const Books& books, const std::vector<const PySegment*>& segments
     std::vector<SearchCounts> counted(n);
     const Rule parsed{rule == "share" ? Rule::kShare : rule == "paper" ? Rule::kPaper : Rule::kNone, share, sigma};
     search(books, views, queries.data(), n, k, parsed, threads,
-           {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr, trace ? trace->data() + n * k : nullptr});
+           {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr,
+            trace ? trace->data() + n * k : nullptr});
     static_assert(sizeof(SearchCounts) == 4 * sizeof(std::uint64_t));
     std::memcpy(work.data(), counted.data(), n * sizeof(SearchCounts));
 }
 
 void bind_learning(nb::module_& m) {
-    m.def("encode",
-          [](const Books& books, In<float, Two> x, std::size_t beam, std::size_t threads, Out<std::uint8_t, Two> codes) {
-              require(x.shape(1) == books.dim() && codes.shape(0) == x.shape(0) && codes.shape(1) == 1 + books.n_columns() && beam >= 1 && threads >= 1, "x or codes has the wrong shape");
-              nb::gil_scoped_release release;
-              encode(books, x.data(), x.shape(0), beam, threads, codes.data());
-          },
-          "books"_a, "x"_a.noconvert(), "beam"_a, "threads"_a, "codes"_a.noconvert());
-    m.def("nearest",
-          [](In<float, Two> x, In<float, Two> words, std::size_t threads, Out<std::int32_t, One> index, Out<float, One> score) {
-              require(x.shape(1) == words.shape(1) && words.shape(0) >= 1 && words.shape(0) <= kWords && index.size() == x.shape(0) && score.size() == x.shape(0) && threads >= 1, "x, words or outputs have the wrong shape");
-              nb::gil_scoped_release release;
-              nearest(x.data(), x.shape(0), x.shape(1), words.data(), words.shape(0), threads, index.data(), score.data());
-          },
-          "x"_a.noconvert(), "words"_a.noconvert(), "threads"_a, "index"_a.noconvert(), "score"_a.noconvert());
-    m.def("cluster_sums",
-          [](In<float, Two> x, In<std::int32_t, One> labels, std::size_t threads, Out<double, Two> sums, Out<std::int64_t, One> counts) {
-              require(labels.size() == x.shape(0) && sums.shape(1) == x.shape(1) && counts.size() == sums.shape(0) && threads >= 1, "labels or sums have the wrong shape");
-              for (std::size_t i = 0; i < labels.size(); ++i) require(labels.data()[i] >= 0 && static_cast<std::size_t>(labels.data()[i]) < counts.size(), "a label is out of range");
-              nb::gil_scoped_release release;
-              cluster_sums(x.data(), x.shape(0), x.shape(1), labels.data(), sums.shape(0), threads, sums.data(), counts.data());
-          },
-          "x"_a.noconvert(), "labels"_a.noconvert(), "threads"_a, "sums"_a.noconvert(), "counts"_a.noconvert());
+    m.def(
+        "encode",
+        [](const Books& books, In<float, Two> x, std::size_t beam, std::size_t threads, Out<std::uint8_t, Two> codes) {
+            require(x.shape(1) == books.dim() && codes.shape(0) == x.shape(0) &&
+                        codes.shape(1) == 1 + books.n_columns() && beam >= 1 && threads >= 1,
+                    "x or codes has the wrong shape");
+            nb::gil_scoped_release release;
+            encode(books, x.data(), x.shape(0), beam, threads, codes.data());
+        },
+        "books"_a, "x"_a.noconvert(), "beam"_a, "threads"_a, "codes"_a.noconvert());
+    m.def(
+        "nearest",
+        [](In<float, Two> x, In<float, Two> words, std::size_t threads, Out<std::int32_t, One> index,
+           Out<float, One> score) {
+            require(x.shape(1) == words.shape(1) && words.shape(0) >= 1 && words.shape(0) <= kWords &&
+                        index.size() == x.shape(0) && score.size() == x.shape(0) && threads >= 1,
+                    "x, words or outputs have the wrong shape");
+            nb::gil_scoped_release release;
+            nearest(x.data(), x.shape(0), x.shape(1), words.data(), words.shape(0), threads, index.data(),
+                    score.data());
+        },
+        "x"_a.noconvert(), "words"_a.noconvert(), "threads"_a, "index"_a.noconvert(), "score"_a.noconvert());
+    m.def(
+        "cluster_sums",
+        [](In<float, Two> x, In<std::int32_t, One> labels, std::size_t threads, Out<double, Two> sums,
+           Out<std::int64_t, One> counts) {
+            require(labels.size() == x.shape(0) && sums.shape(1) == x.shape(1) && counts.size() == sums.shape(0) &&
+                        threads >= 1,
+                    "labels or sums have the wrong shape");
+            for (std::size_t i = 0; i < labels.size(); ++i)
+                require(labels.data()[i] >= 0 && static_cast<std::size_t>(labels.data()[i]) < counts.size(),
+                        "a label is out of range");
+            nb::gil_scoped_release release;
+            cluster_sums(x.data(), x.shape(0), x.shape(1), labels.data(), sums.shape(0), threads, sums.data(),
+                         counts.data());
+        },
+        "x"_a.noconvert(), "labels"_a.noconvert(), "threads"_a, "sums"_a.noconvert(), "counts"_a.noconvert());
     // FNV-1a over the UTF-8 bytes of each string, spread by a final mix. Part of the file format: never change it.
-    m.def("hash_strings",
-          [](In<std::uint8_t, One> bytes, In<std::uint64_t, One> offsets, Out<std::uint64_t, One> hashes) {
-              require(offsets.size() == hashes.size() + 1 && offsets.data()[hashes.size()] <= bytes.size(), "offsets do not fit");
-              nb::gil_scoped_release release;
-              for (std::size_t i = 0; i < hashes.size(); ++i) {
-                  require(offsets.data()[i] <= offsets.data()[i + 1], "offsets must ascend");
-                  std::uint64_t h = 0xcbf29ce484222325u;
-                  for (std::uint64_t b = offsets.data()[i]; b < offsets.data()[i + 1]; ++b) h = (h ^ bytes.data()[b]) * 0x100000001b3u;
-                  h = (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u;
-                  hashes.data()[i] = h ^ (h >> 29);
-              }
-          },
-          "bytes"_a.noconvert(), "offsets"_a.noconvert(), "hashes"_a.noconvert());
+    m.def(
+        "hash_strings",
+        [](In<std::uint8_t, One> bytes, In<std::uint64_t, One> offsets, Out<std::uint64_t, One> hashes) {
+            require(offsets.size() == hashes.size() + 1 && offsets.data()[hashes.size()] <= bytes.size(),
+                    "offsets do not fit");
+            nb::gil_scoped_release release;
+            for (std::size_t i = 0; i < hashes.size(); ++i) {
+                require(offsets.data()[i] <= offsets.data()[i + 1], "offsets must ascend");
+                std::uint64_t h = 0xcbf29ce484222325u;
+                for (std::uint64_t b = offsets.data()[i]; b < offsets.data()[i + 1]; ++b)
+                    h = (h ^ bytes.data()[b]) * 0x100000001b3u;
+                h = (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u;
+                hashes.data()[i] = h ^ (h >> 29);
+            }
+        },
+        "bytes"_a.noconvert(), "offsets"_a.noconvert(), "hashes"_a.noconvert());
 }
 
 // For tests and benchmarks: one kernel at a time.
 void bind_kernels(nb::module_& m) {
-    m.def("scan_blocks", // tables float [n_columns, 256] as they come, each quantized above its minimum
-          [](In<std::uint8_t, Three> blocks, In<float, Two> tables, float scale, std::uint8_t threshold, Out<std::uint64_t, One> masks) {
-              require(blocks.shape(2) == kBlock && tables.shape(0) <= kScanColumns && tables.shape(0) <= blocks.shape(1) && tables.shape(1) == kWords && masks.size() == blocks.shape(0) && threshold < kDead, "blocks, tables, threshold or masks do not fit");
-              ByteTables bytes;
-              bytes.n_columns = tables.shape(0);
-              for (std::size_t j = 0; j < bytes.n_columns; ++j) {
-                  float group_minima[kGroups];
-                  const float floor = kernels().minima(tables.data() + j * kWords, group_minima);
-                  kernels().quantize(tables.data() + j * kWords, group_minima, floor, scale, j, &bytes);
-              }
-              nb::gil_scoped_release release;
-              for (std::size_t b = 0; b < masks.size(); b += kChunk)
-                  kernels().scan(blocks.data() + b * blocks.shape(1) * kBlock, blocks.shape(1), bytes, threshold, std::min(kChunk, masks.size() - b), masks.data() + b);
-          },
-          "blocks"_a.noconvert(), "tables"_a.noconvert(), "scale"_a, "threshold"_a, "masks"_a.noconvert());
-    m.def("stream_bytes", // reads every byte once: the limit of any scan
-          [](In<std::uint64_t, One> words) {
-              nb::gil_scoped_release release;
-              std::uint64_t sum[8] = {};
-              for (std::size_t i = 0; i + 8 <= words.size(); i += 8)
-                  for (std::size_t j = 0; j < 8; ++j) sum[j] ^= words.data()[i + j];
-              return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
-          },
-          "words"_a.noconvert());
+    m.def(
+        "scan_blocks", // tables float [n_columns, 256] as they come, each quantized above its minimum
+        [](In<std::uint8_t, Three> blocks, In<float, Two> tables, float scale, std::uint8_t threshold,
+           Out<std::uint64_t, One> masks) {
+            require(blocks.shape(2) == kBlock && tables.shape(0) <= kScanColumns &&
+                        tables.shape(0) <= blocks.shape(1) && tables.shape(1) == kWords &&
+                        masks.size() == blocks.shape(0) && threshold < kDead,
+                    "blocks, tables, threshold or masks do not fit");
+            ByteTables bytes;
+            bytes.n_columns = tables.shape(0);
+            for (std::size_t j = 0; j < bytes.n_columns; ++j) {
+                float group_minima[kGroups];
+                const float floor = kernels().minima(tables.data() + j * kWords, group_minima);
+                kernels().quantize(tables.data() + j * kWords, group_minima, floor, scale, j, &bytes);
+            }
+            nb::gil_scoped_release release;
+            for (std::size_t b = 0; b < masks.size(); b += kChunk)
+                kernels().scan(blocks.data() + b * blocks.shape(1) * kBlock, blocks.shape(1), bytes, threshold,
+                               std::min(kChunk, masks.size() - b), masks.data() + b);
+        },
+        "blocks"_a.noconvert(), "tables"_a.noconvert(), "scale"_a, "threshold"_a, "masks"_a.noconvert());
+    m.def(
+        "stream_bytes", // reads every byte once: the limit of any scan
+        [](In<std::uint64_t, One> words) {
+            nb::gil_scoped_release release;
+            std::uint64_t sum[8] = {};
+            for (std::size_t i = 0; i + 8 <= words.size(); i += 8)
+                for (std::size_t j = 0; j < 8; ++j) sum[j] ^= words.data()[i + j];
+            return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
+        },
+        "words"_a.noconvert());
     m.def("simd_level", [] { return std::string(kernels().name); });
     m.def("simd_levels", &available_levels);
     m.def("force_simd_level", &force_level, "name"_a);
@@ -253,11 +311,14 @@ void bind_kernels(nb::module_& m) {
 NB_MODULE(_native, m) {
     using namespace interlace;
     nb::class_<Books>(m, "Books")
-        .def(nb::new_(&make_books), "dim"_a, "metric"_a, "mean"_a.noconvert(), "rotation"_a.noconvert().none(), "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "columns"_a, "n_crude"_a)
+        .def(nb::new_(&make_books), "dim"_a, "metric"_a, "mean"_a.noconvert(), "rotation"_a.noconvert().none(),
+             "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "columns"_a, "n_crude"_a)
         .def_prop_ro("n_columns", &Books::n_columns)
         .def_prop_ro("table_bytes", [](const Books& b) { return b.bytes(); });
     bind_segment(m);
-    m.def("search", &py_search, "books"_a, "segments"_a, "masks"_a, "queries"_a.noconvert(), "rule"_a, "share"_a, "sigma"_a, "threads"_a, "rows"_a.noconvert(), "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(), "trace"_a.noconvert().none());
+    m.def("search", &py_search, "books"_a, "segments"_a, "masks"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,
+          "sigma"_a, "threads"_a, "rows"_a.noconvert(), "distances"_a.noconvert(), "counts"_a.noconvert(),
+          "work"_a.noconvert(), "trace"_a.noconvert().none());
     bind_learning(m);
     bind_kernels(m);
 }

@@ -12,7 +12,8 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)) {
     for (Book& book : spec_.books) {
         book.squares.assign(kWords, 0.0f);
         for (std::size_t d = 0; d < book.support.size(); ++d)
-            for (std::size_t w = 0; w < kWords; ++w) book.squares[w] += book.words[d * kWords + w] * book.words[d * kWords + w];
+            for (std::size_t w = 0; w < kWords; ++w)
+                book.squares[w] += book.words[d * kWords + w] * book.words[d * kWords + w];
         for (std::size_t w = book.n_words; w < kWords; ++w) book.squares[w] = std::numeric_limits<float>::infinity();
     }
     find_overlaps();
@@ -49,7 +50,8 @@ void Books::compute_cross_terms() {
             values.resize(second.support.size());
             for (std::size_t w = 0; w < first.n_words; ++w) {
                 place.assign(dim(), 0.0f);
-                for (std::size_t d = 0; d < first.support.size(); ++d) place[first.support[d]] = first.words[d * kWords + w];
+                for (std::size_t d = 0; d < first.support.size(); ++d)
+                    place[first.support[d]] = first.words[d * kWords + w];
                 for (std::size_t d = 0; d < values.size(); ++d) values[d] = place[second.support[d]];
                 const float* x = values.data();
                 float* row = out.data() + w * kWords;
@@ -86,7 +88,8 @@ void Books::compute_cell_terms() {
         if (scale == 0) continue;
         for (std::size_t c = 0; c < n_cells(); ++c)
             for (std::size_t w = 0; w < kWords; ++w)
-                cell_terms_[(c * n_columns() + j) * kWords + w] = static_cast<std::int16_t>(std::nearbyint(source[c * kWords + w] / scale));
+                cell_terms_[(c * n_columns() + j) * kWords + w] =
+                    static_cast<std::int16_t>(std::nearbyint(source[c * kWords + w] / scale));
         cell_term_scale_[j] = scale;
         cell_term_bound_ += largest;
     }
@@ -95,7 +98,8 @@ void Books::compute_cell_terms() {
 void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const {
     if (spec_.rotation.empty()) {
         for (std::size_t i = 0; i < n; ++i)
-            for (std::size_t d = 0; d < dim(); ++d) out[i * dim() + d] = centre ? x[i * dim() + d] - spec_.mean[d] : x[i * dim() + d];
+            for (std::size_t d = 0; d < dim(); ++d)
+                out[i * dim() + d] = centre ? x[i * dim() + d] - spec_.mean[d] : x[i * dim() + d];
         return;
     }
     constexpr std::size_t group = QueryTables::kGroup;
@@ -116,8 +120,8 @@ void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const
 
 QueryTables::QueryTables(const Books& books)
     : books_(books), rotated_(kGroup * books.dim()), gathered_(kGroup * books.dim()), base_(kGroup * kWords),
-      tables_(kGroup * books.n_columns() * kWords), steps_(books.has_cell_terms() ? tables_.size() : 0), low_(kGroup * books.n_columns()),
-      step_(low_.size()) {}
+      tables_(kGroup * books.n_columns() * kWords), steps_(books.has_cell_terms() ? tables_.size() : 0),
+      low_(kGroup * books.n_columns()), step_(low_.size()) {}
 
 void QueryTables::compute(const float* queries, std::size_t n) {
     const Kernels& kernel = kernels();
@@ -166,7 +170,8 @@ void QueryTables::compute(const float* queries, std::size_t n) {
             const Book& book = books_.books()[static_cast<std::size_t>(column)];
             const bool direct = l2 && book.alone;
             gather(book);
-            (direct ? kernel.squared_distances : kernel.inner_products)(x, n, book.words.data(), book.support.size(), out);
+            (direct ? kernel.squared_distances : kernel.inner_products)(x, n, book.words.data(), book.support.size(),
+                                                                        out);
             for (std::size_t q = 0; q < n; ++q) {
                 if (!l2)
                     for (std::size_t w = 0; w < kWords; ++w) out[q][w] = -out[q][w];
@@ -194,11 +199,13 @@ void QueryTables::compute_steps(std::size_t q) {
                 if (table[w] > high && table[w] <= std::numeric_limits<float>::max()) high = table[w];
             step = (high - low) / 32767.0f;
         }
-        // Lowered by 2^-20, more than the rounding of the three operations, so that steps never exceed the true quotient.
+        // Lowered by 2^-20, more than the rounding of the three operations, so that steps never exceed the true
+        // quotient.
         const float factor = step > 0 ? (1.0f / step) * (1.0f - 0x1p-20f) : 0.0f;
         for (std::size_t w = 0; w < kWords; ++w) {
             const float steps = (table[w] - low) * factor;
-            steps_[column * kWords + w] = static_cast<std::int16_t>(static_cast<std::int32_t>(steps < 32767.0f ? steps : 32767.0f));
+            steps_[column * kWords + w] =
+                static_cast<std::int16_t>(static_cast<std::int32_t>(steps < 32767.0f ? steps : 32767.0f));
         }
         low_[column] = low;
         step_[column] = step;

@@ -23,14 +23,14 @@ enum class Metric { kL2, kInnerProduct, kCosine };
 struct Book {
     std::vector<std::uint32_t> support; // dimensions it is not zero on, ascending
     std::size_t n_words;
-    Aligned<float> words;        // [support.size()][256], transposed, padded with 0
-    Aligned<float> squares;      // [256] |w|^2, padded with +inf
-    bool alone = false;          // shares no dimension with any other book
+    Aligned<float> words;   // [support.size()][256], transposed, padded with 0
+    Aligned<float> squares; // [256] |w|^2, padded with +inf
+    bool alone = false;     // shares no dimension with any other book
 };
 
 struct Norm {
-    std::vector<float> values;          // [256], padded with +inf
-    std::vector<std::uint32_t> covers;  // books whose pairwise cross terms it holds (pairs of earlier norms excluded)
+    std::vector<float> values;         // [256], padded with +inf
+    std::vector<std::uint32_t> covers; // books whose pairwise cross terms it holds (pairs of earlier norms excluded)
 };
 
 struct BooksSpec { // as Python hands it over; checked there
@@ -40,8 +40,8 @@ struct BooksSpec { // as Python hands it over; checked there
     std::vector<float> rotation; // [dim][dim] or empty
     std::vector<Book> books;     // cell book first
     std::vector<Norm> norms;
-    std::vector<int> columns;    // book index, or -1 - norm index, in stored order
-    std::size_t n_crude;         // crude columns among them
+    std::vector<int> columns; // book index, or -1 - norm index, in stored order
+    std::size_t n_crude;      // crude columns among them
 };
 
 class Books {
@@ -58,12 +58,15 @@ public:
     const std::vector<int>& columns() const { return spec_.columns; }
     const std::vector<float>& mean() const { return spec_.mean; }
     bool has_cell_terms() const { return !cell_terms_.empty(); }
-    // Terms of all cells together outgrow the second-level cache, and search reads them cell by cell: int16 with one scale
-    // per column halves the traffic, for an error below 2^-16 of the column's largest term.
-    const std::int16_t* cell_terms(std::size_t cell, std::size_t column) const { return cell_terms_.data() + (cell * n_columns() + column) * 256; }
+    // Terms of all cells together outgrow the second-level cache, and search reads them cell by cell: int16 with one
+    // scale per column halves the traffic, for an error below 2^-16 of the column's largest term.
+    const std::int16_t* cell_terms(std::size_t cell, std::size_t column) const {
+        return cell_terms_.data() + (cell * n_columns() + column) * 256;
+    }
     float cell_term_scale(std::size_t column) const { return cell_term_scale_[column]; }
     float cell_term_bound() const { return cell_term_bound_; } // sum over columns of the largest |cell term|
-    // 2 w_i . w_j for all words of two books that share dimensions: row of 256 for each word of i; nullptr if they do not
+    // 2 w_i . w_j for all words of two books that share dimensions: row of 256 for each word of i; nullptr if they do
+    // not
     const float* cross(std::size_t i, std::size_t j) const;
     std::size_t bytes() const; // of the precomputed terms
     bool overlap(std::size_t i, std::size_t j) const { return overlap_[i * books().size() + j]; }
@@ -78,9 +81,9 @@ private:
 
     BooksSpec spec_;
     std::vector<bool> overlap_;
-    std::vector<Aligned<float>> cross_; // [n_books * n_books], upper triangle
-    Aligned<std::int16_t> cell_terms_;      // [n_cells][n_columns][256]
-    std::vector<float> cell_term_scale_;    // [n_columns]
+    std::vector<Aligned<float>> cross_;  // [n_books * n_books], upper triangle
+    Aligned<std::int16_t> cell_terms_;   // [n_cells][n_columns][256]
+    std::vector<float> cell_term_scale_; // [n_columns]
     float cell_term_bound_ = 0;
 };
 
@@ -93,13 +96,19 @@ public:
     void compute(const float* queries, std::size_t n); // raw queries [n][dim], n <= kGroup
 
     const float* base(std::size_t q) const { return base_.data() + q * 256; }
-    const float* tables(std::size_t q) const { return tables_.data() + q * books_.n_columns() * 256; } // [n_columns][256]
-    // Lower bounds of the tables in whole steps, with cell terms only: table[w] >= low + step * (steps[w] + any integer term),
-    // where step is the column's cell_term_scale, or a fraction of the table's range if the column has no terms.
-    const std::int16_t* steps(std::size_t q) const { return steps_.data() + q * books_.n_columns() * 256; } // [n_columns][256]
-    const float* low(std::size_t q) const { return low_.data() + q * books_.n_columns(); }                  // [n_columns]
-    const float* step(std::size_t q) const { return step_.data() + q * books_.n_columns(); }                // [n_columns]
-    float bound(std::size_t q) const { return bound_[q]; } // sum over columns of the largest |table entry| and |cell term|
+    const float* tables(std::size_t q) const {
+        return tables_.data() + q * books_.n_columns() * 256;
+    } // [n_columns][256]
+    // Lower bounds of the tables in whole steps, with cell terms only: table[w] >= low + step * (steps[w] + any integer
+    // term), where step is the column's cell_term_scale, or a fraction of the table's range if the column has no terms.
+    const std::int16_t* steps(std::size_t q) const {
+        return steps_.data() + q * books_.n_columns() * 256;
+    } // [n_columns][256]
+    const float* low(std::size_t q) const { return low_.data() + q * books_.n_columns(); }   // [n_columns]
+    const float* step(std::size_t q) const { return step_.data() + q * books_.n_columns(); } // [n_columns]
+    float bound(std::size_t q) const {
+        return bound_[q];
+    } // sum over columns of the largest |table entry| and |cell term|
 
 private:
     void compute_steps(std::size_t q);

@@ -21,7 +21,8 @@ std::vector<RowNumbers::Cell> RowNumbers::plan(std::span<const std::uint64_t> ce
         samples += (size + kSample - 1) / kSample;
     }
     // One spare word: low() may read the word after the last bit.
-    *totals = {static_cast<std::size_t>(low / 64 + 2), static_cast<std::size_t>(high / 64 + 1), static_cast<std::size_t>(samples)};
+    *totals = {static_cast<std::size_t>(low / 64 + 2), static_cast<std::size_t>(high / 64 + 1),
+               static_cast<std::size_t>(samples)};
     return cells;
 }
 
@@ -31,8 +32,10 @@ RowNumbers::Sizes RowNumbers::sizes(std::span<const std::uint64_t> cell_starts) 
     return totals;
 }
 
-RowNumbers::RowNumbers(std::span<const std::uint64_t> cell_starts, const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples)
-    : starts_(cell_starts.begin(), cell_starts.end()), n_rows_(cell_starts.back()), low_(low), high_(high), samples_(samples) {
+RowNumbers::RowNumbers(std::span<const std::uint64_t> cell_starts, const std::uint64_t* low, const std::uint64_t* high,
+                       const std::uint32_t* samples)
+    : starts_(cell_starts.begin(), cell_starts.end()), n_rows_(cell_starts.back()), low_(low), high_(high),
+      samples_(samples) {
     Sizes totals;
     cells_ = plan(cell_starts, &totals);
     high_words_ = totals.high;
@@ -44,11 +47,14 @@ std::uint64_t RowNumbers::word(std::uint64_t index) const {
 }
 
 std::uint64_t RowNumbers::checked(std::uint64_t row) const {
-    if (row >= n_rows_) throw std::runtime_error("row numbers are damaged: row " + std::to_string(row) + " of " + std::to_string(n_rows_));
+    if (row >= n_rows_)
+        throw std::runtime_error("row numbers are damaged: row " + std::to_string(row) + " of " +
+                                 std::to_string(n_rows_));
     return row;
 }
 
-void RowNumbers::encode(std::span<const std::uint64_t> cell_starts, const std::uint32_t* rows, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples) {
+void RowNumbers::encode(std::span<const std::uint64_t> cell_starts, const std::uint32_t* rows, std::uint64_t* low,
+                        std::uint64_t* high, std::uint32_t* samples) {
     Sizes totals;
     for (const Cell& cell : plan(cell_starts, &totals)) {
         for (std::size_t i = 0; i < cell.size; ++i) {
@@ -81,7 +87,8 @@ std::uint64_t RowNumbers::at(std::size_t c, std::size_t i) const {
     std::uint64_t bit = cell.high_offset + sampled;
     std::uint64_t word = this->word(bit / 64) >> (bit % 64) << (bit % 64);
     std::size_t index = bit / 64;
-    for (std::size_t ones = static_cast<std::size_t>(std::popcount(word)); ones <= wanted; ones = static_cast<std::size_t>(std::popcount(word))) {
+    for (std::size_t ones = static_cast<std::size_t>(std::popcount(word)); ones <= wanted;
+         ones = static_cast<std::size_t>(std::popcount(word))) {
         wanted -= ones;
         word = this->word(++index);
     }

@@ -1,8 +1,8 @@
 // Ascending row numbers of every cell in about 2 + log2(n_cells) bits each (Elias-Fano).
 //
 // A cell with m of the segment's n rows splits each row number into `low_bits` = floor(log2(n / m)) low bits, stored as
-// they are, and the rest, stored as ones in a bit vector: row i of the cell is the i-th one, at bit (row >> low_bits) + i.
-// Everything but the bits follows from n and the cell sizes, so it is recomputed at open and never stored.
+// they are, and the rest, stored as ones in a bit vector: row i of the cell is the i-th one, at bit (row >> low_bits) +
+// i. Everything but the bits follows from n and the cell sizes, so it is recomputed at open and never stored.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,15 +22,17 @@ public:
 
     // cell_starts [n_cells + 1] ascending from 0; the arrays have exactly the sizes above and must outlive this object.
     // Their bits may come from a damaged file: a row number that cannot be is thrown as std::runtime_error.
-    RowNumbers(std::span<const std::uint64_t> cell_starts, const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples);
+    RowNumbers(std::span<const std::uint64_t> cell_starts, const std::uint64_t* low, const std::uint64_t* high,
+               const std::uint32_t* samples);
 
     // rows [n] in position order, ascending inside each cell -> the three arrays (zeroed, of the sizes above)
-    static void encode(std::span<const std::uint64_t> cell_starts, const std::uint32_t* rows, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples);
+    static void encode(std::span<const std::uint64_t> cell_starts, const std::uint32_t* rows, std::uint64_t* low,
+                       std::uint64_t* high, std::uint32_t* samples);
 
     std::size_t n_rows() const { return n_rows_; }
     std::size_t n_cells() const { return cells_.size(); }
-    std::uint64_t at(std::size_t cell, std::size_t i) const;                     // i-th row number of the cell
-    void decode_cell(std::size_t cell, std::uint32_t* out) const;                // all of them
+    std::uint64_t at(std::size_t cell, std::size_t i) const;                         // i-th row number of the cell
+    void decode_cell(std::size_t cell, std::uint32_t* out) const;                    // all of them
     std::vector<std::uint64_t> positions(std::span<const std::uint64_t> rows) const; // inverse; every row < n_rows()
     std::size_t cell_of(std::uint64_t position) const;
 

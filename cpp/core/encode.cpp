@@ -22,15 +22,17 @@ struct Path {
 class Encoder {
 public:
     Encoder(const Books& books, std::size_t beam)
-        : books_(books), n_books_(books.books().size()), beam_(beam), rotated_(kGroup * books.dim()), gathered_(kGroup * books.dim()),
-          linear_(kGroup * n_books_ * kWords), sums_(kWords), linked_(n_books_, false) {
+        : books_(books), n_books_(books.books().size()), beam_(beam), rotated_(kGroup * books.dim()),
+          gathered_(kGroup * books.dim()), linear_(kGroup * n_books_ * kWords), sums_(kWords),
+          linked_(n_books_, false) {
         bool any_cell_overlap = false;
         for (std::size_t i = 1; i < n_books_; ++i) {
             any_cell_overlap = any_cell_overlap || books.overlap(0, i);
             for (std::size_t j = 1; j < n_books_; ++j)
                 if (i != j && books.overlap(i, j)) linked_[i] = true;
         }
-        if (!any_cell_overlap && std::none_of(linked_.begin(), linked_.end(), [](bool b) { return b; })) beam_ = 1; // books are independent
+        if (!any_cell_overlap && std::none_of(linked_.begin(), linked_.end(), [](bool b) { return b; }))
+            beam_ = 1; // books are independent
     }
 
     void run(const float* x, std::size_t n, std::uint8_t* codes) {
@@ -51,7 +53,8 @@ private:
             const Book& book = books_.books()[j];
             for (std::size_t i = 0; i < n; ++i) {
                 float* values = gathered_.data() + i * books_.dim();
-                for (std::size_t d = 0; d < book.support.size(); ++d) values[d] = rotated_[i * books_.dim() + book.support[d]];
+                for (std::size_t d = 0; d < book.support.size(); ++d)
+                    values[d] = rotated_[i * books_.dim() + book.support[d]];
                 from[i] = values;
                 to[i] = linear_.data() + (i * n_books_ + j) * kWords;
             }
@@ -112,18 +115,23 @@ private:
             if (paths_[p].score < paths_[best].score) best = p;
         const std::vector<std::uint8_t>& codes = codes_[best];
         *out++ = codes[0];
-        for (int column : books_.columns()) *out++ = column >= 0 ? codes[static_cast<std::size_t>(column)] : norm_code(static_cast<std::size_t>(-1 - column), codes);
+        for (int column : books_.columns())
+            *out++ = column >= 0 ? codes[static_cast<std::size_t>(column)]
+                                 : norm_code(static_cast<std::size_t>(-1 - column), codes);
     }
 
     std::uint8_t norm_code(std::size_t index, const std::vector<std::uint8_t>& codes) const {
         const Norm& norm = books_.norms()[index];
-        const auto covers = [](const Norm& n, std::uint32_t book) { return std::find(n.covers.begin(), n.covers.end(), book) != n.covers.end(); };
+        const auto covers = [](const Norm& n, std::uint32_t book) {
+            return std::find(n.covers.begin(), n.covers.end(), book) != n.covers.end();
+        };
         float value = 0;
         for (std::size_t a = 0; a < norm.covers.size(); ++a)
             for (std::size_t b = a + 1; b < norm.covers.size(); ++b) {
                 const std::uint32_t i = norm.covers[a], j = norm.covers[b];
                 bool held = false;
-                for (std::size_t e = 0; e < index; ++e) held = held || (covers(books_.norms()[e], i) && covers(books_.norms()[e], j));
+                for (std::size_t e = 0; e < index; ++e)
+                    held = held || (covers(books_.norms()[e], i) && covers(books_.norms()[e], j));
                 const float* cross = books_.cross(i, j);
                 if (!held && cross != nullptr) value += cross[codes[i] * kWords + codes[j]];
             }
@@ -151,7 +159,8 @@ private:
 
 } // namespace
 
-void encode(const Books& books, const float* x, std::size_t n, std::size_t beam, std::size_t threads, std::uint8_t* codes) {
+void encode(const Books& books, const float* x, std::size_t n, std::size_t beam, std::size_t threads,
+            std::uint8_t* codes) {
     std::vector<std::unique_ptr<Encoder>> encoders(threads);
     parallel_for((n + kTask - 1) / kTask, threads, [&](std::size_t task, std::size_t worker) {
         if (!encoders[worker]) encoders[worker] = std::make_unique<Encoder>(books, beam);
@@ -161,7 +170,8 @@ void encode(const Books& books, const float* x, std::size_t n, std::size_t beam,
     });
 }
 
-void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads, std::int32_t* index, float* score) {
+void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads,
+             std::int32_t* index, float* score) {
     Aligned<float> transposed(dim * kWords, 0.0f), squares(kWords, std::numeric_limits<float>::infinity());
     for (std::size_t w = 0; w < k; ++w) {
         squares[w] = 0;
@@ -192,11 +202,13 @@ void nearest(const float* x, std::size_t n, std::size_t dim, const float* words,
     });
 }
 
-void cluster_sums(const float* x, std::size_t n, std::size_t dim, const std::int32_t* labels, std::size_t k, std::size_t threads, double* sums, std::int64_t* counts) {
+void cluster_sums(const float* x, std::size_t n, std::size_t dim, const std::int32_t* labels, std::size_t k,
+                  std::size_t threads, double* sums, std::int64_t* counts) {
     std::fill(sums, sums + k * dim, 0.0);
     std::fill(counts, counts + k, 0);
     for (std::size_t i = 0; i < n; ++i) ++counts[labels[i]];
-    const std::size_t width = (dim + threads - 1) / threads; // each thread owns some dimensions, so the order of additions is fixed
+    const std::size_t width =
+        (dim + threads - 1) / threads; // each thread owns some dimensions, so the order of additions is fixed
     parallel_for((dim + width - 1) / width, threads, [&](std::size_t task, std::size_t) {
         const std::size_t first = task * width, last = std::min(dim, first + width);
         for (std::size_t i = 0; i < n; ++i) {

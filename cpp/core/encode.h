@@ -10,12 +10,16 @@ namespace interlace {
 // x [n][dim] raw vectors -> codes uint8 [n][1 + n_columns], the cell's code first, the columns in stored order.
 // `beam` paths are kept: of cells, and after each later book that overlaps another than the cell's; a book that does
 // not gets its nearest word on every path.
-void encode(const Books& books, const float* x, std::size_t n, std::size_t beam, std::size_t threads, std::uint8_t* codes);
+void encode(const Books& books, const float* x, std::size_t n, std::size_t beam, std::size_t threads,
+            std::uint8_t* codes);
 
-// Nearest of k <= 256 words for each row, by |w|^2 - 2 x.w; ties to the lower index. score + |x|^2 is the squared distance.
-void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads, std::int32_t* index, float* score);
+// Nearest of k <= 256 words for each row, by |w|^2 - 2 x.w; ties to the lower index. score + |x|^2 is the squared
+// distance.
+void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads,
+             std::int32_t* index, float* score);
 
 // sums[c] and counts[c] of the rows with label c, in row order whatever the number of threads
-void cluster_sums(const float* x, std::size_t n, std::size_t dim, const std::int32_t* labels, std::size_t k, std::size_t threads, double* sums, std::int64_t* counts);
+void cluster_sums(const float* x, std::size_t n, std::size_t dim, const std::int32_t* labels, std::size_t k,
+                  std::size_t threads, double* sums, std::int64_t* counts);
 
 } // namespace interlace

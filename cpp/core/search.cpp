@@ -24,11 +24,11 @@ struct Hit {
 class Scanner {
 public:
     Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule)
-        : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()), n_crude_(books.n_crude()),
-          has_terms_(books.has_cell_terms()), cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_),
-          group_minima_(n_columns_ * kGroups), sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
-          step_minima_(n_columns_),
-          offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock) {
+        : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()),
+          n_crude_(books.n_crude()), has_terms_(books.has_cell_terms()),
+          cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
+          sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
+          step_minima_(n_columns_), offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock) {
         hits_.reserve(std::min<std::size_t>(k, 4096) + 1);
     }
 
@@ -45,7 +45,8 @@ public:
         scale_ = 0;
         crude_filled_ = rest_filled_ = 0;
         if (!has_terms_)
-            for (std::size_t j = 0; j < n_columns_; ++j) minima_[j] = kernel_.minima(tables_ + j * kWords, group_minima_.data() + j * kGroups);
+            for (std::size_t j = 0; j < n_columns_; ++j)
+                minima_[j] = kernel_.minima(tables_ + j * kWords, group_minima_.data() + j * kGroups);
         order_.clear();
         for (std::size_t c = 0; c < books_.n_cells(); ++c)
             if (occupied(c)) order_.push_back(sort_key(base[c], c));
@@ -76,12 +77,15 @@ private:
         return false;
     }
 
-    bool before(const Hit& a, const Hit& b) const { return a.distance != b.distance ? a.distance < b.distance : row(a) < row(b); }
+    bool before(const Hit& a, const Hit& b) const {
+        return a.distance != b.distance ? a.distance < b.distance : row(a) < row(b);
+    }
 
     void visit(std::size_t cell, float base) {
         if (has_terms_)
             for (std::size_t j = 0; j < n_columns_; ++j) {
-                step_minima_[j] = kernel_.add_steps(steps_ + j * kWords, books_.cell_terms(cell, j), sums_.data() + j * kWords, step_groups_.data() + j * kGroups);
+                step_minima_[j] = kernel_.add_steps(steps_ + j * kWords, books_.cell_terms(cell, j),
+                                                    sums_.data() + j * kWords, step_groups_.data() + j * kGroups);
                 minima_[j] = low_[j] + step_[j] * static_cast<float>(step_minima_[j]);
             }
         crude_floor_ = base;
@@ -117,19 +121,22 @@ private:
     }
 
     // Bytes with floor((t - min) * scale) sum to at most (crude - crude_floor) * scale. `scale` is lowered and the
-    // threshold raised by 2^-20, more than the rounding of the few operations in between, so no row within the limit is lost.
+    // threshold raised by 2^-20, more than the rounding of the few operations in between, so no row within the limit is
+    // lost.
     std::uint8_t byte_threshold() {
-        const float budget = (limit_ - crude_floor_) + slack_; // slack: the bytes bound the true sum, the limit the float one
+        const float budget =
+            (limit_ - crude_floor_) + slack_; // slack: the bytes bound the true sum, the limit the float one
         float steps = budget * scale_ * (1.0f + 0x1p-20f);
         if (scale_ == 0 || steps > 254.5f || steps < 96.0f) {
             scale_ = std::min(254.0f / std::max(budget, 1e-30f), 1e30f);
             byte_tables_.n_columns = std::min(n_crude_, kScanColumns);
             for (std::size_t j = 0; j < byte_tables_.n_columns; ++j)
                 if (has_terms_)
-                    kernel_.quantize_steps(sums_.data() + j * kWords, step_groups_.data() + j * kGroups, step_minima_[j],
-                                           step_[j] * scale_ * (1.0f - 0x1p-20f), j, &byte_tables_);
+                    kernel_.quantize_steps(sums_.data() + j * kWords, step_groups_.data() + j * kGroups,
+                                           step_minima_[j], step_[j] * scale_ * (1.0f - 0x1p-20f), j, &byte_tables_);
                 else
-                    kernel_.quantize(tables_ + j * kWords, group_minima_.data() + j * kGroups, minima_[j], scale_ * (1.0f - 0x1p-20f), j, &byte_tables_);
+                    kernel_.quantize(tables_ + j * kWords, group_minima_.data() + j * kGroups, minima_[j],
+                                     scale_ * (1.0f - 0x1p-20f), j, &byte_tables_);
             steps = budget * scale_ * (1.0f + 0x1p-20f);
         }
         return static_cast<std::uint8_t>(std::clamp(steps, 0.0f, 254.0f));
@@ -177,11 +184,13 @@ private:
     }
 
     // Crude distance of the rows in `masks`, in position order; those within the limit go to candidates_ and crude_.
-    std::size_t collect(const Segment& segment, std::size_t first_block, std::size_t count, const std::uint64_t* masks) {
+    std::size_t collect(const Segment& segment, std::size_t first_block, std::size_t count,
+                        const std::uint64_t* masks) {
         std::uint32_t* const offsets = offsets_.data(); // row of the chunk, as block * 64 + lane
         std::size_t n = 0;
         for (std::uint32_t i = 0; i < count; ++i)
-            for (std::uint64_t mask = masks[i]; mask != 0; mask &= mask - 1) offsets[n++] = i * kBlock + static_cast<std::uint32_t>(std::countr_zero(mask));
+            for (std::uint64_t mask = masks[i]; mask != 0; mask &= mask - 1)
+                offsets[n++] = i * kBlock + static_cast<std::uint32_t>(std::countr_zero(mask));
         const std::uint8_t* blocks = segment.block(first_block);
         if (has_terms_) {
             n_crude_looked_up_ += n;
@@ -189,24 +198,31 @@ private:
             fill_cell_tables(0, n_crude_, crude_filled_);
         }
         switch (n_crude_) { // the usual numbers of crude columns get a loop without inner branches
-        case 3: return crude_distances<3, false>(blocks, first_block, n);
-        case 5: return crude_distances<5, false>(blocks, first_block, n);
-        case 8: return crude_distances<8, false>(blocks, first_block, n);
-        default: return crude_distances<0, false>(blocks, first_block, n);
+        case 3:
+            return crude_distances<3, false>(blocks, first_block, n);
+        case 5:
+            return crude_distances<5, false>(blocks, first_block, n);
+        case 8:
+            return crude_distances<8, false>(blocks, first_block, n);
+        default:
+            return crude_distances<0, false>(blocks, first_block, n);
         }
     }
 
-    // Few rows of a cell are looked up at all, so its float tables are only made when they pay: the sum of an entry is the
-    // same either way.
-    void fill_cell_tables(std::size_t first, std::size_t last, std::size_t& filled) { // filled: 1 + cell whose tables are there
+    // Few rows of a cell are looked up at all, so its float tables are only made when they pay: the sum of an entry is
+    // the same either way.
+    void fill_cell_tables(std::size_t first, std::size_t last,
+                          std::size_t& filled) { // filled: 1 + cell whose tables are there
         if (filled == 1 + cell_) return;
         for (std::size_t j = first; j < last; ++j)
-            kernel_.add_terms(tables_ + j * kWords, books_.cell_terms(cell_, j), books_.cell_term_scale(j), cell_tables_.data() + j * kWords);
+            kernel_.add_terms(tables_ + j * kWords, books_.cell_terms(cell_, j), books_.cell_term_scale(j),
+                              cell_tables_.data() + j * kWords);
         filled = 1 + cell_;
     }
 
     float entry(std::size_t column, std::size_t code) const { // of the cell's table, without making it
-        return tables_[column * kWords + code] + static_cast<float>(books_.cell_terms(cell_, column)[code]) * books_.cell_term_scale(column);
+        return tables_[column * kWords + code] +
+               static_cast<float>(books_.cell_terms(cell_, column)[code]) * books_.cell_term_scale(column);
     }
 
     template <std::size_t N_CRUDE, bool LAZY> // 0: any number
@@ -221,7 +237,8 @@ private:
             const std::uint32_t offset = offsets_[i];
             const std::uint8_t* codes = blocks + offset / kBlock * n_crude * kBlock + offset % kBlock;
             float crude = base;
-            for (std::size_t j = 0; j < n_crude; ++j) crude += LAZY ? entry(j, codes[j * kBlock]) : tables[j * kWords + codes[j * kBlock]];
+            for (std::size_t j = 0; j < n_crude; ++j)
+                crude += LAZY ? entry(j, codes[j * kBlock]) : tables[j * kWords + codes[j * kBlock]];
             positions[kept] = first_block * kBlock + offset;
             crude_out[kept] = crude;
             kept += crude <= limit;
@@ -229,9 +246,9 @@ private:
         return kept;
     }
 
-    // Whole distance of the rows in `masks` whose crude one is within the limit. Returns the position to go on from: the
-    // end of the chunk, or the row after the one that raised the limit (the paper's rule can), because the rows behind it
-    // were compared with a lower one.
+    // Whole distance of the rows in `masks` whose crude one is within the limit. Returns the position to go on from:
+    // the end of the chunk, or the row after the one that raised the limit (the paper's rule can), because the rows
+    // behind it were compared with a lower one.
     std::uint64_t refine(std::size_t s, std::size_t first_block, std::size_t count, const std::uint64_t* masks) {
         const Segment& segment = *segments_[s].segment;
         const std::size_t n = collect(segment, first_block, count, masks), n_rest = n_columns_ - n_crude_;
@@ -248,9 +265,11 @@ private:
             ++work_.survivors;
             const std::uint8_t* rest = segment.rest_codes(candidates_[i]);
             float distance = crude;
-            for (std::size_t j = 0; j < n_rest; ++j) distance += lazy ? entry(n_crude_ + j, rest[j]) : tables[j * kWords + rest[j]];
+            for (std::size_t j = 0; j < n_rest; ++j)
+                distance += lazy ? entry(n_crude_ + j, rest[j]) : tables[j * kWords + rest[j]];
             if (distance > worst) continue;
-            offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(cell_), candidates_[i]});
+            offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s),
+                   static_cast<std::uint32_t>(cell_), candidates_[i]});
             limit = limit_;
             worst = tau();
             if (limit > scanned_limit) return candidates_[i] + 1;
@@ -277,18 +296,18 @@ private:
     const std::size_t k_;
     const Rule rule_;
     const std::size_t n_columns_, n_crude_;
-    const bool has_terms_;                // cells have terms: the tables differ from cell to cell
-    Aligned<float> cell_tables_;          // [n_columns][256] of the cell being scanned, once filled
-    std::vector<float> minima_;           // [n_columns]
-    Aligned<float> group_minima_;         // [n_columns][16]
-    Aligned<std::int16_t> sums_;          // [n_columns][256] or
-    Aligned<std::int16_t> step_groups_;   // [n_columns][64]: lower bounds of the cell's tables, in steps
+    const bool has_terms_;              // cells have terms: the tables differ from cell to cell
+    Aligned<float> cell_tables_;        // [n_columns][256] of the cell being scanned, once filled
+    std::vector<float> minima_;         // [n_columns]
+    Aligned<float> group_minima_;       // [n_columns][16]
+    Aligned<std::int16_t> sums_;        // [n_columns][256] or
+    Aligned<std::int16_t> step_groups_; // [n_columns][64]: lower bounds of the cell's tables, in steps
     std::vector<std::int16_t> step_minima_;
     std::vector<std::uint64_t> order_;
     std::vector<std::uint32_t> offsets_;
     std::vector<std::uint64_t> candidates_;
-    std::vector<float> crude_;            // of the candidates
-    std::vector<Hit> hits_;               // heap, worst in front
+    std::vector<float> crude_; // of the candidates
+    std::vector<Hit> hits_;    // heap, worst in front
     SearchCounts work_;
     const float* tables_ = nullptr;       // [n_columns][256] of the query
     const std::int16_t* steps_ = nullptr; // its lower bounds, see QueryTables
@@ -301,8 +320,8 @@ private:
 
 } // namespace
 
-void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n, std::size_t k,
-            const Rule& rule, std::size_t threads, const SearchOutput& out) {
+void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
+            std::size_t k, const Rule& rule, std::size_t threads, const SearchOutput& out) {
     struct Worker {
         QueryTables tables;
         Scanner scanner;

@@ -23,8 +23,8 @@ struct Rule {
 
 struct SegmentView {
     const Segment* segment;
-    std::uint64_t first_row;              // row number of its first row in the index
-    const std::uint64_t* mask = nullptr;  // bits in position order, one word per block; nullptr: all rows allowed
+    std::uint64_t first_row;                // row number of its first row in the index
+    const std::uint64_t* mask = nullptr;    // bits in position order, one word per block; nullptr: all rows allowed
     const std::uint64_t* allowed = nullptr; // allowed rows of each cell, with mask
 };
 
@@ -32,16 +32,16 @@ struct SearchCounts {
     std::uint64_t cells = 0, scanned = 0, survivors = 0, lookups = 0;
 };
 
-struct SearchOutput { // caller's arrays
-    std::int64_t* rows;    // [n][k], -1 where there are fewer hits
-    float* distances;      // [n][k], +inf there
-    std::int64_t* counts;  // [n]
-    SearchCounts* work;    // [n]
-    float* crude_excess;   // [n][k] crude - crude_floor of each hit, or nullptr
-    float* floors;         // [n][k] floor of each hit's cell, with crude_excess
+struct SearchOutput {     // caller's arrays
+    std::int64_t* rows;   // [n][k], -1 where there are fewer hits
+    float* distances;     // [n][k], +inf there
+    std::int64_t* counts; // [n]
+    SearchCounts* work;   // [n]
+    float* crude_excess;  // [n][k] crude - crude_floor of each hit, or nullptr
+    float* floors;        // [n][k] floor of each hit's cell, with crude_excess
 };
 
-void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n, std::size_t k,
-            const Rule& rule, std::size_t threads, const SearchOutput& out);
+void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
+            std::size_t k, const Rule& rule, std::size_t threads, const SearchOutput& out);
 
 } // namespace interlace

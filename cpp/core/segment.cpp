@@ -6,8 +6,9 @@
 
 namespace interlace {
 
-Segment::Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude, const std::uint8_t* rest,
-                 const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples)
+Segment::Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
+                 const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high,
+                 const std::uint32_t* samples)
     : shape_(shape), cell_starts_(cell_starts), crude_(crude), rest_(rest), rows_(cell_starts, low, high, samples) {}
 
 std::uint8_t Segment::crude_code(std::uint64_t position, std::size_t column) const {
@@ -22,7 +23,8 @@ void Segment::codes_at(std::uint64_t position, std::size_t cell, std::uint8_t* c
 
 void Segment::codes_of(std::span<const std::uint64_t> rows, std::uint8_t* codes) const {
     const std::vector<std::uint64_t> positions = rows_.positions(rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) codes_at(positions[i], rows_.cell_of(positions[i]), codes + i * (1 + shape_.n_columns()));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        codes_at(positions[i], rows_.cell_of(positions[i]), codes + i * (1 + shape_.n_columns()));
 }
 
 void Segment::unpack(std::uint8_t* codes) const {
@@ -30,7 +32,8 @@ void Segment::unpack(std::uint8_t* codes) const {
     for (std::size_t c = 0; c < shape_.n_cells; ++c) {
         rows.resize(end(c) - start(c));
         rows_.decode_cell(c, rows.data());
-        for (std::size_t i = 0; i < rows.size(); ++i) codes_at(start(c) + i, c, codes + rows[i] * (1 + shape_.n_columns()));
+        for (std::size_t i = 0; i < rows.size(); ++i)
+            codes_at(start(c) + i, c, codes + rows[i] * (1 + shape_.n_columns()));
     }
 }
 
@@ -54,8 +57,8 @@ void count_cells(const std::uint8_t* codes, const SegmentShape& shape, std::uint
     for (std::size_t c = 0; c < shape.n_cells; ++c) cell_starts[c + 1] += cell_starts[c];
 }
 
-void pack(const std::uint8_t* codes, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts, std::uint8_t* crude,
-          std::uint8_t* rest, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples) {
+void pack(const std::uint8_t* codes, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts,
+          std::uint8_t* crude, std::uint8_t* rest, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples) {
     std::vector<std::uint64_t> next(cell_starts.begin(), cell_starts.end());
     std::vector<std::uint32_t> rows(shape.n_rows);
     for (std::size_t i = 0; i < shape.n_rows; ++i) {

@@ -22,8 +22,9 @@ struct SegmentShape {
 
 class Segment {
 public:
-    Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude, const std::uint8_t* rest,
-            const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples);
+    Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
+            const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high,
+            const std::uint32_t* samples);
 
     const SegmentShape& shape() const { return shape_; }
     const RowNumbers& rows() const { return rows_; }
@@ -36,7 +37,8 @@ public:
     // codes uint8 [rows.size()][1 + n_columns], the cell's code first
     void codes_of(std::span<const std::uint64_t> rows, std::uint8_t* codes) const;
     void unpack(std::uint8_t* codes) const; // all rows in row order
-    // mask of allowed rows (row order, one byte each) -> bits in position order, one word per block, and allowed rows per cell
+    // mask of allowed rows (row order, one byte each) -> bits in position order, one word per block, and allowed rows
+    // per cell
     void reorder_mask(const std::uint8_t* allowed, std::uint64_t* bits, std::uint64_t* per_cell) const;
 
 private:
@@ -52,7 +54,7 @@ private:
 // Stable counting sort of codes uint8 [n][1 + n_columns] by their first byte. cell_starts [n_cells + 1] is filled by
 // count_cells, the others (zeroed, of the sizes above) by pack.
 void count_cells(const std::uint8_t* codes, const SegmentShape& shape, std::uint64_t* cell_starts);
-void pack(const std::uint8_t* codes, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts, std::uint8_t* crude,
-          std::uint8_t* rest, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples);
+void pack(const std::uint8_t* codes, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts,
+          std::uint8_t* crude, std::uint8_t* rest, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples);
 
 } // namespace interlace

@@ -1,6 +1,6 @@
-// Level `avx2`. A 256-entry byte lookup takes 16 shuffles here, so the scan compares a coarser sum: the smallest byte of
-// each word's group of 4, four shuffles for 32 rows. Books keep near words in one group (quantizers/grouping.py), so the
-// sum is not much smaller; the rows it lets through are checked in float anyway.
+// Level `avx2`. A 256-entry byte lookup takes 16 shuffles here, so the scan compares a coarser sum: the smallest byte
+// of each word's group of 4, four shuffles for 32 rows. Books keep near words in one group (quantizers/grouping.py), so
+// the sum is not much smaller; the rows it lets through are checked in float anyway.
 #include "kernels.h"
 
 #include <immintrin.h>
@@ -12,9 +12,11 @@ namespace {
 #define WIDEN(p) _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
 #include "tables_impl.h"
 
-// 32 integers of 0..255 -> bytes. The packs work in 128-bit halves; the permutation puts the 4-byte pieces back in order.
+// 32 integers of 0..255 -> bytes. The packs work in 128-bit halves; the permutation puts the 4-byte pieces back in
+// order.
 inline __m256i pack_bytes(const __m256i* steps) {
-    const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(steps[0], steps[1]), _mm256_packs_epi32(steps[2], steps[3]));
+    const __m256i bytes =
+        _mm256_packus_epi16(_mm256_packs_epi32(steps[0], steps[1]), _mm256_packs_epi32(steps[2], steps[3]));
     return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
@@ -30,10 +32,12 @@ void quantize(const float*, const float* group_minima, float floor, float scale,
     }
 }
 
-std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t*, std::int16_t* group_minima) {
+std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t*,
+                       std::int16_t* group_minima) {
     constexpr int vectors = kGroups / 16;
     const auto sum = [&](std::size_t w) {
-        return _mm256_adds_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(steps + w)), _mm256_load_si256(reinterpret_cast<const __m256i*>(terms + w)));
+        return _mm256_adds_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(steps + w)),
+                                 _mm256_load_si256(reinterpret_cast<const __m256i*>(terms + w)));
     };
     __m256i low[vectors];
     for (int v = 0; v < vectors; ++v) low[v] = sum(16 * v);
@@ -47,60 +51,74 @@ std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std
     return static_cast<std::int16_t>(_mm_extract_epi16(_mm_minpos_epu16(flipped), 0) ^ 0x8000);
 }
 
-void quantize_steps(const std::int16_t*, const std::int16_t* group_minima, std::int16_t floor, float scale, std::size_t column, ByteTables* out) {
+void quantize_steps(const std::int16_t*, const std::int16_t* group_minima, std::int16_t floor, float scale,
+                    std::size_t column, ByteTables* out) {
     const __m256 factor = _mm256_set1_ps(scale), top = _mm256_set1_ps(255.0f);
     const __m256i low = _mm256_set1_epi32(floor);
     for (std::size_t g = 0; g < kGroups; g += 32) {
         __m256i steps[4];
         for (int i = 0; i < 4; ++i) {
-            const __m256i wide = _mm256_cvtepi16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(group_minima + g + 8 * i)));
-            steps[i] = _mm256_cvttps_epi32(_mm256_min_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(wide, low)), factor), top));
+            const __m256i wide =
+                _mm256_cvtepi16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(group_minima + g + 8 * i)));
+            steps[i] = _mm256_cvttps_epi32(
+                _mm256_min_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(wide, low)), factor), top));
         }
         _mm256_store_si256(reinterpret_cast<__m256i*>(out->groups[column] + g), pack_bytes(steps));
     }
 }
 
-// Bytes of 32 codes in a table of 64 entries: a shuffle per 16 entries, then two bits of the code choose among the four.
+// Bytes of 32 codes in a table of 64 entries: a shuffle per 16 entries, then two bits of the code choose among the
+// four.
 inline __m256i lookup(const __m256i* table, __m256i codes) {
     const __m256i low = _mm256_and_si256(codes, _mm256_set1_epi8(15));
     const __m256i bit4 = _mm256_slli_epi16(codes, 3), bit5 = _mm256_slli_epi16(codes, 2); // as sign bits
-    const __m256i first = _mm256_blendv_epi8(_mm256_shuffle_epi8(table[0], low), _mm256_shuffle_epi8(table[1], low), bit4);
-    const __m256i second = _mm256_blendv_epi8(_mm256_shuffle_epi8(table[2], low), _mm256_shuffle_epi8(table[3], low), bit4);
+    const __m256i first =
+        _mm256_blendv_epi8(_mm256_shuffle_epi8(table[0], low), _mm256_shuffle_epi8(table[1], low), bit4);
+    const __m256i second =
+        _mm256_blendv_epi8(_mm256_shuffle_epi8(table[2], low), _mm256_shuffle_epi8(table[3], low), bit4);
     return _mm256_blendv_epi8(first, second, bit5);
 }
 
-template <int COLUMNS>
-void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables, std::uint8_t threshold,
-                  std::size_t n_blocks, std::uint64_t* masks) {
+template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables,
+                                         std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
     __m256i table[COLUMNS + 1][4];
     for (int j = 0; j < COLUMNS; ++j)
         for (int part = 0; part < 4; ++part)
-            table[j][part] = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(tables.groups[j] + 16 * part)));
+            table[j][part] = _mm256_broadcastsi128_si256(
+                _mm_load_si128(reinterpret_cast<const __m128i*>(tables.groups[j] + 16 * part)));
     const __m256i limit = _mm256_set1_epi8(static_cast<char>(threshold));
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += stride) {
         __m256i low = _mm256_setzero_si256(), high = low;
         for (int j = 0; j < COLUMNS; ++j) {
-            low = _mm256_adds_epu8(low, lookup(table[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + j * kBlock))));
-            high = _mm256_adds_epu8(high, lookup(table[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + j * kBlock + 32))));
+            low = _mm256_adds_epu8(
+                low, lookup(table[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + j * kBlock))));
+            high = _mm256_adds_epu8(
+                high, lookup(table[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + j * kBlock + 32))));
         }
         // sum <= limit where the smaller of the two is the sum
-        const std::uint32_t in_low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(low, limit), low)));
-        const std::uint32_t in_high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(high, limit), high)));
+        const std::uint32_t in_low =
+            static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(low, limit), low)));
+        const std::uint32_t in_high =
+            static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(high, limit), high)));
         masks[b] = in_low | static_cast<std::uint64_t>(in_high) << 32;
     }
 }
 
 void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
           std::size_t n_blocks, std::uint64_t* masks) {
-    using Scan = void (*)(const std::uint8_t*, std::size_t, const ByteTables&, std::uint8_t, std::size_t, std::uint64_t*);
-    static constexpr Scan by_columns[kScanColumns + 1] = {scan_columns<0>, scan_columns<1>, scan_columns<2>, scan_columns<3>, scan_columns<4>,
-                                                          scan_columns<5>, scan_columns<6>, scan_columns<7>, scan_columns<8>};
+    using Scan =
+        void (*)(const std::uint8_t*, std::size_t, const ByteTables&, std::uint8_t, std::size_t, std::uint64_t*);
+    static constexpr Scan by_columns[kScanColumns + 1] = {scan_columns<0>, scan_columns<1>, scan_columns<2>,
+                                                          scan_columns<3>, scan_columns<4>, scan_columns<5>,
+                                                          scan_columns<6>, scan_columns<7>, scan_columns<8>};
     by_columns[tables.n_columns](blocks, n_stored * kBlock, tables, threshold, n_blocks, masks);
 }
 } // namespace
 
 const Kernels& avx2_kernels() {
-    static const Kernels k{"avx2", squared_distances, inner_products, rotate, add_tables, add_terms, add_steps, quantize_steps, minima, max_abs, argmin, quantize, scan};
+    static const Kernels k{"avx2",    squared_distances, inner_products, rotate,  add_tables, add_terms,
+                           add_steps, quantize_steps,    minima,         max_abs, argmin,     quantize,
+                           scan};
     return k;
 }
 } // namespace interlace

@@ -18,9 +18,8 @@ namespace {
 #endif
 #include "tables_impl.h"
 
-template <int COLUMNS>
-void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables, std::uint8_t threshold,
-                  std::size_t n_blocks, std::uint64_t* masks) {
+template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables,
+                                         std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
     __m512i table[COLUMNS + 1][4];
     for (int j = 0; j < COLUMNS; ++j)
         for (int part = 0; part < 4; ++part) table[j][part] = _mm512_loadu_si512(tables.words[j] + 64 * part);
@@ -39,19 +38,35 @@ void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTabl
 
 void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
           std::size_t n_blocks, std::uint64_t* masks) {
-    using Scan = void (*)(const std::uint8_t*, std::size_t, const ByteTables&, std::uint8_t, std::size_t, std::uint64_t*);
-    static constexpr Scan by_columns[kScanColumns + 1] = {scan_columns<0>, scan_columns<1>, scan_columns<2>, scan_columns<3>, scan_columns<4>,
-                                                          scan_columns<5>, scan_columns<6>, scan_columns<7>, scan_columns<8>};
+    using Scan =
+        void (*)(const std::uint8_t*, std::size_t, const ByteTables&, std::uint8_t, std::size_t, std::uint64_t*);
+    static constexpr Scan by_columns[kScanColumns + 1] = {scan_columns<0>, scan_columns<1>, scan_columns<2>,
+                                                          scan_columns<3>, scan_columns<4>, scan_columns<5>,
+                                                          scan_columns<6>, scan_columns<7>, scan_columns<8>};
     by_columns[tables.n_columns](blocks, n_stored * kBlock, tables, threshold, n_blocks, masks);
 }
 } // namespace
 
 #ifdef INTERLACE_EMULATE_AVX512
 const Kernels& emulated_avx512_kernels() {
-    static const Kernels k{"emulated-avx512", squared_distances, inner_products, rotate, add_tables, add_terms, add_steps, quantize_steps, minima, max_abs, argmin, quantize, scan};
+    static const Kernels k{"emulated-avx512",
+                           squared_distances,
+                           inner_products,
+                           rotate,
+                           add_tables,
+                           add_terms,
+                           add_steps,
+                           quantize_steps,
+                           minima,
+                           max_abs,
+                           argmin,
+                           quantize,
+                           scan};
 #else
 const Kernels& avx512_kernels() {
-    static const Kernels k{"avx512", squared_distances, inner_products, rotate, add_tables, add_terms, add_steps, quantize_steps, minima, max_abs, argmin, quantize, scan};
+    static const Kernels k{"avx512",  squared_distances, inner_products, rotate,  add_tables, add_terms,
+                           add_steps, quantize_steps,    minima,         max_abs, argmin,     quantize,
+                           scan};
 #endif
     return k;
 }

@@ -47,7 +47,8 @@ const Kernels* find(const std::string& name) {
         if (name == level->name) return level;
         known += (known.empty() ? "" : ", ") + std::string(level->name);
     }
-    throw std::runtime_error("SIMD level '" + name + "' cannot run here (INTERLACE_SIMD); this machine and build offer: " + known);
+    throw std::runtime_error("SIMD level '" + name +
+                             "' cannot run here (INTERLACE_SIMD); this machine and build offer: " + known);
 }
 
 std::atomic<const Kernels*> chosen{nullptr};

@@ -11,12 +11,14 @@
 
 namespace interlace {
 
-inline constexpr std::size_t kWords = 256;     // entries of a table; shorter books are padded with +inf
-inline constexpr std::size_t kBlock = 64;      // rows of a block of crude codes
-inline constexpr std::size_t kScanColumns = 8; // crude columns the byte scan reads; a sum of fewer is still a lower bound
-inline constexpr std::size_t kChunk = 16;      // blocks per call of scan(): 1,024 rows between updates of the threshold
-inline constexpr std::size_t kGroups = 64;     // words w with the same w % 64 are a group; books keep near words together in one
-inline constexpr std::uint8_t kDead = 255;     // byte of a word that is beyond the budget on its own
+inline constexpr std::size_t kWords = 256; // entries of a table; shorter books are padded with +inf
+inline constexpr std::size_t kBlock = 64;  // rows of a block of crude codes
+inline constexpr std::size_t kScanColumns =
+    8;                                    // crude columns the byte scan reads; a sum of fewer is still a lower bound
+inline constexpr std::size_t kChunk = 16; // blocks per call of scan(): 1,024 rows between updates of the threshold
+inline constexpr std::size_t kGroups =
+    64; // words w with the same w % 64 are a group; books keep near words together in one
+inline constexpr std::uint8_t kDead = 255; // byte of a word that is beyond the budget on its own
 
 // Crude tables of one cell as bytes: floor((table - floor) * scale), saturated at kDead. A level fills what its scan
 // reads: the byte of every word, or the smallest byte of every group of words.
@@ -30,25 +32,31 @@ struct Kernels {
     const char* name;
 
     // out[q][w] = sum_d (x[q][d] - words[d][w])^2   words float [dim][kWords], x and out arrays of n pointers
-    void (*squared_distances)(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out);
+    void (*squared_distances)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
+                              float* const* out);
     // out[q][w] = sum_d x[q][d] * words[d][w]
-    void (*inner_products)(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out);
+    void (*inner_products)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
+                           float* const* out);
     // out[q][c] = sum_d x[q][d] * matrix[d][c]      matrix float [dim][width], any width
-    void (*rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width, float* const* out);
+    void (*rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
+                   float* const* out);
     // out[w] = a[w] + b[w] over one table
     void (*add_tables)(const float* a, const float* b, float* out);
     // out[w] = a[w] + scale * terms[w]
     void (*add_terms)(const float* a, const std::int16_t* terms, float scale, float* out);
-    // Lower bounds in steps: steps[w] + terms[w], saturated. Writes what the level's quantize_steps reads: sums [kWords] or
-    // group_minima [kGroups]; returns the smallest.
-    std::int16_t (*add_steps)(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t* group_minima);
+    // Lower bounds in steps: steps[w] + terms[w], saturated. Writes what the level's quantize_steps reads: sums
+    // [kWords] or group_minima [kGroups]; returns the smallest.
+    std::int16_t (*add_steps)(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums,
+                              std::int16_t* group_minima);
     // As quantize, of sums in steps: bytes floor((sum - floor) * scale)
-    void (*quantize_steps)(const std::int16_t* sums, const std::int16_t* group_minima, std::int16_t floor, float scale, std::size_t column, ByteTables* out);
+    void (*quantize_steps)(const std::int16_t* sums, const std::int16_t* group_minima, std::int16_t floor, float scale,
+                           std::size_t column, ByteTables* out);
     float (*minima)(const float* table, float* group_minima);
-    float (*max_abs)(const float* table); // entries of +inf (padding) do not count
+    float (*max_abs)(const float* table);      // entries of +inf (padding) do not count
     std::size_t (*argmin)(const float* table); // first index of the smallest entry
     // Fills one column of `out`; bytes sum to at most (sum of tables - sum of floors) * scale.
-    void (*quantize)(const float* table, const float* group_minima, float floor, float scale, std::size_t column, ByteTables* out);
+    void (*quantize)(const float* table, const float* group_minima, float floor, float scale, std::size_t column,
+                     ByteTables* out);
     // masks[b] bit i is set if the byte sum of row i of block b is <= threshold (< kDead). It may be set for other rows
     // too: a level is free to compare a smaller sum. blocks: [n_blocks][n_stored][kBlock], n_blocks <= kChunk
     void (*scan)(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,

@@ -8,13 +8,16 @@ namespace {
 #define LANES 4
 #include "tables_impl.h"
 
-inline uint8x16x4_t load_table(const std::uint8_t* p) { return {{vld1q_u8(p), vld1q_u8(p + 16), vld1q_u8(p + 32), vld1q_u8(p + 48)}}; }
+inline uint8x16x4_t load_table(const std::uint8_t* p) {
+    return {{vld1q_u8(p), vld1q_u8(p + 16), vld1q_u8(p + 32), vld1q_u8(p + 48)}};
+}
 
 // Codes outside 0..63 of a quarter leave the lane as it was.
 inline uint8x16_t lookup(const std::uint8_t* table, uint8x16_t codes) {
     uint8x16_t found = vqtbl4q_u8(load_table(table), codes);
     for (int quarter = 1; quarter < 4; ++quarter)
-        found = vqtbx4q_u8(found, load_table(table + 64 * quarter), vsubq_u8(codes, vdupq_n_u8(static_cast<std::uint8_t>(64 * quarter))));
+        found = vqtbx4q_u8(found, load_table(table + 64 * quarter),
+                           vsubq_u8(codes, vdupq_n_u8(static_cast<std::uint8_t>(64 * quarter))));
     return found;
 }
 
@@ -41,7 +44,9 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
 } // namespace
 
 const Kernels& neon_kernels() {
-    static const Kernels k{"neon", squared_distances, inner_products, rotate, add_tables, add_terms, add_steps, quantize_steps, minima, max_abs, argmin, quantize, scan};
+    static const Kernels k{"neon",    squared_distances, inner_products, rotate,  add_tables, add_terms,
+                           add_steps, quantize_steps,    minima,         max_abs, argmin,     quantize,
+                           scan};
     return k;
 }
 } // namespace interlace

@@ -11,9 +11,10 @@ inline Vec vmax(Vec a, Vec b) { return a > b ? a : b; }
 
 enum class Sum { kSquaredDifference, kProduct };
 
-// Q queries against V vectors of words at a time: every load of a word serves Q queries, and Q * V sums run side by side.
-template <Sum kind, int Q, int V>
-void accumulate(const float* const* x, const float* words, std::size_t dim, std::size_t stride, std::size_t width, float* const* out) {
+// Q queries against V vectors of words at a time: every load of a word serves Q queries, and Q * V sums run side by
+// side.
+template <Sum kind, int Q, int V> void accumulate(const float* const* x, const float* words, std::size_t dim,
+                                                  std::size_t stride, std::size_t width, float* const* out) {
     const std::size_t whole = width - width % (V * LANES);
     for (std::size_t w = 0; w < whole; w += V * LANES) {
         Vec sums[Q][V] = {};
@@ -47,8 +48,8 @@ void accumulate(const float* const* x, const float* words, std::size_t dim, std:
         }
 }
 
-template <Sum kind>
-void accumulate_all(const float* const* x, std::size_t n, const float* words, std::size_t dim, std::size_t width, float* const* out) {
+template <Sum kind> void accumulate_all(const float* const* x, std::size_t n, const float* words, std::size_t dim,
+                                        std::size_t width, float* const* out) {
     std::size_t q = 0;
     for (; q + 4 <= n; q += 4) accumulate<kind, 4, 2>(x + q, words, dim, width, width, out + q);
     for (; q < n; ++q) accumulate<kind, 1, 8>(x + q, words, dim, width, width, out + q);
@@ -62,7 +63,8 @@ void inner_products(const float* const* x, std::size_t n, const float* words, st
     accumulate_all<Sum::kProduct>(x, n, words, dim, kWords, out);
 }
 
-void rotate(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width, float* const* out) {
+void rotate(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
+            float* const* out) {
     accumulate_all<Sum::kProduct>(x, n, matrix, dim, width, out);
 }
 
@@ -128,7 +130,9 @@ std::size_t argmin(const float* table) {
 }
 
 #ifndef SCANS_GROUPS // the scan reads the byte of every word; a level that reads group minima has its own of these
-inline std::uint8_t to_byte(float value) { return static_cast<std::uint8_t>(static_cast<std::int32_t>(value < 255.0f ? value : 255.0f)); }
+inline std::uint8_t to_byte(float value) {
+    return static_cast<std::uint8_t>(static_cast<std::int32_t>(value < 255.0f ? value : 255.0f));
+}
 
 void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
     for (std::size_t w = 0; w < kWords; ++w) out->words[column][w] = to_byte((table[w] - floor) * scale);
@@ -144,7 +148,9 @@ std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std
     return best;
 }
 
-void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column, ByteTables* out) {
-    for (std::size_t w = 0; w < kWords; ++w) out->words[column][w] = to_byte(static_cast<float>(sums[w] - floor) * scale);
+void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column,
+                    ByteTables* out) {
+    for (std::size_t w = 0; w < kWords; ++w)
+        out->words[column][w] = to_byte(static_cast<float>(sums[w] - floor) * scale);
 }
 #endif

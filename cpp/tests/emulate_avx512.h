@@ -38,7 +38,8 @@ inline __m512i _mm512_mask_blend_epi8(__mmask64 m, __m512i a, __m512i b) {
     return a;
 }
 inline __m512i _mm512_adds_epu8(__m512i a, __m512i b) {
-    for (int i = 0; i < 64; ++i) a.byte[i] = static_cast<std::uint8_t>(a.byte[i] + b.byte[i] > 255 ? 255 : a.byte[i] + b.byte[i]);
+    for (int i = 0; i < 64; ++i)
+        a.byte[i] = static_cast<std::uint8_t>(a.byte[i] + b.byte[i] > 255 ? 255 : a.byte[i] + b.byte[i]);
     return a;
 }
 inline __mmask64 _mm512_cmple_epu8_mask(__m512i a, __m512i b) {

@@ -19,7 +19,9 @@ void expect(bool ok, const char* level, const char* what) {
     ++failures;
 }
 
-bool same(const std::vector<float>& a, const std::vector<float>& b) { return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0; }
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+    return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
 
 void compare_tables(const Kernels& k, const Kernels& scalar, std::mt19937& random) {
     std::normal_distribution<float> normal;
@@ -35,7 +37,8 @@ void compare_tables(const Kernels& k, const Kernels& scalar, std::mt19937& rando
             std::vector<float> a(n * kWords), b(n * kWords);
             std::vector<const float*> from(n);
             std::vector<float*> to_a(n), to_b(n);
-            for (std::size_t i = 0; i < n; ++i) from[i] = x.data() + i * dim, to_a[i] = a.data() + i * kWords, to_b[i] = b.data() + i * kWords;
+            for (std::size_t i = 0; i < n; ++i)
+                from[i] = x.data() + i * dim, to_a[i] = a.data() + i * kWords, to_b[i] = b.data() + i * kWords;
             k.squared_distances(from.data(), n, words.data(), dim, to_a.data());
             scalar.squared_distances(from.data(), n, words.data(), dim, to_b.data());
             expect(same(a, b), k.name, "squared_distances");
@@ -59,10 +62,13 @@ void compare_tables(const Kernels& k, const Kernels& scalar, std::mt19937& rando
         scalar.add_terms(a.data(), terms.data(), 1e-4f, out_b.data());
         expect(same(out_a, out_b), k.name, "add_terms");
         alignas(64) std::int16_t steps[kWords], aligned[kWords], sums[kWords], groups[kGroups];
-        for (std::size_t w = 0; w < kWords; ++w) steps[w] = static_cast<std::int16_t>(random() & 0x7fff), aligned[w] = terms[w];
+        for (std::size_t w = 0; w < kWords; ++w)
+            steps[w] = static_cast<std::int16_t>(random() & 0x7fff), aligned[w] = terms[w];
         const std::int16_t step_min = k.add_steps(steps, aligned, sums, groups);
         expect(step_min == scalar.add_steps(steps, aligned, sums, groups), k.name, "add_steps");
-        expect(k.minima(a.data(), groups_a.data()) == scalar.minima(a.data(), groups_b.data()) && same(groups_a, groups_b), k.name, "minima");
+        expect(k.minima(a.data(), groups_a.data()) == scalar.minima(a.data(), groups_b.data()) &&
+                   same(groups_a, groups_b),
+               k.name, "minima");
         expect(k.max_abs(a.data()) == scalar.max_abs(a.data()), k.name, "max_abs");
         expect(k.argmin(a.data()) == scalar.argmin(a.data()), k.name, "argmin");
     }
@@ -88,7 +94,8 @@ void compare_scan(const Kernels& k, const Kernels& scalar, std::mt19937& random)
             k.scan(blocks.data(), columns + 1, mine, 200, n_blocks, a);
             scalar.scan(blocks.data(), columns + 1, exact, 200, n_blocks, b);
             const bool superset_only = std::strcmp(k.name, "avx2") == 0; // see avx2.cpp
-            for (std::size_t i = 0; i < n_blocks; ++i) expect(superset_only ? (b[i] & ~a[i]) == 0 : a[i] == b[i], k.name, "scan");
+            for (std::size_t i = 0; i < n_blocks; ++i)
+                expect(superset_only ? (b[i] & ~a[i]) == 0 : a[i] == b[i], k.name, "scan");
         }
 }
 

@@ -91,10 +91,15 @@ class TestHelp:
 
 
 class TestUsage:
+    def test_no_command_shows_the_help(self, run):
+        code, out, err = run()
+        assert code == 2
+        assert out == ""
+        assert err.startswith("usage: interlace")
+
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            ((), "usage: interlace"),
             (("paint",), "invalid choice: 'paint'"),
             (("build", "x.npy"), "-o/--output"),
             (("build", "x.npy", "-o", "y", "--n-bytes", "0"), "a positive integer is needed, got '0'"),

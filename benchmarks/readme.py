@@ -1,0 +1,44 @@
+"""The short table of README.md, from the same JSON as RESULTS.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BEGIN, END = "<!-- results: begin, made by benchmarks/report.py -->", "<!-- results: end -->"
+SHOWN = {  # name in the JSON -> name in the table
+    "subspace": "`subspace`, exact",
+    "hybrid": "`hybrid`, exact",
+    "IndexPQFastScan": "faiss `IndexPQFastScan`",
+    "IndexPQ": "faiss `IndexPQ`",
+}
+
+
+def with_results(readme: str, cases: dict[tuple[str, int], dict[str, Any]]) -> str:
+    """README.md with the table between its two marks made anew; as it was when there are no results."""
+    if not cases:
+        return readme
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{_table(cases)}{END}{after}"
+
+
+def _table(cases: dict[tuple[str, int], dict[str, Any]]) -> str:
+    levels = sorted({case["simd"] for case in cases.values()})
+    lines = [
+        f"One thread, k = 10, our SIMD level {', '.join(levels)}, faiss at its best one, ratios within one run; "
+        "everything else, good and bad, is in [benchmarks/RESULTS.md](benchmarks/RESULTS.md).",
+        "",
+        "| data, bytes | method | recall@10 | bytes per vector | batch, x FastScan | one by one, x FastScan |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (name, n_bytes), case in cases.items():
+        for method in case["methods"]:
+            shown = SHOWN.get(method["name"].removeprefix("faiss "))
+            if shown is None or method.get("margin") not in (None, "exact"):
+                continue
+            ratios = method["ratios"]["FastScan"]
+            lines.append(
+                f"| {name}, {n_bytes} | {shown} | {method['recall']['10']:.3f} | {method['bytes_per_vector']:.2f} "
+                f"| {ratios['batch@10']:.2f} | {ratios['single@10']:.2f} |"
+            )
+    return "\n".join(lines) + "\n"
