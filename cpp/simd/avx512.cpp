@@ -36,15 +36,7 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
     }
 }
 
-void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
-          std::size_t n_blocks, std::uint64_t* masks) {
-    using Scan =
-        void (*)(const std::uint8_t*, std::size_t, const ByteTables&, std::uint8_t, std::size_t, std::uint64_t*);
-    static constexpr Scan by_columns[kScanColumns + 1] = {scan_columns<0>, scan_columns<1>, scan_columns<2>,
-                                                          scan_columns<3>, scan_columns<4>, scan_columns<5>,
-                                                          scan_columns<6>, scan_columns<7>, scan_columns<8>};
-    by_columns[tables.n_columns](blocks, n_stored * kBlock, tables, threshold, n_blocks, masks);
-}
+#include "scan_impl.h"
 } // namespace
 
 #ifdef INTERLACE_EMULATE_AVX512

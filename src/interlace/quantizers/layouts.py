@@ -23,6 +23,7 @@ from .kmeans import kmeans, means, nearest
 LAYOUTS = ("subspace", "residual", "hybrid")
 HYBRID_BEAM = 8
 N_CELLS = 256
+REFITS = 6
 RESIDUAL_BEAM = 5
 
 
@@ -122,6 +123,32 @@ def _product_books(learner: Learner, y: FloatArray, groups: list[Dims], done: fl
     return books
 
 
+@dataclass(frozen=True)
+class Split:
+    """What the two layouts on principal axes share: the axes, and the dimensions of the crude books on them."""
+
+    mean: FloatArray
+    rotation: FloatArray
+    variances: NDArray[np.float64]
+    n_crude: int
+    crude_dims: Dims
+
+    def codebooks(self, learner: Learner, books: list[Book], layout: str, beam: int) -> Codebooks:
+        return Codebooks(
+            books,
+            dim=learner.x.shape[1],
+            n_crude=self.n_crude,
+            metric=learner.metric,
+            mean=self.mean,
+            rotation=self.rotation,
+            beam=beam,
+            layout=layout,
+            crude_dims=self.crude_dims,
+            variances=self.variances,
+            residual_variance=float(np.delete(self.variances, self.crude_dims).sum()),
+        )
+
+
 def _subspace(learner: Learner) -> Codebooks:
     mean = _mean(learner.x)
     rotation, variances = principal_axes(learner.x)
@@ -129,19 +156,8 @@ def _subspace(learner: Learner) -> Codebooks:
     n_crude = learner.crude(_default_crude(n_books), n_books)
     groups = _split(variances, n_books, _leading(n_books, n_crude), 8.0 * learner.n_bytes)
     books = _product_books(learner, _rotated(learner.x - mean, rotation), groups, 0.0, 1.0)
-    crude_dims = np.concatenate(groups[:n_crude])
-    return Codebooks(
-        books,
-        dim=learner.x.shape[1],
-        n_crude=n_crude,
-        metric=learner.metric,
-        mean=mean,
-        rotation=rotation,
-        layout="subspace",
-        crude_dims=crude_dims,
-        variances=variances,
-        residual_variance=float(np.delete(variances, crude_dims).sum()),
-    )
+    split = Split(mean, rotation, variances, n_crude, np.concatenate(groups[:n_crude]))
+    return split.codebooks(learner, books, "subspace", beam=1)
 
 
 def _hybrid(learner: Learner) -> Codebooks:
@@ -153,45 +169,35 @@ def _hybrid(learner: Learner) -> Codebooks:
     rotation, variances = principal_axes(centred - cells[labels])
     n_rest = min(learner.n_bytes - 1, learner.x.shape[1])
     n_crude = learner.crude(_default_crude(n_rest + 1), n_rest + 1)
-    y, rotated_cells = _rotated(centred, rotation), _rotated(cells, rotation)
     groups = _split(variances, n_rest, _leading(n_rest + 1, n_crude - 1), 8.0 * n_rest) if n_rest else []
-    residual = y - rotated_cells[labels]
+    split = Split(mean, rotation, variances, n_crude, np.concatenate([np.zeros(0, np.int64), *groups[: n_crude - 1]]))
+    y, rotated_cells = _rotated(centred, rotation), _rotated(cells, rotation)
     everything = np.arange(learner.x.shape[1], dtype=np.uint32)
-    books = [Book(rotated_cells, everything), *_product_books(learner, residual, groups, 0.3, 0.4)]
-    crude_dims = np.concatenate([np.zeros(0, np.int64), *groups[: n_crude - 1]])
+    rest = _product_books(learner, y - rotated_cells[labels], groups, 0.3, 0.4)
+    books = [Book(rotated_cells, everything), *rest]
+    beam = min(HYBRID_BEAM, len(cells))
+    for step in range(REFITS if groups else 0):
+        learner.progress(f"refit {step + 1} of {REFITS}", 0.7 + 0.3 * step / REFITS)
+        codes = encode(split.codebooks(learner, books, "hybrid", beam), learner.x, learner.threads)
+        books = _refitted(books, y, codes.astype(np.int32), learner.threads)
+    return split.codebooks(learner, books, "hybrid", beam)
 
-    def assemble(books: list[Book]) -> Codebooks:
-        return Codebooks(
-            books,
-            dim=learner.x.shape[1],
-            n_crude=n_crude,
-            metric=learner.metric,
-            mean=mean,
-            rotation=rotation,
-            beam=min(HYBRID_BEAM, len(books[0].words)),
-            layout="hybrid",
-            crude_dims=crude_dims,
-            variances=variances,
-            residual_variance=float(np.delete(variances, crude_dims).sum()),
-        )
 
-    # The beam codes a row in another cell than its nearest one when that leaves less; cells and books follow.
-    for step in range(6 if groups else 0):
-        learner.progress(f"refit {step + 1} of 6", 0.7 + 0.05 * step)
-        codes = encode(assemble(books), learner.x, learner.threads).astype(np.int32)
-        rest = np.zeros(y.shape, np.float32)
-        for j, book in enumerate(books[1:], 1):
-            rest[:, book.support] = book.words[codes[:, j]]
-        cell_words, _ = means(y - rest, codes[:, 0].copy(), books[0].words, learner.threads)
-        left = y - cell_words[codes[:, 0]]
-        books = [
-            Book(cell_words, books[0].support),
-            *(
-                Book(means(left[:, b.support], codes[:, j].copy(), b.words, learner.threads)[0], b.support)
-                for j, b in enumerate(books[1:], 1)
-            ),
-        ]
-    return assemble(books)
+def _refitted(books: list[Book], y: FloatArray, codes: NDArray[np.int32], threads: int) -> list[Book]:
+    """Cells, then the other books, as the means of what the others leave to them.
+
+    The beam codes a row in another cell than its nearest one when that leaves less; cells and books follow.
+    """
+    rest = np.zeros(y.shape, np.float32)
+    for j, book in enumerate(books[1:], 1):
+        rest[:, book.support] = book.words[codes[:, j]]
+    cells, _ = means(y - rest, codes[:, 0].copy(), books[0].words, threads)
+    left = y - cells[codes[:, 0]]
+    refitted = [Book(cells, books[0].support)]
+    for j, book in enumerate(books[1:], 1):
+        words, _ = means(left[:, book.support], codes[:, j].copy(), book.words, threads)
+        refitted.append(Book(words, book.support))
+    return refitted
 
 
 def _residual(learner: Learner) -> Codebooks:
