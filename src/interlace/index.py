@@ -260,7 +260,7 @@ class Index:
     ) -> None:
         """Held-out rows as queries, each one's own row left out of its answer; training rows in a small index."""
         n_held_out = len(rows) - len(trained)
-        n_pool = n_held_out if len(rows) >= HELD_OUT_FROM else len(rows)
+        n_pool = n_held_out if n_held_out >= HELD_OUT_FROM // 10 else len(rows)
         chosen = np.sort(rng.choice(n_pool, min(n_pool, CALIBRATION_QUERIES), replace=False))
         if n_pool == n_held_out:  # the i-th row that was not trained on, without a list of all rows
             chosen += np.searchsorted(trained - np.arange(len(trained)), chosen, "right")
