@@ -100,6 +100,9 @@ class FakeTensor:
     def detach(self) -> FakeTensor:
         return FakeTensor(self.values, self.dtype, attached=False)
 
+    def __getitem__(self, rows: Any) -> FakeTensor:
+        return FakeTensor(self.values[rows], self.dtype, self.attached)
+
     def cpu(self) -> FakeTensor:
         return self
 

@@ -21,6 +21,9 @@ SOURCE = Path(il.__file__).parent
 ORDER = [
     "_native",
     "errors",
+    "memory",
+    "spool",
+    "tables",
     "arrays",
     "progress",
     "_threads",
@@ -142,6 +145,18 @@ def test_import_is_quick_and_light() -> None:
     assert not heavy & set(runs[0][1])
     assert "numpy" in runs[0][1]
     assert statistics.median(seconds for seconds, _ in runs) < 0.2
+
+
+def test_data_is_imported_when_it_is_first_used() -> None:
+    code = """
+import json, sys
+import interlace as il
+before = "interlace.data" in sys.modules
+print(json.dumps([before, il.data.read_vectors is sys.modules["interlace.data"].read_vectors]))
+"""
+    assert run_python(code) == [False, True]
+    with pytest.raises(AttributeError, match="module 'interlace' has no attribute 'dta'"):
+        _ = il.dta
 
 
 def test_a_whole_session_stays_light(tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import hypothesis.extra.numpy as npst
 import numpy as np
@@ -76,6 +80,79 @@ def test_memmaps_are_not_copied(tmp_path) -> None:
     assert all(np.shares_memory(block, mapped) for block in Rows(mapped).blocks())
 
 
+def test_bfloat16_of_ml_dtypes() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes, which has bfloat16 for NumPy, is not installed")
+    x = X.astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(as_rows(x, name="x"), X)
+    rows = Rows(iter([x[:3], x[3:]]))
+    assert rows._source.dtype == x.dtype
+    np.testing.assert_array_equal(np.concatenate(list(rows.blocks(3))), X)
+    x[2, 1] = np.nan
+    with pytest.raises(InputError, match=r"x\[2, 1\] is nan"):
+        as_rows(x, name="x")
+
+
+class Tracked(FakeTensor):
+    """Notes how many rows were converted at once."""
+
+    largest = 0
+
+    def detach(self) -> FakeTensor:
+        return self
+
+    def __getitem__(self, rows: Any) -> FakeTensor:
+        return Tracked(self.values[rows], self.dtype, attached=False)
+
+    def cpu(self) -> FakeTensor:
+        Tracked.largest = max(Tracked.largest, len(self.values))
+        return self
+
+
+Tracked.__module__ = "torch"
+
+
+@pytest.mark.parametrize(("dtype", "device"), [("torch.bfloat16", "cpu"), ("torch.float32", "cuda")])
+def test_tensors_that_numpy_cannot_view_are_converted_in_blocks(dtype: str, device: str) -> None:
+    x = np.zeros((2 * BLOCK_ROWS + 5, 2), np.float32)
+    x[-3, 1] = np.nan
+    tensor = Tracked(x, dtype, attached=False)
+    tensor.device = SimpleNamespace(type=device)
+    Tracked.largest = 0
+    rows = Rows(tensor)
+    assert len(rows) == len(x)
+    with pytest.raises(InputError, match=rf"^x\[{len(x) - 3}, 1\] is nan"):
+        list(rows.blocks())
+    assert rows.take(np.arange(0, 2 * BLOCK_ROWS, 2)).shape == (BLOCK_ROWS, 2)
+    assert Tracked.largest == BLOCK_ROWS
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float16, np.int16])
+@pytest.mark.parametrize("source", ["array", "iterator"])
+def test_narrow_numbers_are_widened_in_blocks(dtype: type, source: str) -> None:
+    x = np.ones((1_000_000, 8), dtype)
+    tracemalloc.start()
+    try:
+        rows = Rows(x if source == "array" else (x[i : i + 50_000] for i in range(0, len(x), 50_000)))
+        assert sum(len(block) for block in rows.blocks()) == len(x)
+        rows.take(np.arange(0, len(x), 1000))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * BLOCK_ROWS * 8 * 4 < x.nbytes / 2
+
+
+def test_sparse_matrices_are_refused() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    for make in (sparse.csr_matrix, sparse.csr_array, sparse.coo_array):
+        x = make(X)
+        for call in (Rows, lambda x: as_rows(x, name="x")):
+            with pytest.raises(InputError, match=r"^x is sparse; densify it, by toarray\(\) .*of shape \(4, 3\)"):
+                call(x)
+        np.testing.assert_array_equal(next(Rows(x.toarray() for x in [x]).blocks()), X)
+    with pytest.raises(InputError, match="^queries is sparse"):
+        as_queries(sparse.csr_array(X), 3)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     npst.arrays(
@@ -97,7 +174,8 @@ def test_blocks_are_the_rows_in_order(x: np.ndarray, rows: int) -> None:
         (X[:, :0], r"x has no dimensions: ndarray of shape \(4, 0\)"),
         ([], r"x must be 2-D .* got list \[\]"),
         (None, r"x must be 2-D .* got NoneType None"),
-        ("vectors.npy", r"x must be 2-D .* got str 'vectors.npy'"),
+        ("vectors.npy", r"x is a path, not vectors: open the file by il\.data\.read_vectors\('vectors.npy'\)"),
+        (Path("a/b.npy"), r"x is a path, not vectors: open the file by il\.data\.read_vectors\('a/b.npy'\)"),
         ([[1, 2], [3]], r"x cannot be read as an array: list \[\[1, 2\], \[3\]\]"),
         (X.astype(object), r"x must hold real numbers .* got dtype object"),
         (X.astype(np.complex64), r"x must hold real numbers .* got dtype complex64"),

@@ -1,4 +1,4 @@
-"""Building from a file: anonymous memory is codes + ids + one bounded sample, whatever the size of the input."""
+"""Anonymous memory, whatever the size of the input: reading takes a few blocks, building codes + ids + one sample."""
 
 from __future__ import annotations
 
@@ -116,3 +116,60 @@ def test_calibration_draws_rows_that_were_not_learned_from(monkeypatch: pytest.M
         assert 0 <= drawn[0] <= drawn[-1] < n
         if n - sample <= 2000:
             assert len(learned) + len(drawn) == n
+
+
+READ = """
+import json, sys, threading, time
+import numpy as np
+import interlace as il
+from interlace.arrays import Rows
+
+def anonymous():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
+
+kind, rows, dim = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if kind == "generator":
+    block = np.ones((10_000, dim), np.float32)
+    x = (block + i for i in range(rows // len(block)))
+else:
+    il.data.read_vectors(sys.argv[4])[:]  # what is made once is made now, with another file
+    x = il.data.read_vectors(kind)
+before, peak, done = anonymous(), 0, False
+
+def watch():
+    global peak
+    while not done:
+        peak = max(peak, anonymous())
+        time.sleep(0.001)
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+read = Rows(x)
+n = sum(len(block) for block in read.blocks())
+read.take(np.arange(0, rows, 500))
+done = True
+watcher.join()
+print(json.dumps([n, peak - before]))
+"""
+
+
+def test_a_generator_is_read_in_blocks() -> None:
+    rows, dim = 400_000, 128
+    n, peak = run_python(READ, "generator", str(rows), str(dim))
+    assert n == rows
+    assert peak < 4 * 16384 * dim * 4 + 2 * MB < rows * dim * 4 / 5  # the block, the one before, a sample
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_a_parquet_file_is_read_in_batches(groups: int, tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows, dim = 400_000, 128
+    part = pa.array(np.random.default_rng(0).normal(size=rows // 8 * dim).astype(np.float32))
+    column = pa.chunked_array([pa.FixedSizeListArray.from_arrays(part, dim)] * 8)
+    pq.write_table(pa.table({"v": column}), tmp_path / "x.parquet", row_group_size=rows // groups, use_dictionary=False)
+    pq.write_table(pa.table({"v": column[:10]}), tmp_path / "small.parquet")
+    n, peak = run_python(READ, str(tmp_path / "x.parquet"), str(rows), str(dim), str(tmp_path / "small.parquet"))
+    assert n == rows
+    # Three blocks of 8 MB, pages and batches being decoded, and what pyarrow's allocator has not given back.
+    assert peak < 64 * MB < rows * dim * 4 / 3

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import types
+
 from ._native import simd_level
 from .codebooks import Book, Codebooks, Norm
 from .errors import (
@@ -41,3 +44,10 @@ __all__ = [
     "open",
     "simd_level",
 ]
+
+
+def __getattr__(name: str) -> types.ModuleType:
+    """``il.data``, imported when it is first used: searching does without it."""
+    if name == "data":
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InputError
+from .spool import spool, yields_blocks
+from .tables import ArrowRows, arrow_rows, frame_dtype, is_frame
 
 FloatArray = NDArray[np.float32]
 
@@ -34,7 +38,7 @@ def to_numpy(x: Any, name: str) -> NDArray[Any]:
     if isinstance(x, np.ndarray):
         return x
     try:
-        if type(x).__module__.partition(".")[0] == "torch":
+        if _package(x) == "torch":
             x = x.detach().cpu()
             if str(x.dtype) == "torch.bfloat16":
                 x = x.float()
@@ -48,6 +52,28 @@ def to_numpy(x: Any, name: str) -> NDArray[Any]:
         raise InputError(f"{name} cannot be read as an array: {describe(x)} ({error})") from error
 
 
+def to_matrix(x: Any, name: str, first_row: int = 0) -> NDArray[Any]:
+    """As :func:`to_numpy`, for vectors: tables too; what could only be misread is refused."""
+    if isinstance(x, np.ndarray):  # single queries should be quick
+        return to_numpy(x, name)
+    _refuse_kinds(x, name)
+    if is_frame(x):
+        frame_dtype(x, name)
+    table = arrow_rows(x, name, first_row)
+    return to_numpy(x, name) if table is None else table[:]
+
+
+def _package(x: Any) -> str:
+    return type(x).__module__.partition(".")[0]
+
+
+def _refuse_kinds(x: Any, name: str) -> None:
+    if isinstance(x, str | os.PathLike):
+        raise InputError(f"{name} is a path, not vectors: open the file by il.data.read_vectors({os.fspath(x)!r})")
+    if type(x).__module__.startswith("scipy.sparse"):
+        raise InputError(f"{name} is sparse; densify it, by toarray() or in blocks of rows: {describe(x)}")
+
+
 def check_numeric(dtype: np.dtype[Any], name: str) -> None:
     """Real numbers only: object, complex, text, bool and dates are refused by name."""
     if dtype.kind not in "fiu" and dtype.name != "bfloat16":  # bfloat16: ml_dtypes
@@ -59,7 +85,7 @@ def as_rows(x: Any, *, name: str, dim: int | None = None, first_row: int = 0) ->
 
     ``first_row`` is added to row numbers in messages, so that blocks of a large input are named as the user sees them.
     """
-    array = to_numpy(x, name)
+    array = to_matrix(x, name, first_row)
     if array.ndim != 2:
         raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}")
     check_numeric(array.dtype, name)
@@ -94,12 +120,54 @@ def _refuse(bad: NDArray[np.bool_], array: NDArray[Any], reason: str, name: str,
         raise InputError(f"{name}[{row + first_row}, {column}] is {value}, {reason}")
 
 
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What is converted only when its rows are asked for."""
+
+    source: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.source[rows]
+
+
+def _source(x: Any, name: str, dim: int | None) -> Any:
+    """Something with ``shape``, ``dtype`` and ``[rows]``; converted no further than it must be as a whole."""
+    _refuse_kinds(x, name)
+    if isinstance(x, ArrowRows) or (_package(x) == "h5py" and hasattr(x, "shape")):
+        return x
+    if is_frame(x):
+        return _View(x.iloc, x.shape, frame_dtype(x, name))
+    if _package(x) == "torch" and hasattr(x, "shape"):
+        device = getattr(getattr(x, "device", None), "type", "cpu")
+        if device != "cpu" or str(x.dtype) == "torch.bfloat16":  # others are viewed, not copied, by NumPy
+            return _View(x.detach(), tuple(x.shape), np.dtype(np.float32))
+    if (table := arrow_rows(x, name)) is not None:
+        return table
+    if yields_blocks(x):
+        return spool(x, name, dim, _block, lambda rows, first: as_rows(rows, name=name, first_row=first))
+    return to_numpy(x, name)
+
+
+def _block(x: Any, name: str, first_row: int) -> NDArray[Any]:
+    """What an iterator yielded, as an array; its values are checked when they are read."""
+    block = to_matrix(x, name, first_row)
+    if block.ndim != 2:
+        raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}; yield blocks of many rows")
+    check_numeric(block.dtype, name)
+    return block
+
+
 class Rows:
-    """A 2-D input that is read in blocks: arrays, memmaps, HDF5 datasets, torch tensors, lists."""
+    """A 2-D input that is read in blocks.
+
+    Arrays, memmaps, HDF5 data sets, torch tensors, lists, tables (Arrow, pandas, ...), and iterables of blocks of any
+    of these, which are kept in a temporary file.
+    """
 
     def __init__(self, x: Any, *, name: str = "x", dim: int | None = None) -> None:
-        on_disk = type(x).__module__.partition(".")[0] == "h5py" and hasattr(x, "shape")
-        self._source: Any = x if on_disk else to_numpy(x, name)
+        self._source: Any = _source(x, name, dim)
         self._name = name
         shape = tuple(self._source.shape)
         if len(shape) != 2:
@@ -137,7 +205,7 @@ class Rows:
 
 def as_queries(q: Any, dim: int) -> tuple[FloatArray, bool]:
     """Queries [n, dim] and whether a single 1-D query was given."""
-    array = to_numpy(q, "queries")
+    array = to_matrix(q, "queries")
     single = array.ndim == 1
     if array.ndim not in (1, 2):
         raise InputError(f"queries must be 1-D [dimensions] or 2-D [rows, dimensions], got {describe(q)}")

@@ -302,18 +302,71 @@ class TestParquet:
 
     def test_ragged_lists_and_nulls_name_the_row(self, write):
         with pytest.raises(il.InputError, match="row 2 of 'v' has 1 values, row 0 has 2"):
-            read_vectors(write({"v": [[1.0, 2.0], [3.0, 4.0], [5.0]]}))
+            read_vectors(write({"v": [[1.0, 2.0], [3.0, 4.0], [5.0]]}))[:]
         with pytest.raises(il.InputError, match=r"row 1 of 'v' is missing \(null\)"):
-            read_vectors(write({"v": [[1.0, 2.0], None]}))
+            read_vectors(write({"v": [[1.0, 2.0], None]}))[:]
         with pytest.raises(il.InputError, match=r"row 1 of 'v' holds a missing value \(null\)"):
-            read_vectors(write({"v": [[1.0, 2.0], [None, 2.0]]}))
+            read_vectors(write({"v": [[1.0, 2.0], [None, 2.0]]}))[:]
         with pytest.raises(il.InputError, match=r"row 1 of 'f' is missing \(null\)"):
-            read_vectors(write({"f": [1.0, None]}))
+            read_vectors(write({"f": [1.0, None]}))[:]
 
     def test_lists_that_change_between_batches(self, write, monkeypatch):
         monkeypatch.setattr("interlace.data.columns.BATCH_ROWS", 2)
         with pytest.raises(il.InputError, match="row 2 of 'v' has 1 values, row 0 has 2"):
-            read_vectors(write({"v": [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0]]}))
+            read_vectors(write({"v": [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0]]}))[:]
+
+    @pytest.mark.parametrize("group", [1, 7, 16, 37])
+    @pytest.mark.parametrize("batch", [1, 5, 1000])
+    def test_rows_in_any_order(self, write, group, batch, monkeypatch):
+        monkeypatch.setattr("interlace.data.columns.BATCH_ROWS", batch)
+        vectors = read_vectors(write({"v": list(FLOATS)}, row_group_size=group))
+        rng = np.random.default_rng(group * batch)
+        for _ in range(20):
+            start, stop = sorted(rng.integers(0, 38, 2))
+            rows = rng.integers(-37, 37, 5)
+            for key in (slice(start, stop), slice(stop, start, -2), rows, np.sort(rows), int(rows[0])):
+                assert_array_equal(vectors[key], FLOATS[key])
+        assert_array_equal(np.asarray(vectors), FLOATS)
+        assert np.asarray(vectors, np.float64).dtype == np.float64
+
+    def test_rows_in_order_are_decoded_once(self, write, monkeypatch):
+        import pyarrow.parquet as pq
+
+        monkeypatch.setattr("interlace.data.columns.BATCH_ROWS", 4)
+        decoded = []
+        iter_batches = pq.ParquetFile.iter_batches
+
+        def noted(*arguments, **keywords):
+            for batch in iter_batches(*arguments, **keywords):
+                decoded.append(batch.num_rows)
+                yield batch
+
+        monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+        rows = Rows(read_vectors(write({"v": list(FLOATS)}, row_group_size=12)))
+        assert_array_equal(np.concatenate(list(rows.blocks(5))), FLOATS)
+        assert sum(decoded) == len(FLOATS)
+        decoded.clear()
+        rows.take(np.array([1, 6, 30]))  # rows 0-7 of the first group, 24-31 of the third
+        assert sum(decoded) == 16
+
+    def test_a_damaged_page_is_named_when_it_is_read(self, write):
+        x = np.random.default_rng(1).normal(size=(4000, 16))
+        path = write({"v": list(x)}, row_group_size=1000, compression="gzip")  # which has checksums
+        content = bytearray(path.read_bytes())
+        middle = len(content) // 2
+        content[middle : middle + 20_000] = bytes(20_000)
+        path.write_bytes(content)
+        vectors = read_vectors(path)
+        for _ in range(2):
+            assert_array_equal(vectors[:1000], x[:1000])
+            with pytest.raises(il.InputError, match=r"x.parquet' is damaged: "):
+                vectors[:]
+
+    def test_an_index_of_a_file_is_that_of_the_array(self, write, tmp_path):
+        x = np.random.default_rng(1).normal(size=(2500, 6)).astype(np.float32)
+        for name, source in (("array", x), ("file", read_vectors(write({"v": list(x)}, row_group_size=700)))):
+            il.Index.build(source, n_bytes=3, threads=1).save(tmp_path / name)
+        assert (tmp_path / "array").read_bytes() == (tmp_path / "file").read_bytes()
 
     def test_no_rows(self, write):
         import pyarrow as pa

@@ -1,7 +1,7 @@
 """``read_vectors``: a file of vectors -> a 2-D array that is read from disk only where it is touched.
 
-Most formats are mapped, so a file larger than memory can be indexed. Compressed ``.npz`` and parquet have to be
-decoded; those arrays live in memory, in the dtype of the file.
+Most formats are mapped, so a file larger than memory can be indexed; HDF5 and parquet are decoded in blocks. Only a
+compressed ``.npz`` has to be decoded as a whole; that array lives in memory, in the dtype of the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def read_vectors(path: str | PathLike[str], key: str | None = None) -> Any:
     """Vectors [rows, dimensions] of a file, chosen by its extension (see ``EXTENSIONS``).
 
     ``key`` names the array (.npz), column (.parquet) or data set (.h5) when the file holds more than one. The result
-    is a NumPy array or an h5py data set; both go straight into ``Index.build``, which reads them in blocks.
+    is a NumPy array, an h5py data set, or (parquet) something with ``shape``, ``dtype`` and ``[rows]``; all go straight
+    into ``Index.build``, which reads them in blocks.
     """
     name = os.fspath(path)
     reader = EXTENSIONS.get(Path(name).suffix.lower())
