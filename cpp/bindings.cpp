@@ -38,13 +38,15 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
                                   const std::vector<In<std::uint32_t, One>>& supports,
                                   const std::vector<In<float, One>>& norm_values,
                                   const std::vector<In<std::uint32_t, One>>& norm_covers,
+                                  const std::vector<In<std::uint32_t, One>>& ignored, float constant,
                                   const std::vector<int>& columns, std::size_t n_crude) {
     require(mean.size() == dim, "mean must have dim entries");
     require(!rotation || (rotation->shape(0) == dim && rotation->shape(1) == dim), "rotation must be dim x dim");
     require(!words.empty() && words.size() == supports.size() && norm_values.size() == norm_covers.size(),
             "one support per book, one cover per norm");
     require(n_crude <= columns.size(), "n_crude exceeds the columns");
-    BooksSpec spec{dim, static_cast<Metric>(metric), {mean.data(), mean.data() + dim}, {}, {}, {}, columns, n_crude};
+    BooksSpec spec{dim, static_cast<Metric>(metric), {mean.data(), mean.data() + dim}, {}, {}, {}, columns, n_crude, {}, constant};
+    for (const auto& covers : ignored) spec.ignored.emplace_back(covers.data(), covers.data() + covers.size());
     if (rotation) spec.rotation.assign(rotation->data(), rotation->data() + dim * dim);
     for (std::size_t b = 0; b < words.size(); ++b) {
         const std::size_t n_words = words[b].shape(0), width = words[b].shape(1);
@@ -81,12 +83,14 @@ struct PySegment {
     In<std::uint8_t, Two> rest;
     In<std::uint64_t, One> low, high;
     In<std::uint32_t, One> samples;
+    std::optional<In<std::int32_t, One>> pair_floors;
     Segment segment;
 };
 
 std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<std::uint8_t, Three> crude,
                                         In<std::uint8_t, Two> rest, In<std::uint64_t, One> low,
-                                        In<std::uint64_t, One> high, In<std::uint32_t, One> samples) {
+                                        In<std::uint64_t, One> high, In<std::uint32_t, One> samples,
+                                        std::optional<In<std::int32_t, One>> pair_floors) {
     require(cell_starts.size() >= 2 && cell_starts.data()[0] == 0, "cell_starts must begin with 0");
     for (std::size_t c = 0; c + 1 < cell_starts.size(); ++c)
         require(cell_starts.data()[c] <= cell_starts.data()[c + 1], "cell_starts must ascend");
@@ -97,10 +101,12 @@ std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<s
     const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
     require(low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
             "row number arrays have the wrong size");
+    require(!pair_floors || pair_floors->size() == cell_starts.size() - 1, "pair_floors must have one entry per cell");
     const SegmentShape shape{n, cell_starts.size() - 1, crude.shape(1), rest.shape(1)};
-    return std::unique_ptr<PySegment>(new PySegment{cell_starts, crude, rest, low, high, samples,
-                                                    Segment(shape, view<std::uint64_t>(cell_starts), crude.data(),
-                                                            rest.data(), low.data(), high.data(), samples.data())});
+    return std::unique_ptr<PySegment>(new PySegment{
+        cell_starts, crude, rest, low, high, samples, pair_floors,
+        Segment(shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(), high.data(),
+                samples.data(), pair_floors ? pair_floors->data() : nullptr)});
 }
 
 SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, std::size_t n_crude) {
@@ -112,7 +118,7 @@ SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, s
 void bind_segment(nb::module_& m) {
     nb::class_<PySegment>(m, "Segment")
         .def(nb::new_(&make_segment), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
-             "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert())
+             "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert(), "pair_floors"_a.noconvert().none())
         .def(
             "unpack",
             [](const PySegment& self, Out<std::uint8_t, Two> codes) {
@@ -168,7 +174,8 @@ void bind_segment(nb::module_& m) {
 
 void py_search(const Books& books, const std::vector<const PySegment*>& segments,
                const std::vector<std::optional<In<std::uint8_t, One>>>& masks, In<float, Two> queries,
-               const std::string& rule, float share, float sigma, std::size_t threads, Out<std::int64_t, Two> rows,
+               const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
+               std::size_t threads, Out<std::int64_t, Two> rows,
                Out<float, Two> distances, Out<std::int64_t, One> counts, Out<std::uint64_t, Two> work,
                std::optional<Out<float, Three>> trace) {
     const std::size_t n = queries.shape(0), k = rows.shape(1);
@@ -180,12 +187,14 @@ void py_search(const Books& books, const std::vector<const PySegment*>& segments
     require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
             "trace must be [2, n, k]");
     require(rule == "share" || rule == "paper" || rule == "none", "rule must be share, paper or none");
+    require(spread.size() == 0 || spread.size() >= books.n_cells(), "spread must have an entry per cell, or none");
     std::vector<SegmentView> views;
     std::uint64_t first_row = 0;
     for (std::size_t s = 0; s < segments.size(); ++s) {
         const SegmentShape& shape = segments[s]->segment.shape();
         require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
-                    shape.n_columns() == books.n_columns(),
+                    shape.n_columns() == books.n_columns() &&
+                    (books.pairs().empty() || segments[s]->segment.pair_floors() != nullptr),
                 "a segment does not fit the books");
         require(!masks[s] || masks[s]->size() == shape.n_rows, "a mask must have one entry per row");
         views.push_back({&segments[s]->segment, first_row});
@@ -202,7 +211,12 @@ void py_search(const Books& books, const std::vector<const PySegment*>& segments
         views[s].allowed = allowed[s].data();
     }
     std::vector<SearchCounts> counted(n);
-    const Rule parsed{rule == "share" ? Rule::kShare : rule == "paper" ? Rule::kPaper : Rule::kNone, share, sigma};
+    const Rule parsed{rule == "share" ? Rule::kShare : rule == "paper" ? Rule::kPaper : Rule::kNone,
+                      share,
+                      sigma,
+                      view<float>(spread),
+                      least,
+                      reach};
     search(books, views, queries.data(), n, k, parsed, threads,
            {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr,
             trace ? trace->data() + n * k : nullptr});
@@ -213,14 +227,24 @@ void py_search(const Books& books, const std::vector<const PySegment*>& segments
 void bind_learning(nb::module_& m) {
     m.def(
         "encode",
-        [](const Books& books, In<float, Two> x, std::size_t beam, std::size_t threads, Out<std::uint8_t, Two> codes) {
+        [](const Books& books, In<float, Two> x, std::size_t beam, std::size_t sweeps, std::size_t threads,
+           Out<std::uint8_t, Two> codes) {
             require(x.shape(1) == books.dim() && codes.shape(0) == x.shape(0) &&
                         codes.shape(1) == 1 + books.n_columns() && beam >= 1 && threads >= 1,
                     "x or codes has the wrong shape");
             nb::gil_scoped_release release;
-            encode(books, x.data(), x.shape(0), beam, threads, codes.data());
+            encode(books, x.data(), x.shape(0), beam, sweeps, threads, codes.data());
         },
-        "books"_a, "x"_a.noconvert(), "beam"_a, "threads"_a, "codes"_a.noconvert());
+        "books"_a, "x"_a.noconvert(), "beam"_a, "sweeps"_a, "threads"_a, "codes"_a.noconvert());
+    m.def(
+        "pair_floors",
+        [](const Books& books, In<std::uint8_t, Two> codes, std::size_t threads, Out<std::int32_t, One> floors) {
+            require(codes.shape(1) == 1 + books.n_columns() && floors.size() == books.n_cells() && threads >= 1,
+                    "codes or floors has the wrong shape");
+            nb::gil_scoped_release release;
+            pair_floors(books, codes.data(), codes.shape(0), threads, floors.data());
+        },
+        "books"_a, "codes"_a.noconvert(), "threads"_a, "floors"_a.noconvert());
     m.def(
         "nearest",
         [](In<float, Two> x, In<float, Two> words, std::size_t threads, Out<std::int32_t, One> index,
@@ -312,12 +336,12 @@ NB_MODULE(_native, m) {
     using namespace interlace;
     nb::class_<Books>(m, "Books")
         .def(nb::new_(&make_books), "dim"_a, "metric"_a, "mean"_a.noconvert(), "rotation"_a.noconvert().none(),
-             "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "columns"_a, "n_crude"_a)
-        .def_prop_ro("n_columns", &Books::n_columns)
+             "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "ignored"_a, "constant"_a, "columns"_a, "n_crude"_a)
+        .def_prop_ro("n_pairs", [](const Books& b) { return b.pairs().size(); })
         .def_prop_ro("table_bytes", [](const Books& b) { return b.bytes(); });
     bind_segment(m);
     m.def("search", &py_search, "books"_a, "segments"_a, "masks"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,
-          "sigma"_a, "threads"_a, "rows"_a.noconvert(), "distances"_a.noconvert(), "counts"_a.noconvert(),
+          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "threads"_a, "rows"_a.noconvert(), "distances"_a.noconvert(), "counts"_a.noconvert(),
           "work"_a.noconvert(), "trace"_a.noconvert().none());
     bind_learning(m);
     bind_kernels(m);

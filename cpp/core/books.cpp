@@ -18,7 +18,8 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)) {
     }
     find_overlaps();
     compute_cross_terms();
-    if (metric() == Metric::kL2) compute_cell_terms();
+    compute_cell_terms();
+    if (metric() == Metric::kL2) find_pairs();
 }
 
 void Books::find_overlaps() {
@@ -37,40 +38,99 @@ void Books::find_overlaps() {
     }
 }
 
+// 2 w_i . w_j, a row of 256 for each word of i
+std::vector<float> Books::products(std::size_t i, std::size_t j) const {
+    const Book &first = spec_.books[i], &second = spec_.books[j];
+    constexpr std::size_t group = QueryTables::kGroup;
+    std::vector<float> out(first.n_words * kWords), place(dim()), values(group * second.support.size());
+    for (std::size_t w = 0; w < first.n_words; w += group) {
+        const std::size_t count = std::min(group, first.n_words - w);
+        const float* from[group];
+        float* to[group];
+        for (std::size_t g = 0; g < count; ++g) {
+            std::fill(place.begin(), place.end(), 0.0f);
+            for (std::size_t d = 0; d < first.support.size(); ++d)
+                place[first.support[d]] = first.words[d * kWords + w + g];
+            float* x = values.data() + g * second.support.size();
+            for (std::size_t d = 0; d < second.support.size(); ++d) x[d] = place[second.support[d]];
+            from[g] = x;
+            to[g] = out.data() + (w + g) * kWords;
+        }
+        kernels().inner_products(from, count, second.words.data(), second.support.size(), to);
+    }
+    for (float& value : out) value *= 2.0f;
+    return out;
+}
+
+namespace {
+
+float largest_of(const std::vector<float>& values) {
+    float largest = 0;
+    for (const float value : values) largest = std::max(largest, std::abs(value));
+    return largest;
+}
+
+std::int16_t to_step(float value, float scale) { return static_cast<std::int16_t>(std::nearbyint(value / scale)); }
+
+} // namespace
+
 void Books::compute_cross_terms() {
     const std::size_t n = spec_.books.size();
     cross_.resize(n * n);
-    std::vector<float> values, place(dim());
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = i + 1; j < n; ++j) {
-            if (!overlap(i, j)) continue;
-            const Book &first = spec_.books[i], &second = spec_.books[j];
-            Aligned<float>& out = cross_[i * n + j];
-            out.assign(first.n_words * kWords, 0.0f);
-            values.resize(second.support.size());
-            for (std::size_t w = 0; w < first.n_words; ++w) {
-                place.assign(dim(), 0.0f);
-                for (std::size_t d = 0; d < first.support.size(); ++d)
-                    place[first.support[d]] = first.words[d * kWords + w];
-                for (std::size_t d = 0; d < values.size(); ++d) values[d] = place[second.support[d]];
-                const float* x = values.data();
-                float* row = out.data() + w * kWords;
-                kernels().inner_products(&x, 1, second.words.data(), values.size(), &row);
-                for (std::size_t v = 0; v < kWords; ++v) row[v] *= 2.0f;
+    std::vector<std::vector<float>> exact(n * n);
+    float largest = 0;
+    for (std::size_t i = 1; i < n; ++i)
+        for (std::size_t j = i + 1; j < n; ++j)
+            if (overlap(i, j)) {
+                exact[i * n + j] = products(i, j);
+                largest = std::max(largest, largest_of(exact[i * n + j]));
             }
-        }
+    // A quarter of the range, so that the encoder can add terms up in int16.
+    cross_scale_ = largest / 8191.0f;
+    for (std::size_t i = 0; i < n * n; ++i) {
+        if (exact[i].empty()) continue;
+        cross_[i].assign(kWords * kWords, 0);
+        if (cross_scale_ > 0)
+            for (std::size_t v = 0; v < exact[i].size(); ++v) cross_[i][v] = to_step(exact[i][v], cross_scale_);
+    }
 }
 
-const float* Books::cross(std::size_t i, std::size_t j) const {
-    const Aligned<float>& values = cross_[i * spec_.books.size() + j];
-    return values.empty() ? nullptr : values.data();
+const std::int16_t* Books::cross(std::size_t i, std::size_t j) const {
+    const Aligned<std::int16_t>& terms = cross_[i * spec_.books.size() + j];
+    return terms.empty() ? nullptr : terms.data();
+}
+
+void Books::find_pairs() {
+    const auto holds = [](const std::vector<std::uint32_t>& covers, std::size_t book) {
+        return std::find(covers.begin(), covers.end(), book) != covers.end();
+    };
+    const auto held = [&](std::size_t i, std::size_t j) {
+        for (const Norm& norm : spec_.norms)
+            if (holds(norm.covers, i) && holds(norm.covers, j)) return true;
+        for (const auto& covers : spec_.ignored)
+            if (holds(covers, i) && holds(covers, j)) return true;
+        return false;
+    };
+    const auto column = [&](std::size_t book) {
+        return static_cast<std::size_t>(std::find(columns().begin(), columns().end(), static_cast<int>(book)) -
+                                        columns().begin());
+    };
+    for (std::size_t i = 1; i < spec_.books.size(); ++i)
+        for (std::size_t j = i + 1; j < spec_.books.size(); ++j)
+            if (const std::int16_t* terms = cross(i, j); terms != nullptr && !held(i, j)) {
+                pairs_.push_back({column(i), column(j), terms});
+                int largest = 0;
+                for (std::size_t v = 0; v < kWords * kWords; ++v)
+                    largest = std::max(largest, std::abs(static_cast<int>(terms[v])));
+                pair_bound_ += cross_scale_ * static_cast<float>(largest);
+            }
 }
 
 std::size_t Books::bytes() const {
-    std::size_t floats = 0;
-    for (const Aligned<float>& values : cross_) floats += values.size();
+    std::size_t floats = 0, terms = cell_terms_.size();
+    for (const Aligned<std::int16_t>& values : cross_) terms += values.size();
     for (const Book& book : books()) floats += book.words.size() + book.squares.size();
-    return floats * sizeof(float) + cell_terms_.size() * sizeof(std::int16_t);
+    return floats * sizeof(float) + terms * sizeof(std::int16_t);
 }
 
 void Books::compute_cell_terms() {
@@ -80,16 +140,14 @@ void Books::compute_cell_terms() {
     cell_terms_.assign(n_cells() * n_columns() * kWords, 0);
     cell_term_scale_.assign(n_columns(), 0.0f);
     for (std::size_t j = 0; j < n_columns(); ++j) {
-        const float* source = columns()[j] < 0 ? nullptr : cross(0, static_cast<std::size_t>(columns()[j]));
-        if (source == nullptr) continue;
-        float largest = 0;
-        for (std::size_t i = 0; i < n_cells() * kWords; ++i) largest = std::max(largest, std::abs(source[i]));
-        const float scale = largest / 32767.0f;
+        const int column = columns()[j];
+        if (column < 0 || !overlap(0, static_cast<std::size_t>(column))) continue;
+        const std::vector<float> source = products(0, static_cast<std::size_t>(column));
+        const float largest = largest_of(source), scale = largest / 32767.0f;
         if (scale == 0) continue;
         for (std::size_t c = 0; c < n_cells(); ++c)
             for (std::size_t w = 0; w < kWords; ++w)
-                cell_terms_[(c * n_columns() + j) * kWords + w] =
-                    static_cast<std::int16_t>(std::nearbyint(source[c * kWords + w] / scale));
+                cell_terms_[(c * n_columns() + j) * kWords + w] = to_step(source[c * kWords + w], scale);
         cell_term_scale_[j] = scale;
         cell_term_bound_ += largest;
     }
@@ -120,7 +178,7 @@ void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const
 
 QueryTables::QueryTables(const Books& books)
     : books_(books), rotated_(kGroup * books.dim()), gathered_(kGroup * books.dim()), base_(kGroup * kWords),
-      tables_(kGroup * books.n_columns() * kWords), steps_(books.has_cell_terms() ? tables_.size() : 0),
+      tables_(kGroup * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
       low_(kGroup * books.n_columns()), step_(low_.size()) {}
 
 void QueryTables::compute(const float* queries, std::size_t n) {
@@ -128,7 +186,8 @@ void QueryTables::compute(const float* queries, std::size_t n) {
     const std::size_t dim = books_.dim();
     const bool l2 = books_.metric() == Metric::kL2;
     books_.rotate(queries, n, rotated_.data(), l2);
-    for (std::size_t q = 0; q < n; ++q) bound_[q] = books_.cell_term_bound();
+    for (std::size_t q = 0; q < n; ++q)
+        bound_[q] = (l2 ? books_.cell_term_bound() : 0.0f) + books_.pair_bound() + std::abs(books_.constant());
 
     const float* x[kGroup];
     float* out[kGroup];
@@ -149,7 +208,7 @@ void QueryTables::compute(const float* queries, std::size_t n) {
     for (std::size_t q = 0; q < n; ++q) out[q] = base_.data() + q * kWords;
     (l2 ? kernel.squared_distances : kernel.inner_products)(x, n, cell.words.data(), cell.support.size(), out);
     for (std::size_t q = 0; q < n; ++q) {
-        float offset = books_.metric() == Metric::kCosine ? 1.0f : 0.0f;
+        float offset = books_.metric() == Metric::kCosine ? 1.0f : books_.constant();
         if (l2) {
             for (std::size_t d = 0; d < dim; ++d)
                 if (!covered[d]) offset += rotated_[q * dim + d] * rotated_[q * dim + d];
@@ -182,7 +241,7 @@ void QueryTables::compute(const float* queries, std::size_t n) {
         }
         for (std::size_t q = 0; q < n; ++q) bound_[q] += kernel.max_abs(out[q]);
     }
-    if (books_.has_cell_terms())
+    if (books_.has_table_terms())
         for (std::size_t q = 0; q < n; ++q) compute_steps(q);
 }
 

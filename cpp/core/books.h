@@ -6,6 +6,8 @@
 //   table, book that shares no dimension with another:   |q - w|^2
 //   table, other books:                                  |w|^2 - 2 q.w,  with scale * cell_term = 2 c.w
 //   table, norm column:                                  its values: cross terms between books other than the cell's
+// Cross terms between two books that no norm column covers are added for the rows that the crude step lets through,
+// from one table of 2 w_i.w_j per pair.
 // Metrics ip and cosine: base -(q.c) - offset, table -(q.w), no cell terms, no norm columns.
 #pragma once
 #include "aligned.h"
@@ -42,6 +44,8 @@ struct BooksSpec { // as Python hands it over; checked there
     std::vector<Norm> norms;
     std::vector<int> columns; // book index, or -1 - norm index, in stored order
     std::size_t n_crude;      // crude columns among them
+    std::vector<std::vector<std::uint32_t>> ignored; // books whose cross terms count as `constant`, and cost no column
+    float constant;                                  // added to every distance
 };
 
 class Books {
@@ -57,7 +61,9 @@ public:
     const std::vector<Norm>& norms() const { return spec_.norms; }
     const std::vector<int>& columns() const { return spec_.columns; }
     const std::vector<float>& mean() const { return spec_.mean; }
-    bool has_cell_terms() const { return !cell_terms_.empty(); }
+    float constant() const { return spec_.constant; }
+    bool has_cell_terms() const { return !cell_terms_.empty(); }                         // of any metric, for coding
+    bool has_table_terms() const { return has_cell_terms() && metric() == Metric::kL2; } // search adds them to tables
     // Terms of all cells together outgrow the second-level cache, and search reads them cell by cell: int16 with one
     // scale per column halves the traffic, for an error below 2^-16 of the column's largest term.
     const std::int16_t* cell_terms(std::size_t cell, std::size_t column) const {
@@ -65,9 +71,22 @@ public:
     }
     float cell_term_scale(std::size_t column) const { return cell_term_scale_[column]; }
     float cell_term_bound() const { return cell_term_bound_; } // sum over columns of the largest |cell term|
-    // 2 w_i . w_j for all words of two books that share dimensions: row of 256 for each word of i; nullptr if they do
-    // not
-    const float* cross(std::size_t i, std::size_t j) const;
+    // 2 w_i . w_j in steps of cross_scale(), for all words of two books after the first, i < j, that share dimensions:
+    // a row of 256 for each word of i; nullptr if they share none.
+    const std::int16_t* cross(std::size_t i, std::size_t j) const;
+    float cross_scale() const { return cross_scale_; }
+    struct Pair {
+        std::size_t first, second; // stored columns
+        const std::int16_t* terms; // [256][256] of the two
+    };
+    // The pairs whose cross term no norm column holds; none for metrics other than l2.
+    const std::vector<Pair>& pairs() const { return pairs_; }
+    float pair_bound() const { return pair_bound_; } // sum over pairs of the largest |term|
+    std::int32_t pair_steps(const std::uint8_t* codes) const { // codes [n_columns] in stored order
+        std::int32_t sum = 0;
+        for (const Pair& pair : pairs_) sum += pair.terms[codes[pair.first] * 256 + codes[pair.second]];
+        return sum;
+    }
     std::size_t bytes() const; // of the precomputed terms
     bool overlap(std::size_t i, std::size_t j) const { return overlap_[i * books().size() + j]; }
 
@@ -76,12 +95,16 @@ public:
 
 private:
     void find_overlaps();
+    std::vector<float> products(std::size_t i, std::size_t j) const;
     void compute_cross_terms();
     void compute_cell_terms();
+    void find_pairs();
 
     BooksSpec spec_;
     std::vector<bool> overlap_;
-    std::vector<Aligned<float>> cross_;  // [n_books * n_books], upper triangle
+    std::vector<Aligned<std::int16_t>> cross_; // [n_books * n_books], upper triangle
+    float cross_scale_ = 0, pair_bound_ = 0;
+    std::vector<Pair> pairs_;
     Aligned<std::int16_t> cell_terms_;   // [n_cells][n_columns][256]
     std::vector<float> cell_term_scale_; // [n_columns]
     float cell_term_bound_ = 0;

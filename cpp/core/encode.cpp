@@ -13,37 +13,59 @@ namespace {
 constexpr std::size_t kGroup = QueryTables::kGroup;
 constexpr std::size_t kTask = 256; // rows per task
 
+constexpr std::size_t kMaxBooks = 256;
+constexpr std::int32_t kStart = -8192; // the smallest step of a table: three largest cross terms fit below it
+
 struct Path {
     float score;
-    std::size_t parent; // index into the previous beam
-    std::size_t word;
+    std::uint32_t cell; // index into the cells the beam began with
+    std::uint32_t codes; // slot of its codes
 };
 
+struct Extension {
+    float score;
+    std::uint32_t parent; // index into the beam
+    std::uint32_t word;
+};
+
+// Beam search over the books in their order. A path's table for the next book is |w|^2 - 2 (x - c).w for its cell's word
+// c, plus the cross terms with the words it has chosen; for books that overlap others these are added up in int16, in
+// steps of Books::cross_scale() above the table's minimum.
 class Encoder {
 public:
-    Encoder(const Books& books, std::size_t beam)
-        : books_(books), n_books_(books.books().size()), beam_(beam), rotated_(kGroup * books.dim()),
-          gathered_(kGroup * books.dim()), linear_(kGroup * n_books_ * kWords), sums_(kWords),
-          linked_(n_books_, false) {
-        bool any_cell_overlap = false;
-        for (std::size_t i = 1; i < n_books_; ++i) {
-            any_cell_overlap = any_cell_overlap || books.overlap(0, i);
-            for (std::size_t j = 1; j < n_books_; ++j)
-                if (i != j && books.overlap(i, j)) linked_[i] = true;
-        }
-        if (!any_cell_overlap && std::none_of(linked_.begin(), linked_.end(), [](bool b) { return b; }))
-            beam_ = 1; // books are independent
+    Encoder(const Books& books, std::size_t beam, std::size_t sweeps)
+        : books_(books), n_books_(books.books().size()), beam_(beam), sweeps_(sweeps), rotated_(kGroup * books.dim()),
+          gathered_(kGroup * books.dim()), linear_(kGroup * n_books_ * kWords), own_(kWords), sums_(kWords),
+          column_(n_books_), linked_(n_books_, false) {
+        for (std::size_t j = 0; j < books.n_columns(); ++j)
+            if (books.columns()[j] >= 0) column_[static_cast<std::size_t>(books.columns()[j])] = j;
+        bool any = books.has_cell_terms();
+        for (std::size_t i = 1; i < n_books_; ++i)
+            for (std::size_t j = i + 1; j < n_books_; ++j)
+                if (books.cross(i, j) != nullptr && books.cross_scale() > 0) any = linked_[i] = linked_[j] = true;
+        if (!any) beam_ = 1; // books are independent
+        steps_.resize(beam_ * n_books_ * kWords);
+        offsets_.resize(beam_ * n_books_);
+        codes_.resize(2 * beam_ * n_books_);
     }
 
     void run(const float* x, std::size_t n, std::uint8_t* codes) {
         compute_linear(x, n);
         for (std::size_t i = 0; i < n; ++i, codes += 1 + books_.n_columns()) {
-            search_beam(linear_.data() + i * n_books_ * kWords);
-            write(codes);
+            const float* linear = linear_.data() + i * n_books_ * kWords;
+            choose_cells(linear);
+            for (std::size_t j = 1; j < n_books_; ++j) linked_[j] ? extend(linear, j) : settle(linear, j);
+            std::size_t best = 0;
+            for (std::size_t p = 1; p < paths_.size(); ++p)
+                if (paths_[p].score < paths_[best].score) best = p;
+            for (std::size_t sweep = 0; sweep < sweeps_ && improve(paths_[best]); ++sweep) {}
+            write(codes_of(paths_[best]), codes);
         }
     }
 
 private:
+    std::uint8_t* codes_of(const Path& path) { return codes_.data() + path.codes * n_books_; }
+
     // linear[i][book][w] = |w|^2 - 2 x.w
     void compute_linear(const float* x, std::size_t n) {
         const float* from[kGroup];
@@ -58,83 +80,156 @@ private:
                 from[i] = values;
                 to[i] = linear_.data() + (i * n_books_ + j) * kWords;
             }
-            kernels().inner_products(from, n, book.words.data(), book.support.size(), to);
+            kernel_.inner_products(from, n, book.words.data(), book.support.size(), to);
             for (std::size_t i = 0; i < n; ++i)
                 for (std::size_t w = 0; w < kWords; ++w) to[i][w] = book.squares[w] - 2.0f * to[i][w];
         }
     }
 
-    void search_beam(const float* linear) {
-        paths_.assign(1, {0.0f, 0, 0});
-        codes_.assign(1, {});
-        codes_[0].resize(n_books_);
-        for (std::size_t j = 0; j < n_books_; ++j) {
-            const bool branch = j == 0 || linked_[j];
-            kept_.clear();
-            for (std::size_t p = 0; p < paths_.size(); ++p) {
-                const float* scores = linear + j * kWords;
-                for (std::size_t i = 0; i < j; ++i)
-                    if (const float* cross = books_.cross(i, j)) {
-                        kernel_.add_tables(scores, cross + codes_[p][i] * kWords, sums_.data());
-                        scores = sums_.data();
+    // The beam begins with the nearest cells; a tie goes to the one found first.
+    void choose_cells(const float* linear) {
+        kept_.clear();
+        const std::size_t n = books_.books()[0].n_words;
+        for (std::uint32_t c = 0; c < n; ++c) keep({linear[c], 0, c});
+        paths_.resize(kept_.size());
+        cells_.resize(kept_.size());
+        made_.assign(kept_.size() * n_books_, false);
+        slots_ = 0;
+        for (std::uint32_t p = 0; p < kept_.size(); ++p) {
+            cells_[p] = kept_[p].word;
+            paths_[p] = {kept_[p].score, p, p};
+            codes_of(paths_[p])[0] = static_cast<std::uint8_t>(kept_[p].word);
+        }
+    }
+
+    void keep(const Extension& extension) {
+        if (kept_.size() == beam_) {
+            if (!(extension.score < kept_.back().score)) return;
+            kept_.pop_back();
+        }
+        auto at = kept_.end();
+        while (at != kept_.begin() && extension.score < (at - 1)->score) --at;
+        kept_.insert(at, extension);
+    }
+
+    // |w|^2 - 2 (x - c).w
+    const float* own(const float* linear, std::uint32_t cell, std::size_t j) {
+        const float* table = linear + j * kWords;
+        if (!books_.overlap(0, j)) return table;
+        kernel_.add_terms(table, books_.cell_terms(cells_[cell], column_[j]), books_.cell_term_scale(column_[j]),
+                          own_.data());
+        return own_.data();
+    }
+
+    // A book that shares dimensions with the cell only: each path takes its best word.
+    void settle(const float* linear, std::size_t j) {
+        for (Path& path : paths_) {
+            const float* table = own(linear, path.cell, j);
+            const std::size_t word = kernel_.argmin(table);
+            codes_of(path)[j] = static_cast<std::uint8_t>(word);
+            path.score += table[word];
+        }
+    }
+
+    const std::int16_t* steps(const float* linear, std::uint32_t cell, std::size_t j) {
+        const std::size_t slot = cell * n_books_ + j;
+        std::int16_t* out = steps_.data() + slot * kWords;
+        if (!made_[slot]) {
+            made_[slot] = true;
+            const float* table = own(linear, cell, j);
+            float group_minima[kGroups];
+            offsets_[slot] = kernel_.minima(table, group_minima);
+            kernel_.to_steps(table, offsets_[slot], 1.0f / books_.cross_scale(), kStart, out);
+        }
+        return out;
+    }
+
+    // sums_ = steps of the path's table for book j, cross terms with the books `first` to `last` - 1 included
+    void add_up(const float* linear, const Path& path, std::size_t j, std::size_t last) {
+        const std::int16_t* rows[kMaxBooks];
+        std::size_t n = 0;
+        rows[n++] = steps(linear, path.cell, j);
+        const std::uint8_t* codes = codes_of(path);
+        for (std::size_t i = 1; i < last; ++i)
+            if (const std::int16_t* cross = books_.cross(i, j)) rows[n++] = cross + codes[i] * kWords;
+        kernel_.add_rows(rows, n, sums_.data());
+    }
+
+    // Every word of every path competes.
+    void extend(const float* linear, std::size_t j) {
+        const float scale = books_.cross_scale(), factor = 1.0f / scale;
+        const std::size_t n_words = books_.books()[j].n_words;
+        kept_.clear();
+        for (std::uint32_t p = 0; p < paths_.size(); ++p) {
+            add_up(linear, paths_[p], j, j);
+            const float low = paths_[p].score + offsets_[paths_[p].cell * n_books_ + j];
+            std::int32_t limit = 32767;
+            if (kept_.size() == beam_) { // two steps more than rounding can hide
+                const float room = (kept_.back().score - low) * factor;
+                if (!(room > -65536.0f)) continue;
+                limit = room < 65536.0f ? std::min(static_cast<std::int32_t>(room) + kStart + 2, 32767) : 32767;
+                if (limit < -32768) continue;
+            }
+            const std::size_t n = kernel_.below(sums_.data(), static_cast<std::int16_t>(limit), words_);
+            for (std::size_t i = 0; i < n && words_[i] < n_words; ++i)
+                keep({low + scale * static_cast<float>(sums_[words_[i]] - kStart), p, words_[i]});
+        }
+        slots_ = beam_ - slots_; // the other half of codes_
+        next_.resize(kept_.size());
+        for (std::uint32_t p = 0; p < kept_.size(); ++p) {
+            const Path& parent = paths_[kept_[p].parent];
+            next_[p] = {kept_[p].score, parent.cell, static_cast<std::uint32_t>(slots_ + p)};
+            std::copy_n(codes_of(parent), j, codes_of(next_[p]));
+            codes_of(next_[p])[j] = static_cast<std::uint8_t>(kept_[p].word);
+        }
+        paths_.swap(next_);
+    }
+
+    // One sweep of iterated conditional modes: each book takes the best word given the others. False: nothing changed.
+    bool improve(const Path& path) {
+        std::uint8_t* codes = codes_of(path);
+        bool changed = false;
+        for (std::size_t j = 1; j < n_books_; ++j) {
+            if (!linked_[j]) continue;
+            add_up(nullptr, path, j, j);
+            for (std::size_t i = j + 1; i < n_books_; ++i)
+                if (const std::int16_t* cross = books_.cross(j, i))
+                    for (std::size_t w = 0; w < kWords; ++w) {
+                        const int sum = sums_[w] + cross[w * kWords + codes[i]];
+                        sums_[w] = static_cast<std::int16_t>(std::clamp(sum, -32768, 32767));
                     }
-                if (branch) {
-                    keep_best(p, scores, books_.books()[j].n_words);
-                } else {
-                    const std::size_t word = kernel_.argmin(scores);
-                    kept_.push_back({paths_[p].score + scores[word], p, word});
-                }
-            }
-            next_codes_.resize(kept_.size());
-            for (std::size_t p = 0; p < kept_.size(); ++p) {
-                next_codes_[p] = codes_[kept_[p].parent];
-                next_codes_[p][j] = static_cast<std::uint8_t>(kept_[p].word);
-            }
-            codes_.swap(next_codes_);
-            paths_.swap(kept_);
+            std::size_t best = codes[j];
+            for (std::size_t w = 0; w < books_.books()[j].n_words; ++w)
+                if (sums_[w] < sums_[best]) best = w;
+            changed = changed || best != codes[j];
+            codes[j] = static_cast<std::uint8_t>(best);
         }
+        return changed;
     }
 
-    // Inserts the extensions of one path into the sorted list of the best; a tie goes to the one found first.
-    void keep_best(std::size_t parent, const float* scores, std::size_t n_words) {
-        for (std::size_t w = 0; w < n_words; ++w) {
-            const float score = paths_[parent].score + scores[w];
-            if (kept_.size() == beam_) {
-                if (!(score < kept_.back().score)) continue;
-                kept_.pop_back();
-            }
-            auto at = kept_.end();
-            while (at != kept_.begin() && score < (at - 1)->score) --at;
-            kept_.insert(at, {score, parent, w});
-        }
-    }
-
-    void write(std::uint8_t* out) {
-        std::size_t best = 0;
-        for (std::size_t p = 1; p < paths_.size(); ++p)
-            if (paths_[p].score < paths_[best].score) best = p;
-        const std::vector<std::uint8_t>& codes = codes_[best];
+    void write(const std::uint8_t* codes, std::uint8_t* out) {
         *out++ = codes[0];
         for (int column : books_.columns())
             *out++ = column >= 0 ? codes[static_cast<std::size_t>(column)]
                                  : norm_code(static_cast<std::size_t>(-1 - column), codes);
     }
 
-    std::uint8_t norm_code(std::size_t index, const std::vector<std::uint8_t>& codes) const {
+    std::uint8_t norm_code(std::size_t index, const std::uint8_t* codes) const {
         const Norm& norm = books_.norms()[index];
         const auto covers = [](const Norm& n, std::uint32_t book) {
             return std::find(n.covers.begin(), n.covers.end(), book) != n.covers.end();
         };
-        float value = 0;
+        std::int32_t steps = 0;
         for (std::size_t a = 0; a < norm.covers.size(); ++a)
             for (std::size_t b = a + 1; b < norm.covers.size(); ++b) {
                 const std::uint32_t i = norm.covers[a], j = norm.covers[b];
                 bool held = false;
                 for (std::size_t e = 0; e < index; ++e)
                     held = held || (covers(books_.norms()[e], i) && covers(books_.norms()[e], j));
-                const float* cross = books_.cross(i, j);
-                if (!held && cross != nullptr) value += cross[codes[i] * kWords + codes[j]];
+                const std::int16_t* cross = books_.cross(i, j);
+                if (!held && cross != nullptr) steps += cross[codes[i] * kWords + codes[j]];
             }
+        const float value = books_.cross_scale() * static_cast<float>(steps);
         std::size_t best = 0;
         float error = std::numeric_limits<float>::infinity();
         for (std::size_t w = 0; w < kWords; ++w) { // padding is +inf
@@ -151,23 +246,52 @@ private:
     const Kernels& kernel_ = kernels();
     const std::size_t n_books_;
     std::size_t beam_;
-    Aligned<float> rotated_, gathered_, linear_, sums_;
-    std::vector<bool> linked_;
-    std::vector<Path> paths_, kept_;
-    std::vector<std::vector<std::uint8_t>> codes_, next_codes_;
+    const std::size_t sweeps_;
+    Aligned<float> rotated_, gathered_, linear_, own_;
+    Aligned<std::int16_t> sums_, steps_; // steps_ [cell of the beam][book][256], where made_
+    std::vector<float> offsets_;         // [cell of the beam][book] the value of step kStart
+    std::vector<bool> made_;
+    std::vector<std::size_t> column_; // stored column of a book
+    std::vector<bool> linked_;        // books that share dimensions with others than the cell's
+    std::vector<std::uint32_t> cells_;
+    std::vector<Path> paths_, next_;
+    std::vector<Extension> kept_;
+    std::vector<std::uint8_t> codes_; // two halves of [beam][n_books]
+    std::size_t slots_ = 0;           // first slot of the half in use
+    std::uint8_t words_[kWords];
 };
 
 } // namespace
 
-void encode(const Books& books, const float* x, std::size_t n, std::size_t beam, std::size_t threads,
-            std::uint8_t* codes) {
+void encode(const Books& books, const float* x, std::size_t n, std::size_t beam, std::size_t sweeps,
+            std::size_t threads, std::uint8_t* codes) {
     std::vector<std::unique_ptr<Encoder>> encoders(threads);
     parallel_for((n + kTask - 1) / kTask, threads, [&](std::size_t task, std::size_t worker) {
-        if (!encoders[worker]) encoders[worker] = std::make_unique<Encoder>(books, beam);
+        if (!encoders[worker]) encoders[worker] = std::make_unique<Encoder>(books, beam, sweeps);
         const std::size_t end = std::min(n, (task + 1) * kTask);
         for (std::size_t i = task * kTask; i < end; i += kGroup)
             encoders[worker]->run(x + i * books.dim(), std::min(kGroup, end - i), codes + i * (1 + books.n_columns()));
     });
+}
+
+void pair_floors(const Books& books, const std::uint8_t* codes, std::size_t n, std::size_t threads,
+                 std::int32_t* floors) {
+    constexpr std::size_t rows = 16384;
+    std::vector<std::vector<std::int32_t>> minima(threads);
+    parallel_for((n + rows - 1) / rows, threads, [&](std::size_t task, std::size_t worker) {
+        auto& low = minima[worker];
+        if (low.empty()) low.assign(kWords, std::numeric_limits<std::int32_t>::max());
+        for (std::size_t i = task * rows; i < std::min(n, (task + 1) * rows); ++i) {
+            const std::uint8_t* code = codes + i * (1 + books.n_columns());
+            low[*code] = std::min(low[*code], books.pair_steps(code + 1));
+        }
+    });
+    for (std::size_t c = 0; c < books.n_cells(); ++c) {
+        std::int32_t low = std::numeric_limits<std::int32_t>::max();
+        for (const auto& part : minima)
+            if (!part.empty()) low = std::min(low, part[c]);
+        floors[c] = low == std::numeric_limits<std::int32_t>::max() ? 0 : low;
+    }
 }
 
 void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <memory>
 
@@ -25,15 +26,16 @@ class Scanner {
 public:
     Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule)
         : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()),
-          n_crude_(books.n_crude()), has_terms_(books.has_cell_terms()),
+          n_crude_(books.n_crude()), has_terms_(books.has_table_terms()),
           cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
           sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
-          step_minima_(n_columns_), offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock) {
+          step_minima_(n_columns_), offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock),
+          codes_(n_columns_) {
         hits_.reserve(std::min<std::size_t>(k, 4096) + 1);
     }
 
-    // The q-th query of the group
-    void run(const QueryTables& query, std::size_t q) {
+    // The q-th query of the group, of the given length
+    void run(const QueryTables& query, std::size_t q, float length) {
         const float* base = query.base(q);
         tables_ = query.tables(q);
         steps_ = query.steps(q);
@@ -51,10 +53,13 @@ public:
         for (std::size_t c = 0; c < books_.n_cells(); ++c)
             if (occupied(c)) order_.push_back(sort_key(base[c], c));
         std::sort(order_.begin(), order_.end());
+        share_ = rule_.share;
+        if (rule_.kind == Rule::kShare && !rule_.spread.empty() && !order_.empty()) drop_far_cells(base, length);
         for (const std::uint64_t key : order_) visit(key & 0xffffffffu, base[key & 0xffffffffu]);
         // Ties by row number: the earlier row wins.
         std::sort(hits_.begin(), hits_.end(), [this](const Hit& a, const Hit& b) { return before(a, b); });
-        work_.lookups = work_.cells + work_.scanned * n_crude_ + work_.survivors * (n_columns_ - n_crude_);
+        work_.lookups = work_.cells + work_.scanned * n_crude_ +
+                        work_.survivors * (n_columns_ - n_crude_ + books_.pairs().size());
     }
 
     const std::vector<Hit>& hits() const { return hits_; }
@@ -65,6 +70,24 @@ public:
     }
 
 private:
+    void drop_far_cells(const float* base, float length) {
+        const auto base_of = [&](std::size_t rank) { return base[order_[rank] & 0xffffffffu]; };
+        const float nearest = base_of(0);
+        if (nearest > rule_.reach * length) {
+            share_ = 1.0f;
+            return;
+        }
+        float unit = nearest < rule_.least ? rule_.least : nearest;
+        if (books_.metric() != Metric::kL2) {
+            float sum = 0;
+            for (std::size_t rank = 0; rank < order_.size(); ++rank) sum += base_of(rank) - nearest;
+            unit = sum / static_cast<float>(order_.size());
+        }
+        std::size_t n = 0;
+        while (n < order_.size() && base_of(n) - nearest <= rule_.spread[n] * unit) ++n;
+        order_.resize(n);
+    }
+
     static std::uint64_t sort_key(float value, std::size_t cell) {
         const std::uint32_t bits = std::bit_cast<std::uint32_t>(value + 0.0f); // -0 sorts as 0
         const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -92,6 +115,7 @@ private:
         for (std::size_t j = 0; j < n_crude_; ++j) crude_floor_ += minima_[j];
         rest_floor_ = 0;
         for (std::size_t j = n_crude_; j < n_columns_; ++j) rest_floor_ += minima_[j];
+        if (!books_.pairs().empty()) rest_floor_ += books_.cross_scale() * static_cast<float>(pair_floor(cell));
         // Float sums of m terms of total size A differ from the true sum by at most m * 2^-24 * A; twice that, and room
         // for the handful of operations of the rule itself.
         slack_ = static_cast<float>(n_columns_ + 8) * 0x1p-23f * ((base < 0 ? -base : base) + bound_);
@@ -107,16 +131,22 @@ private:
         for (std::size_t s = 0; s < segments_.size(); ++s) scan(s);
     }
 
+    std::int32_t pair_floor(std::size_t cell) const {
+        std::int32_t low = segments_.front().segment->pair_floors()[cell];
+        for (const SegmentView& view : segments_) low = std::min(low, view.segment->pair_floors()[cell]);
+        return low;
+    }
+
     float tau() const { return hits_.size() < k_ ? kInfinity : hits_.front().distance; }
 
     // The largest crude distance that is still refined.
     void update_limit() {
         if (hits_.size() < k_ || rule_.kind == Rule::kNone) limit_ = kInfinity;
         else if (rule_.kind == Rule::kPaper) limit_ = hits_.front().crude + rule_.sigma;
-        else if (rule_.share == 1.0f) limit_ = (tau() - rest_floor_) + slack_;
+        else if (share_ == 1.0f) limit_ = (tau() - rest_floor_) + slack_;
         else {
             const float room = tau() - (crude_floor_ + rest_floor_); // negative: nothing in the cell can be near enough
-            limit_ = (crude_floor_ + (room > 0 ? rule_.share * room : room)) + slack_;
+            limit_ = (crude_floor_ + (room > 0 ? share_ * room : room)) + slack_;
         }
     }
 
@@ -267,6 +297,7 @@ private:
             float distance = crude;
             for (std::size_t j = 0; j < n_rest; ++j)
                 distance += lazy ? entry(n_crude_ + j, rest[j]) : tables[j * kWords + rest[j]];
+            if (!books_.pairs().empty()) distance += pair_term(segment, candidates_[i], rest);
             if (distance > worst) continue;
             offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s),
                    static_cast<std::uint32_t>(cell_), candidates_[i]});
@@ -275,6 +306,13 @@ private:
             if (limit > scanned_limit) return candidates_[i] + 1;
         }
         return (first_block + count) * kBlock;
+    }
+
+    float pair_term(const Segment& segment, std::uint64_t position, const std::uint8_t* rest) {
+        const std::uint8_t* crude = segment.block(position / kBlock) + position % kBlock;
+        for (std::size_t j = 0; j < n_crude_; ++j) codes_[j] = crude[j * kBlock];
+        for (std::size_t j = n_crude_; j < n_columns_; ++j) codes_[j] = rest[j - n_crude_];
+        return books_.cross_scale() * static_cast<float>(books_.pair_steps(codes_.data()));
     }
 
     void offer(const Hit& hit) {
@@ -307,6 +345,7 @@ private:
     std::vector<std::uint32_t> offsets_;
     std::vector<std::uint64_t> candidates_;
     std::vector<float> crude_; // of the candidates
+    std::vector<std::uint8_t> codes_;
     std::vector<Hit> hits_;    // heap, worst in front
     SearchCounts work_;
     const float* tables_ = nullptr;       // [n_columns][256] of the query
@@ -314,7 +353,7 @@ private:
     const float *low_ = nullptr, *step_ = nullptr;
     std::size_t cell_ = 0, crude_filled_ = 0, rest_filled_ = 0;
     std::size_t n_crude_looked_up_ = 0, n_rest_looked_up_ = 0; // rows of the cell so far
-    float bound_ = 0, base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
+    float share_ = 1, bound_ = 0, base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
     ByteTables byte_tables_;
 };
 
@@ -336,7 +375,14 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t q = first + i;
             Scanner& scanner = worker->scanner;
-            scanner.run(worker->tables, i);
+            float length = 1;
+            if (books.metric() == Metric::kInnerProduct) {
+                float square = 0;
+                for (std::size_t d = 0; d < books.dim(); ++d)
+                    square += queries[q * books.dim() + d] * queries[q * books.dim() + d];
+                length = std::sqrt(square);
+            }
+            scanner.run(worker->tables, i, length);
             out.work[q] = scanner.work();
             const std::size_t found = scanner.hits().size();
             out.counts[q] = static_cast<std::int64_t>(found);

@@ -9,6 +9,7 @@ namespace interlace {
 namespace {
 #define LANES 8
 #define SCANS_GROUPS
+#define HAS_STEP_ROWS
 #define WIDEN(p) _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
 #include "tables_impl.h"
 
@@ -18,6 +19,45 @@ inline __m256i pack_bytes(const __m256i* steps) {
     const __m256i bytes =
         _mm256_packus_epi16(_mm256_packs_epi32(steps[0], steps[1]), _mm256_packs_epi32(steps[2], steps[3]));
     return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+void to_steps(const float* table, float low, float factor, std::int32_t start, std::int16_t* out) {
+    const __m256 floor = _mm256_set1_ps(low), by = _mm256_set1_ps(factor), half = _mm256_set1_ps(0.5f),
+                 top = _mm256_set1_ps(kMostSteps);
+    const __m256i first = _mm256_set1_epi32(start);
+    const auto steps = [&](std::size_t w) {
+        const __m256 v = _mm256_add_ps(_mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(table + w), floor), by), half);
+        return _mm256_add_epi32(_mm256_cvttps_epi32(_mm256_min_ps(v, top)), first);
+    };
+    for (std::size_t w = 0; w < kWords; w += 16) // the pack works in 128-bit halves
+        _mm256_storeu_si256(
+            reinterpret_cast<__m256i*>(out + w),
+            _mm256_permute4x64_epi64(_mm256_packs_epi32(steps(w), steps(w + 8)), _MM_SHUFFLE(3, 1, 2, 0)));
+}
+
+void add_rows(const std::int16_t* const* rows, std::size_t n, std::int16_t* out) {
+    const auto at = [](const std::int16_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); };
+    for (std::size_t w = 0; w < kWords; w += 64) {
+        __m256i sum[4];
+        for (int v = 0; v < 4; ++v) sum[v] = at(rows[0] + w + 16 * v);
+        for (std::size_t i = 1; i < n; ++i)
+            for (int v = 0; v < 4; ++v) sum[v] = _mm256_adds_epi16(sum[v], at(rows[i] + w + 16 * v));
+        for (int v = 0; v < 4; ++v) _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + w + 16 * v), sum[v]);
+    }
+}
+
+std::size_t below(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words) {
+    const __m256i top = _mm256_set1_epi16(limit);
+    std::size_t n = 0;
+    for (std::size_t w = 0; w < kWords; w += 32) {
+        const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + w));
+        const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + w + 16));
+        const __m256i above = _mm256_permute4x64_epi64(
+            _mm256_packs_epi16(_mm256_cmpgt_epi16(a, top), _mm256_cmpgt_epi16(b, top)), _MM_SHUFFLE(3, 1, 2, 0));
+        for (std::uint32_t mask = ~static_cast<std::uint32_t>(_mm256_movemask_epi8(above)); mask != 0; mask &= mask - 1)
+            words[n++] = static_cast<std::uint8_t>(w + static_cast<std::size_t>(__builtin_ctz(mask)));
+    }
+    return n;
 }
 
 void quantize(const float*, const float* group_minima, float floor, float scale, std::size_t column, ByteTables* out) {
@@ -108,7 +148,7 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
 } // namespace
 
 const Kernels& avx2_kernels() {
-    static const Kernels k{"avx2",    squared_distances, inner_products, rotate,  add_tables, add_terms,
+    static const Kernels k{"avx2",    squared_distances, inner_products, rotate,  to_steps, add_rows, below, add_terms,
                            add_steps, quantize_steps,    minima,         max_abs, argmin,     quantize,
                            scan};
     return k;

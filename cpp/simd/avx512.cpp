@@ -45,8 +45,7 @@ const Kernels& emulated_avx512_kernels() {
                            squared_distances,
                            inner_products,
                            rotate,
-                           add_tables,
-                           add_terms,
+                           to_steps, add_rows, below, add_terms,
                            add_steps,
                            quantize_steps,
                            minima,
@@ -56,7 +55,7 @@ const Kernels& emulated_avx512_kernels() {
                            scan};
 #else
 const Kernels& avx512_kernels() {
-    static const Kernels k{"avx512",  squared_distances, inner_products, rotate,  add_tables, add_terms,
+    static const Kernels k{"avx512",  squared_distances, inner_products, rotate,  to_steps, add_rows, below, add_terms,
                            add_steps, quantize_steps,    minima,         max_abs, argmin,     quantize,
                            scan};
 #endif

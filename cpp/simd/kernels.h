@@ -14,7 +14,7 @@ namespace interlace {
 inline constexpr std::size_t kWords = 256; // entries of a table; shorter books are padded with +inf
 inline constexpr std::size_t kBlock = 64;  // rows of a block of crude codes
 inline constexpr std::size_t kScanColumns =
-    8;                                    // crude columns the byte scan reads; a sum of fewer is still a lower bound
+    16;                                   // crude columns the byte scan reads; a sum of fewer is still a lower bound
 inline constexpr std::size_t kChunk = 16; // blocks per call of scan(): 1,024 rows between updates of the threshold
 inline constexpr std::size_t kGroups =
     64; // words w with the same w % 64 are a group; books keep near words together in one
@@ -40,8 +40,12 @@ struct Kernels {
     // out[q][c] = sum_d x[q][d] * matrix[d][c]      matrix float [dim][width], any width
     void (*rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
                    float* const* out);
-    // out[w] = a[w] + b[w] over one table
-    void (*add_tables)(const float* a, const float* b, float* out);
+    // out[w] = start + the nearest integer to (table[w] - low) * factor, saturated at 40959 + start
+    void (*to_steps)(const float* table, float low, float factor, std::int32_t start, std::int16_t* out);
+    // out[w] = rows[0][w] + rows[1][w] + ..., saturated after every addition; n >= 1
+    void (*add_rows)(const std::int16_t* const* rows, std::size_t n, std::int16_t* out);
+    // The words w with sums[w] <= limit, ascending; returns their number.
+    std::size_t (*below)(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words);
     // out[w] = a[w] + scale * terms[w]
     void (*add_terms)(const float* a, const std::int16_t* terms, float scale, float* out);
     // Lower bounds in steps: steps[w] + terms[w], saturated. Writes what the level's quantize_steps reads: sums

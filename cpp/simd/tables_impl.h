@@ -82,10 +82,6 @@ inline float store_minima(const Vec* low, float* group_minima) {
     return best;
 }
 
-void add_tables(const float* a, const float* b, float* out) {
-    for (std::size_t w = 0; w < kWords; w += LANES) store(out + w, load(a + w) + load(b + w));
-}
-
 typedef std::int16_t Terms __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 #ifndef WIDEN // levels define it where gcc would convert int16 to float in halves
 #define WIDEN(p) __builtin_convertvector(*reinterpret_cast<const Terms*>(p), Vec)
@@ -128,6 +124,36 @@ std::size_t argmin(const float* table) {
                 if (table[w] == best) first = w;
     return first;
 }
+
+constexpr float kMostSteps = 40959.0f;
+
+#ifndef HAS_STEP_ROWS // a level with saturating int16 arithmetic has its own of these
+void to_steps(const float* table, float low, float factor, std::int32_t start, std::int16_t* out) {
+    for (std::size_t w = 0; w < kWords; ++w) {
+        const float steps = (table[w] - low) * factor + 0.5f;
+        out[w] = static_cast<std::int16_t>(static_cast<std::int32_t>(steps < kMostSteps ? steps : kMostSteps) + start);
+    }
+}
+
+void add_rows(const std::int16_t* const* rows, std::size_t n, std::int16_t* out) {
+    for (std::size_t w = 0; w < kWords; ++w) out[w] = rows[0][w];
+    for (std::size_t i = 1; i < n; ++i)
+        for (std::size_t w = 0; w < kWords; ++w) {
+            const int sum = out[w] + rows[i][w];
+            out[w] = static_cast<std::int16_t>(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
+        }
+}
+
+std::size_t below(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words) {
+    std::size_t n = 0;
+    for (std::size_t w = 0; w < kWords; ++w) {
+        words[n] = static_cast<std::uint8_t>(w);
+        n += sums[w] <= limit;
+        if (n == kWords) break;
+    }
+    return n;
+}
+#endif
 
 #ifndef SCANS_GROUPS // the scan reads the byte of every word; a level that reads group minima has its own of these
 inline std::uint8_t to_byte(float value) {

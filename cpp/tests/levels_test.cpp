@@ -55,9 +55,23 @@ void compare_tables(const Kernels& k, const Kernels& scalar, std::mt19937& rando
         std::vector<std::int16_t> terms(kWords);
         for (std::int16_t& t : terms) t = static_cast<std::int16_t>(random());
         std::vector<float> out_a(kWords), out_b(kWords), groups_a(kGroups), groups_b(kGroups);
-        k.add_tables(a.data(), b.data(), out_a.data());
-        scalar.add_tables(a.data(), b.data(), out_b.data());
-        expect(same(out_a, out_b), k.name, "add_tables");
+        std::vector<std::int16_t> steps_a(kWords), steps_b(kWords), sums_a(kWords), sums_b(kWords);
+        k.to_steps(a.data(), -3.0f, 9000.0f, -8192, steps_a.data());
+        scalar.to_steps(a.data(), -3.0f, 9000.0f, -8192, steps_b.data());
+        expect(steps_a == steps_b, k.name, "to_steps");
+        const std::int16_t* rows[] = {steps_b.data(), terms.data(), terms.data()};
+        for (std::size_t n : {1, 2, 3}) {
+            k.add_rows(rows, n, sums_a.data());
+            scalar.add_rows(rows, n, sums_b.data());
+            expect(sums_a == sums_b, k.name, "add_rows");
+        }
+        for (const std::int16_t limit : {static_cast<std::int16_t>(-32768), terms[0], static_cast<std::int16_t>(32767)}) {
+            std::vector<std::uint8_t> words_a(kWords), words_b(kWords);
+            const std::size_t n = k.below(terms.data(), limit, words_a.data());
+            expect(n == scalar.below(terms.data(), limit, words_b.data()) &&
+                       std::memcmp(words_a.data(), words_b.data(), n) == 0,
+                   k.name, "below");
+        }
         k.add_terms(a.data(), terms.data(), 1e-4f, out_a.data());
         scalar.add_terms(a.data(), terms.data(), 1e-4f, out_b.data());
         expect(same(out_a, out_b), k.name, "add_terms");

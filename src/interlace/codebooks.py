@@ -70,10 +70,12 @@ class Book:
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """A column whose table does not depend on the query: cross terms between the books it ``covers``.
+    """Cross terms between the books it ``covers``, which do not depend on the query.
 
-    The value of a row is the sum of 2 w_i.w_j over pairs of covered books that no earlier norm covers; it is stored as
-    the index of the nearest of ``values``. ``crude`` norms are read in the crude step.
+    The value of a row is the sum of 2 w_i.w_j over pairs of covered books that no earlier norm covers; it is stored in
+    a column, as the index of the nearest of ``values``. A single value is the constant of composite quantization: it
+    stands for every row and needs no column. ``crude`` norms are read in the crude step. Pairs of books that no norm
+    covers cost no byte either: search adds their cross terms for the rows that the crude step lets through.
     """
 
     values: FloatArray
@@ -86,6 +88,11 @@ class Norm:
             raise InputError(f"a norm column holds 1 to {MAX_WORDS} values, got {len(values)}")
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "covers", tuple(_integer(b, "covers", 0) for b in self.covers))
+
+    @property
+    def stored(self) -> bool:
+        """Whether it takes a column."""
+        return len(self.values) > 1
 
 
 class Codebooks:
@@ -107,6 +114,7 @@ class Codebooks:
         rotation: Any = None,
         norms: list[Norm] | tuple[Norm, ...] = (),
         beam: int = 1,
+        sweeps: int = 0,
         layout: str = "custom",
         crude_dims: Any = None,
         variances: Any = None,
@@ -120,6 +128,7 @@ class Codebooks:
         self.metric = metric
         self.norms: tuple[Norm, ...] = tuple(norms)
         self.beam = _integer(beam, "beam", 1, MAX_WORDS)
+        self.sweeps = _integer(sweeps, "sweeps", 0, MAX_WORDS)
         self.layout = str(layout)
         #: The paper's sigma: variance of the part that the crude books do not see.
         self.residual_variance = float(residual_variance)
@@ -154,7 +163,6 @@ class Codebooks:
         if len(self.crude_dims) and not 0 <= self.crude_dims.min() <= self.crude_dims.max() < self.dim:
             raise InputError(f"crude_dims must lie in 0 to {self.dim - 1}, got {self.crude_dims.tolist()}")
         self.variances: FloatArray = _frozen([] if variances is None else variances, np.float32, 1, "variances")
-        self._check_cross_terms()
         self._complete = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -162,30 +170,17 @@ class Codebooks:
             raise AttributeError(f"Codebooks are frozen; {name!r} cannot be set")
         super().__setattr__(name, value)
 
-    def _check_cross_terms(self) -> None:
-        """Every pair of overlapping books must have its cross term somewhere, or distances would be wrong."""
-        if self.metric != "l2":
-            return
-        covered = {(i, j) for norm in self.norms for i in norm.covers for j in norm.covers if i < j}
-        for i in range(1, len(self.books)):
-            for j in range(i + 1, len(self.books)):
-                shared = np.intersect1d(self.books[i].support, self.books[j].support)
-                if len(shared) and (i, j) not in covered:
-                    raise InputError(
-                        f"books {i} and {j} share dimension {int(shared[0])} but no norm column covers their cross term"
-                    )
-
     @property
     def columns(self) -> tuple[int, ...]:
         """Stored columns in order: a book's index, or -1 - index of a norm."""
-        crude_norms = [-1 - i for i, norm in enumerate(self.norms) if norm.crude]
-        other_norms = [-1 - i for i, norm in enumerate(self.norms) if not norm.crude]
+        crude_norms = [-1 - i for i, norm in enumerate(self.norms) if norm.stored and norm.crude]
+        other_norms = [-1 - i for i, norm in enumerate(self.norms) if norm.stored and not norm.crude]
         return (*range(1, self.n_crude), *crude_norms, *range(self.n_crude, len(self.books)), *other_norms)
 
     @property
     def n_crude_columns(self) -> int:
         """Stored columns that the crude step reads."""
-        return self.n_crude - 1 + sum(norm.crude for norm in self.norms)
+        return self.n_crude - 1 + sum(norm.crude for norm in self.norms if norm.stored)
 
     @property
     def n_books(self) -> int:
@@ -200,7 +195,23 @@ class Codebooks:
     @property
     def n_bytes(self) -> int:
         """Code bytes of a vector: every book and every norm column."""
-        return len(self.books) + len(self.norms)
+        return 1 + len(self.columns)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Books that share dimensions and whose cross term no norm covers; added in the second step."""
+        if self.metric != "l2":
+            return []
+        covered = {(i, j) for norm in self.norms for i in norm.covers for j in norm.covers}
+        masks = np.zeros((len(self.books), self.dim), bool)
+        for mask, book in zip(masks, self.books, strict=True):
+            mask[book.support] = True
+        return [
+            (i, j)
+            for i in range(1, len(self.books))
+            for j in range(i + 1, len(self.books))
+            if (i, j) not in covered and (masks[i] & masks[j]).any()
+        ]
 
     @cached_property
     def native(self) -> _native.Books:
@@ -214,8 +225,29 @@ class Codebooks:
             supports=[book.support for book in self.books],
             norm_values=[norm.values for norm in self.norms],
             norm_covers=[np.array(norm.covers, np.uint32) for norm in self.norms],
+            ignored=[np.array(norm.covers, np.uint32) for norm in self.norms if not norm.stored],
+            constant=float(sum(norm.values[0] for norm in self.norms if not norm.stored)),
             columns=list(self.columns),
             n_crude=self.n_crude_columns,
+        )
+
+    def bases(self, q: FloatArray) -> FloatArray:
+        """Base of every cell for queries [n, dim]: what search adds for the first book, up to rounding."""
+        cells = np.zeros((self.n_cells, self.dim), np.float32)
+        cells[:, self.books[0].support] = self.books[0].words
+        y = q - self.mean if self.metric == "l2" else q
+        if self.rotation is not None:
+            y = y @ self.rotation
+        products = y @ cells.T
+        if self.metric != "l2":
+            return np.asarray((1.0 if self.metric == "cosine" else 0.0) - (q @ self.mean)[:, None] - products)
+        covered = np.unique(np.concatenate([book.support for book in self.books]))
+        # Dimensions that only later books cover are not part of the base.
+        outside = np.setdiff1d(covered, self.books[0].support)
+        y = np.delete(y, outside, axis=1)
+        base = (y**2).sum(1)[:, None] - 2 * products + (cells**2).sum(1)[None]
+        return np.maximum(base, np.float32(0)) + sum(
+            (norm.values[0] for norm in self.norms if not norm.stored), np.float32(0)
         )
 
     def decode(self, codes: NDArray[np.uint8]) -> FloatArray:
@@ -249,6 +281,7 @@ class Codebooks:
             "n_books": len(self.books),
             "n_crude": self.n_crude,
             "beam": self.beam,
+            "sweeps": self.sweeps,
             "residual_variance": self.residual_variance,
             "norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in self.norms],
         }
@@ -269,6 +302,7 @@ class Codebooks:
                 for i, d in enumerate(description["norms"])
             ],
             beam=description["beam"],
+            sweeps=description.get("sweeps", 0),  # absent in files of version 1
             layout=description["layout"],
             crude_dims=arrays["crude_dims"],
             variances=arrays["variances"],

@@ -10,11 +10,17 @@ from .codebooks import Codebooks
 from .segments import Codes
 
 
-def encode(codebooks: Codebooks, x: FloatArray, threads: int) -> Codes:
+#: Width of the beam and sweeps of iterated conditional modes after it, from fast to best.
+EFFORTS = {"fast": (2, 0), "balanced": (8, 0), "best": (32, 4)}
+
+
+def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None = None) -> Codes:
     """Checked float32 rows [n, dim] -> uint8 [n, 1 + n_columns], the cell's code first.
 
-    Rows of the cosine metric must have length 1 already.
+    Rows of the cosine metric must have length 1 already. ``effort`` is one of ``EFFORTS``; by default that of the
+    codebooks.
     """
+    beam, sweeps = (codebooks.beam, codebooks.sweeps) if effort is None else EFFORTS[effort]
     codes = np.empty((len(x), 1 + len(codebooks.columns)), np.uint8)
-    _native.encode(codebooks.native, x, codebooks.beam, threads, codes)
+    _native.encode(codebooks.native, x, beam, sweeps, threads, codes)
     return codes

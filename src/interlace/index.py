@@ -151,7 +151,12 @@ class Index:
         if self.codebooks.metric == "cosine":
             queries = normalize(queries, name="queries")
         rule = margins.parse(
-            margin, k=k, n=len(self), calibration=self._calibration, sigma=self.codebooks.residual_variance
+            margin,
+            k=k,
+            n=len(self),
+            calibration=self._calibration,
+            sigma=self.codebooks.residual_variance,
+            filtered=filter is not None,
         )
         if len(queries) * k > MAX_ANSWERS:
             raise InputError(
@@ -209,6 +214,9 @@ class Index:
                 rule.kind,
                 rule.share,
                 rule.sigma,
+                rule.spread,
+                rule.least,
+                rule.reach,
                 threads,
                 rows[part],
                 distances[part],
@@ -277,12 +285,31 @@ class Index:
         width = trace.shape[2]
         rows, distances = rows[:, :width], distances[:, :width]
         excess, floors = trace
+        bases, order, sizes = self._cells_by_base(vectors)
+        rank_of = np.empty_like(order)
+        np.put_along_axis(rank_of, order, np.arange(order.shape[1])[None], axis=1)
+        occupied = np.flatnonzero(sizes)
+        cells = self._codes_of(np.maximum(rows, 0).ravel())[:, 0].reshape(rows.shape)
+        ranks = np.take_along_axis(rank_of, np.searchsorted(occupied, cells), axis=1)
         if own_rows is not None:
             own = rows == own_rows[:, None]
             own[~own.any(1), -1] = True  # not found: drop the last hit, so that all queries keep as many
             shape = (len(rows), width - 1)
-            distances, excess, floors = (a[~own].reshape(shape) for a in (distances, excess, floors))
-        return margins.calibrate(distances, excess, floors, len(self))
+            distances, excess, floors, ranks = (a[~own].reshape(shape) for a in (distances, excess, floors, ranks))
+        lengths = np.sqrt((vectors.astype(np.float64) ** 2).sum(1)) if self.metric == "ip" else np.ones(len(vectors))
+        held = margins.Held(
+            distances, excess, floors, ranks, bases, sizes[occupied][order].astype(np.float64), np.maximum(lengths, 1e-30)
+        )
+        return margins.calibrate(held, len(self), self.metric)
+
+    def _cells_by_base(self, vectors: FloatArray) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
+        """Bases of the cells that hold rows, ascending for each query; their order; rows of every cell."""
+        sizes = np.zeros(self.codebooks.n_cells, np.int64)
+        for segment in self._segments:
+            sizes += np.diff(segment.arrays["cell_starts"].astype(np.int64))
+        bases = self.codebooks.bases(vectors)[:, sizes > 0]
+        order = np.argsort(bases, axis=1, kind="stable")
+        return np.take_along_axis(bases, order, axis=1), order, sizes
 
     def __len__(self) -> int:
         return self._ids.n
@@ -337,7 +364,14 @@ class Index:
         calibration = None
         if self._calibration is not None:
             arrays["calibration.shares"] = self._calibration.shares
-            calibration = {"n": self._calibration.n, "ks": list(margins.KS), "targets": list(margins.TARGETS)}
+            arrays["calibration.cells"] = self._calibration.cells
+            calibration = {
+                "n": self._calibration.n,
+                "ks": list(margins.KS),
+                "targets": list(margins.TARGETS),
+                "least": self._calibration.least,
+                "reach": self._calibration.reach,
+            }
         storage.write(
             path,
             arrays,

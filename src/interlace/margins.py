@@ -1,63 +1,106 @@
-"""Which rows a crude distance may rule out: parsing of ``margin``, and its calibration on held-out queries."""
+"""Which rows and cells a search may pass over: parsing of ``margin``, and its calibration on held-out queries."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import FloatArray
+from .codebooks import MAX_WORDS
 from .errors import InputError
 
 KS = (1, 10, 100)
 TARGETS = (0.99, 0.999, 0.9999)
 #: An index may grow this much before its calibration no longer counts.
 GROWTH = 1.1
+#: Of the hits that a target allows to lose, half are kept in reserve, because queries to come are not these; of the
+#: rest this part may be lost to cells not visited, the others to rows passed over in a visited one.
+CELLS_PART = 0.75
+#: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
+WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0)
+NO_SPREAD: FloatArray = np.zeros(0, np.float32)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
-    """What the native search is told; ``label`` is what stats show."""
+    """What the native search is told (cpp/core/search.h); ``label`` is what stats show."""
 
     kind: str  # share, paper, none
     share: float
     sigma: float
     label: str
+    spread: FloatArray = field(default_factory=lambda: NO_SPREAD)  # by rank of a cell; empty: visit all
+    least: float = 0.0
+    reach: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
-    """``shares`` float32 [len(KS), len(TARGETS)]: the share of the exact budget that reaches a target agreement.
+    """What reaches each target agreement for each k, and the number of rows ``n`` it was made for.
 
     The exact rule keeps a row while crude - crude_floor <= tau - floor. The calibrated one keeps it while
-    crude - crude_floor <= share * (tau - floor); NaN marks what could not be calibrated. ``n`` is the number of rows
-    it was made for.
+    crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks what could
+    not be calibrated. Cells are visited in ascending order of their base while log(1 + rank) + weight * gap <= stop,
+    with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop); ``gap`` is measured as :func:`gaps` tells.
+    ``least`` and ``reach`` bound the smallest base of the queries it was made from: a query beyond ``reach`` is
+    searched exactly.
     """
 
     n: int
     shares: NDArray[np.float32]
+    cells: NDArray[np.float32]
+    least: float
+    reach: float
 
-    def share(self, k: int, target: float, n: int) -> float | None:
-        """The share that is safe for k and target, or None: fall back to exact.
+    def rule(self, k: int, target: float, n: int) -> tuple[float, float, float] | None:
+        """Share, weight and stop that are safe for k and target, or None: fall back to exact.
 
-        Targets round up. A k between two stored ones takes the larger of their shares: the share that is needed
-        usually falls with k, but not always.
+        Targets round up. A k between two stored ones takes the more careful of their rules.
         """
         if n > self.n * GROWTH or k > KS[-1]:
             return None
         columns = [j for j, stored in enumerate(TARGETS) if stored >= target]
         if not columns:
             return None
+        column = columns[0]
         above = next(i for i, stored in enumerate(KS) if stored >= k)
         below = above if KS[above] == k else above - 1
-        share = float(max(self.shares[below, columns[0]], self.shares[above, columns[0]]))
-        return None if math.isnan(share) or np.isnan(self.shares[below, columns[0]]) else share
+        shares = self.shares[[below, above], column]
+        if np.isnan(shares).any():
+            return None
+        # Weights differ from k to k, so the rules are compared by what they visit: that of the larger k, which needs
+        # more cells, unless the smaller one goes further at the last rank.
+        weight, stop = (float(v) for v in self.cells[above, column])
+        return float(shares.max()), weight, stop
 
 
-def parse(margin: Any, *, k: int, n: int, calibration: Calibration | None, sigma: float) -> Rule:
+def spread_of(weight: float, stop: float) -> FloatArray:
+    """The largest gap at which the cell of each rank is visited; the first cell always is."""
+    room = stop - np.log1p(np.arange(MAX_WORDS))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        allowed = np.where(room < 0, -1.0, room / weight if weight > 0 else np.inf)
+    allowed[0] = np.inf
+    return allowed.astype(np.float32)
+
+
+def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
+    """How far the base of each cell [queries, cells], ascending, is above the smallest one, in units of the query.
+
+    The unit is the smallest base itself for l2 (but ``least`` at least); elsewhere, where a base may have any sign, the
+    distance from the smallest base to their mean.
+    """
+    above = bases.astype(np.float64) - bases[:, :1]
+    unit = np.maximum(bases[:, :1], least) if metric == "l2" else above.mean(1, keepdims=True)
+    return np.asarray(above / np.maximum(unit, 1e-300))
+
+
+def parse(
+    margin: Any, *, k: int, n: int, calibration: Calibration | None, sigma: float, filtered: bool = False
+) -> Rule:
     """``"exact"``, ``"paper"``, ``inf`` or a target agreement between 0 and 1 -> the rule to run."""
     if isinstance(margin, str):
         if margin == "exact":
@@ -73,33 +116,77 @@ def parse(margin: Any, *, k: int, n: int, calibration: Calibration | None, sigma
         return Rule("none", 1.0, 0.0, "inf")
     if not 0 < margin < 1:
         raise InputError(f"margin as a target agreement must lie between 0 and 1 ('exact' for 1), got {margin}")
-    share = None if calibration is None else calibration.share(k, float(margin), n)
-    if share is None or share >= 1:
-        why = "not calibrated" if calibration is None else "not covered" if share is None else "calibrated to exact"
+    found = None if calibration is None else calibration.rule(k, float(margin), n)
+    if calibration is None or found is None or filtered:
+        why = "not calibrated" if calibration is None else "not covered" if found is None else "has no rule for filters"
         return Rule("share", 1.0, 0.0, f"exact ({margin:g} {why})")
-    return Rule("share", share, 0.0, f"{margin:g} (share {share:.4f})")
+    share, weight, stop = found
+    return Rule(
+        "share",
+        share,
+        0.0,
+        f"{margin:g} (share {share:.4f}, cells {weight:g}/{stop:.3f})",
+        spread_of(weight, stop),
+        calibration.least,
+        calibration.reach,
+    )
 
 
-def calibrate(distances: FloatArray, crude_excess: FloatArray, floors: FloatArray, n: int) -> Calibration:
-    """Hits [queries, >= k] of exact searches, their crude distance above the floor and their cell's floor -> shares.
+@dataclass(frozen=True)
+class Held:
+    """What exact searches of held-out queries found; hits [queries, depth] in ascending order of distance."""
+
+    distances: FloatArray
+    crude_excess: FloatArray  # crude distance above the crude floor of its cell
+    floors: FloatArray  # of the whole distance in its cell
+    ranks: NDArray[np.int64]  # of its cell among all that hold rows, by ascending base
+    bases: FloatArray  # [queries, cells] ascending, of the cells that hold rows
+    sizes: NDArray[np.float64]  # [queries, cells] rows of each
+    lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
+
+
+def calibrate(held: Held, n: int, metric: str) -> Calibration:
+    """The smallest shares and the earliest stops that lose no more hits than each target allows.
 
     A hit of the top k is found by share s if excess <= s * (tau_k - floor): tau only falls during a search, so the
-    final one is the hardest. The share is the quantile of excess / (tau_k - floor) over all hits that loses half of
-    what the target allows, because queries to come are not these; with too few hits to tell, NaN.
+    final one is the hardest. With too few hits to tell, NaN.
     """
     shares = np.full((len(KS), len(TARGETS)), np.nan, np.float32)
+    cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
+    nearest = held.bases[:, 0] / held.lengths
+    least = float(np.quantile(nearest, 0.05)) if metric == "l2" else 0.0
+    gap = gaps(held.bases, metric, least)
+    scores = {weight: np.log1p(np.arange(gap.shape[1])) + weight * gap for weight in WEIGHTS}
     for i, k in enumerate(KS):
-        if distances.shape[1] < k:
+        if held.distances.shape[1] < k:
             continue
-        full = np.isfinite(distances[:, k - 1])
-        tau = distances[full, k - 1 : k].astype(np.float64)
-        excess, floor = crude_excess[full, :k].astype(np.float64), floors[full, :k].astype(np.float64)
-        room = tau - floor
-        need = np.where(excess <= 0, 0.0, np.where(room > 0, excess / np.maximum(room, 1e-300), 1.0))
-        need = np.sort(np.minimum(need, 1.0).ravel())
+        full = np.isfinite(held.distances[:, k - 1])
+        need = np.sort(_needed_shares(held, full, k).ravel())
         for j, target in enumerate(TARGETS):
-            lost = math.floor(len(need) * (1 - target) / 2)
-            if len(need) and (lost >= 1 or target <= 1 - 1 / len(need)):
-                share = float(need[len(need) - 1 - lost])
-                shares[i, j] = min(1.0, share * (1 + 1e-6))
-    return Calibration(n, shares)
+            lost = len(need) * (1 - target) / 2
+            if not len(need) or not (lost >= 1 or target <= 1 - 1 / len(need)):
+                continue
+            in_rows = math.floor(lost * (1 - CELLS_PART))
+            shares[i, j] = min(1.0, float(need[len(need) - 1 - in_rows]) * (1 + 1e-6))
+            cells[i, j] = _stop(held, scores, full, k, math.floor(lost) - in_rows)
+    return Calibration(n, shares, cells, least, float(nearest.max(initial=0.0)))
+
+
+def _needed_shares(held: Held, full: NDArray[np.bool_], k: int) -> NDArray[np.float64]:
+    tau = held.distances[full, k - 1 : k].astype(np.float64)
+    excess, floor = (a[full, :k].astype(np.float64) for a in (held.crude_excess, held.floors))
+    room = tau - floor
+    need = np.where(excess <= 0, 0.0, np.where(room > 0, excess / np.maximum(room, 1e-300), 1.0))
+    return np.asarray(np.minimum(need, 1.0))
+
+
+def _stop(
+    held: Held, scores: dict[float, NDArray[np.float64]], full: NDArray[np.bool_], k: int, lost: int
+) -> tuple[float, float]:
+    """Weight and stop that lose ``lost`` hits and visit the fewest rows."""
+    best = (math.inf, 0.0, 0.0)
+    for weight, score in scores.items():
+        of_hits = np.sort(np.take_along_axis(score[full], held.ranks[full, :k], axis=1).ravel())
+        stop = float(np.float32(of_hits[len(of_hits) - 1 - lost])) * (1 + 1e-5)
+        best = min(best, (float((held.sizes * (score <= stop)).sum()), weight, stop))
+    return best[1], best[2]
