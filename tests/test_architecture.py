@@ -35,6 +35,7 @@ ORDER = [
     "reference",
     "quantizers",
     "index",
+    "interop",
     "interlace",  # the package itself: the public names
     "data",
     "evaluate",

@@ -15,6 +15,7 @@ from .errors import (
     UnknownIdError,
 )
 from .index import Index
+from .interop import from_faiss, to_faiss
 from .matches import Matches, SearchStats
 from .report import Report
 
@@ -38,6 +39,8 @@ __all__ = [
     "SearchStats",
     "UnknownIdError",
     "__version__",
+    "from_faiss",
     "open",
     "simd_level",
+    "to_faiss",
 ]
