@@ -38,6 +38,7 @@ ORDER = [
     "reference",
     "quantizers",
     "index",
+    "interop",
     "interlace",  # the package itself: the public names
     "data",
     "evaluate",

@@ -18,6 +18,7 @@ from .errors import (
     UnknownIdError,
 )
 from .index import Index
+from .interop import from_faiss, to_faiss
 from .matches import Matches, SearchStats
 from .report import Report
 
@@ -41,8 +42,10 @@ __all__ = [
     "SearchStats",
     "UnknownIdError",
     "__version__",
+    "from_faiss",
     "open",
     "simd_level",
+    "to_faiss",
 ]
 
 
