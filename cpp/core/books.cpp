@@ -137,20 +137,26 @@ void Books::compute_cell_terms() {
     bool any = false;
     for (int column : columns()) any = any || (column >= 0 && overlap(0, static_cast<std::size_t>(column)));
     if (!any) return;
-    cell_terms_.assign(n_cells() * n_columns() * kWords, 0);
-    cell_term_scale_.assign(n_columns(), 0.0f);
+    std::vector<std::vector<float>> exact(n_columns());
+    float largest = 0;
     for (std::size_t j = 0; j < n_columns(); ++j) {
         const int column = columns()[j];
         if (column < 0 || !overlap(0, static_cast<std::size_t>(column))) continue;
-        const std::vector<float> source = products(0, static_cast<std::size_t>(column));
-        const float largest = largest_of(source), scale = largest / 32767.0f;
-        if (scale == 0) continue;
-        for (std::size_t c = 0; c < n_cells(); ++c)
-            for (std::size_t w = 0; w < kWords; ++w)
-                cell_terms_[(c * n_columns() + j) * kWords + w] = to_step(source[c * kWords + w], scale);
-        cell_term_scale_[j] = scale;
-        cell_term_bound_ += largest;
+        exact[j] = products(0, static_cast<std::size_t>(column));
+        const float of_column = largest_of(exact[j]);
+        largest = std::max(largest, of_column);
+        cell_term_bound_ += of_column;
     }
+    cell_terms_.assign(n_cells() * n_columns() * kWords, 0);
+    cell_term_scale_ = largest / 32767.0f;
+    if (cell_term_scale_ == 0) {
+        cell_terms_.clear(); // nothing to add
+        return;
+    }
+    for (std::size_t j = 0; j < n_columns(); ++j)
+        for (std::size_t i = 0; i < exact[j].size(); ++i)
+            cell_terms_[((i / kWords) * n_columns() + j) * kWords + i % kWords] =
+                to_step(exact[j][i], cell_term_scale_);
 }
 
 void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const {
@@ -179,7 +185,7 @@ void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const
 QueryTables::QueryTables(const Books& books)
     : books_(books), rotated_(kGroup * books.dim()), gathered_(kGroup * books.dim()), base_(kGroup * kWords),
       tables_(kGroup * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
-      low_(kGroup * books.n_columns()), step_(low_.size()) {}
+      low_(kGroup * books.n_columns()) {}
 
 void QueryTables::compute(const float* queries, std::size_t n) {
     const Kernels& kernel = kernels();
@@ -247,27 +253,18 @@ void QueryTables::compute(const float* queries, std::size_t n) {
 
 void QueryTables::compute_steps(std::size_t q) {
     alignas(64) float group_minima[kGroups];
+    // Lowered by 2^-20, more than the rounding of the three operations, so that steps never exceed the true quotient.
+    const float factor = (1.0f / books_.cell_term_scale()) * (1.0f - 0x1p-20f);
     for (std::size_t j = 0; j < books_.n_columns(); ++j) {
         const std::size_t column = q * books_.n_columns() + j;
         const float* table = tables_.data() + column * kWords;
         const float low = kernels().minima(table, group_minima);
-        float step = books_.cell_term_scale(j);
-        if (step == 0) {
-            float high = low;
-            for (std::size_t w = 0; w < kWords; ++w)
-                if (table[w] > high && table[w] <= std::numeric_limits<float>::max()) high = table[w];
-            step = (high - low) / 32767.0f;
-        }
-        // Lowered by 2^-20, more than the rounding of the three operations, so that steps never exceed the true
-        // quotient.
-        const float factor = step > 0 ? (1.0f / step) * (1.0f - 0x1p-20f) : 0.0f;
         for (std::size_t w = 0; w < kWords; ++w) {
             const float steps = (table[w] - low) * factor;
             steps_[column * kWords + w] =
                 static_cast<std::int16_t>(static_cast<std::int32_t>(steps < 32767.0f ? steps : 32767.0f));
         }
         low_[column] = low;
-        step_[column] = step;
     }
 }
 

@@ -64,12 +64,12 @@ public:
     float constant() const { return spec_.constant; }
     bool has_cell_terms() const { return !cell_terms_.empty(); }                         // of any metric, for coding
     bool has_table_terms() const { return has_cell_terms() && metric() == Metric::kL2; } // search adds them to tables
-    // Terms of all cells together outgrow the second-level cache, and search reads them cell by cell: int16 with one
-    // scale per column halves the traffic, for an error below 2^-16 of the column's largest term.
+    // Terms of all cells together outgrow the second-level cache, and search reads them cell by cell: int16 halves the
+    // traffic, for an error below 2^-16 of the largest term. One scale for all columns, so that steps can be added up.
     const std::int16_t* cell_terms(std::size_t cell, std::size_t column) const {
         return cell_terms_.data() + (cell * n_columns() + column) * 256;
     }
-    float cell_term_scale(std::size_t column) const { return cell_term_scale_[column]; }
+    float cell_term_scale() const { return cell_term_scale_; }
     float cell_term_bound() const { return cell_term_bound_; } // sum over columns of the largest |cell term|
     // 2 w_i . w_j in steps of cross_scale(), for all words of two books after the first, i < j, that share dimensions:
     // a row of 256 for each word of i; nullptr if they share none.
@@ -106,8 +106,7 @@ private:
     float cross_scale_ = 0, pair_bound_ = 0;
     std::vector<Pair> pairs_;
     Aligned<std::int16_t> cell_terms_;   // [n_cells][n_columns][256]
-    std::vector<float> cell_term_scale_; // [n_columns]
-    float cell_term_bound_ = 0;
+    float cell_term_scale_ = 0, cell_term_bound_ = 0;
 };
 
 // Tables of a group of queries; reused from call to call.
@@ -122,13 +121,12 @@ public:
     const float* tables(std::size_t q) const {
         return tables_.data() + q * books_.n_columns() * 256;
     } // [n_columns][256]
-    // Lower bounds of the tables in whole steps, with cell terms only: table[w] >= low + step * (steps[w] + any integer
-    // term), where step is the column's cell_term_scale, or a fraction of the table's range if the column has no terms.
+    // Lower bounds of the tables in whole steps of Books::cell_term_scale(), with cell terms only:
+    // table[w] >= low + step * steps[w].
     const std::int16_t* steps(std::size_t q) const {
         return steps_.data() + q * books_.n_columns() * 256;
     } // [n_columns][256]
     const float* low(std::size_t q) const { return low_.data() + q * books_.n_columns(); }   // [n_columns]
-    const float* step(std::size_t q) const { return step_.data() + q * books_.n_columns(); } // [n_columns]
     float bound(std::size_t q) const {
         return bound_[q];
     } // sum over columns of the largest |table entry| and |cell term|
@@ -139,7 +137,7 @@ private:
     const Books& books_;
     Aligned<float> rotated_, gathered_, base_, tables_;
     Aligned<std::int16_t> steps_;
-    std::vector<float> low_, step_;
+    std::vector<float> low_;
     std::array<float, kGroup> bound_{};
 };
 

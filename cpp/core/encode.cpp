@@ -115,9 +115,8 @@ private:
     // |w|^2 - 2 (x - c).w
     const float* own(const float* linear, std::uint32_t cell, std::size_t j) {
         const float* table = linear + j * kWords;
-        if (!books_.overlap(0, j)) return table;
-        kernel_.add_terms(table, books_.cell_terms(cells_[cell], column_[j]), books_.cell_term_scale(column_[j]),
-                          own_.data());
+        if (!books_.overlap(0, j) || !books_.has_cell_terms()) return table;
+        kernel_.add_terms(table, books_.cell_terms(cells_[cell], column_[j]), books_.cell_term_scale(), own_.data());
         return own_.data();
     }
 

@@ -72,12 +72,14 @@ void quantize(const float*, const float* group_minima, float floor, float scale,
     }
 }
 
-std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t*,
+std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums,
                        std::int16_t* group_minima) {
     constexpr int vectors = kGroups / 16;
     const auto sum = [&](std::size_t w) {
-        return _mm256_adds_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(steps + w)),
-                                 _mm256_load_si256(reinterpret_cast<const __m256i*>(terms + w)));
+        const __m256i sum = _mm256_adds_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(steps + w)),
+                                              _mm256_load_si256(reinterpret_cast<const __m256i*>(terms + w)));
+        _mm256_store_si256(reinterpret_cast<__m256i*>(sums + w), sum);
+        return sum;
     };
     __m256i low[vectors];
     for (int v = 0; v < vectors; ++v) low[v] = sum(16 * v);

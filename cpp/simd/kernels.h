@@ -48,8 +48,8 @@ struct Kernels {
     std::size_t (*below)(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words);
     // out[w] = a[w] + scale * terms[w]
     void (*add_terms)(const float* a, const std::int16_t* terms, float scale, float* out);
-    // Lower bounds in steps: steps[w] + terms[w], saturated. Writes what the level's quantize_steps reads: sums
-    // [kWords] or group_minima [kGroups]; returns the smallest.
+    // Lower bounds in steps: sums[w] = steps[w] + terms[w], saturated, and group_minima [kGroups] of them where the
+    // level's quantize_steps reads these; returns the smallest.
     std::int16_t (*add_steps)(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums,
                               std::int16_t* group_minima);
     // As quantize, of sums in steps: bytes floor((sum - floor) * scale)
