@@ -83,14 +83,14 @@ struct PySegment {
     In<std::uint8_t, Two> rest;
     In<std::uint64_t, One> low, high;
     In<std::uint32_t, One> samples;
-    std::optional<In<std::int32_t, One>> pair_floors;
+    std::optional<In<std::int32_t, One>> cross_floors;
     Segment segment;
 };
 
 std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<std::uint8_t, Three> crude,
                                         In<std::uint8_t, Two> rest, In<std::uint64_t, One> low,
                                         In<std::uint64_t, One> high, In<std::uint32_t, One> samples,
-                                        std::optional<In<std::int32_t, One>> pair_floors) {
+                                        std::optional<In<std::int32_t, One>> cross_floors) {
     require(cell_starts.size() >= 2 && cell_starts.data()[0] == 0, "cell_starts must begin with 0");
     for (std::size_t c = 0; c + 1 < cell_starts.size(); ++c)
         require(cell_starts.data()[c] <= cell_starts.data()[c + 1], "cell_starts must ascend");
@@ -101,12 +101,12 @@ std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<s
     const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
     require(low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
             "row number arrays have the wrong size");
-    require(!pair_floors || pair_floors->size() == cell_starts.size() - 1, "pair_floors must have one entry per cell");
+    require(!cross_floors || cross_floors->size() == cell_starts.size() - 1, "cross_floors must have one entry per cell");
     const SegmentShape shape{n, cell_starts.size() - 1, crude.shape(1), rest.shape(1)};
     return std::unique_ptr<PySegment>(new PySegment{
-        cell_starts, crude, rest, low, high, samples, pair_floors,
+        cell_starts, crude, rest, low, high, samples, cross_floors,
         Segment(shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(), high.data(),
-                samples.data(), pair_floors ? pair_floors->data() : nullptr)});
+                samples.data(), cross_floors ? cross_floors->data() : nullptr)});
 }
 
 SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, std::size_t n_crude) {
@@ -118,7 +118,7 @@ SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, s
 void bind_segment(nb::module_& m) {
     nb::class_<PySegment>(m, "Segment")
         .def(nb::new_(&make_segment), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
-             "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert(), "pair_floors"_a.noconvert().none())
+             "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert(), "cross_floors"_a.noconvert().none())
         .def(
             "unpack",
             [](const PySegment& self, Out<std::uint8_t, Two> codes) {
@@ -194,7 +194,7 @@ void py_search(const Books& books, const std::vector<const PySegment*>& segments
         const SegmentShape& shape = segments[s]->segment.shape();
         require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
                     shape.n_columns() == books.n_columns() &&
-                    (books.pairs().empty() || segments[s]->segment.pair_floors() != nullptr),
+                    (!books.has_cross_sums() || segments[s]->segment.cross_floors() != nullptr),
                 "a segment does not fit the books");
         require(!masks[s] || masks[s]->size() == shape.n_rows, "a mask must have one entry per row");
         views.push_back({&segments[s]->segment, first_row});
@@ -237,12 +237,12 @@ void bind_learning(nb::module_& m) {
         },
         "books"_a, "x"_a.noconvert(), "beam"_a, "sweeps"_a, "threads"_a, "codes"_a.noconvert());
     m.def(
-        "pair_floors",
+        "cross_floors",
         [](const Books& books, In<std::uint8_t, Two> codes, std::size_t threads, Out<std::int32_t, One> floors) {
             require(codes.shape(1) == 1 + books.n_columns() && floors.size() == books.n_cells() && threads >= 1,
                     "codes or floors has the wrong shape");
             nb::gil_scoped_release release;
-            pair_floors(books, codes.data(), codes.shape(0), threads, floors.data());
+            cross_floors(books, codes.data(), codes.shape(0), threads, floors.data());
         },
         "books"_a, "codes"_a.noconvert(), "threads"_a, "floors"_a.noconvert());
     m.def(
@@ -337,7 +337,7 @@ NB_MODULE(_native, m) {
     nb::class_<Books>(m, "Books")
         .def(nb::new_(&make_books), "dim"_a, "metric"_a, "mean"_a.noconvert(), "rotation"_a.noconvert().none(),
              "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "ignored"_a, "constant"_a, "columns"_a, "n_crude"_a)
-        .def_prop_ro("n_pairs", [](const Books& b) { return b.pairs().size(); })
+        .def_prop_ro("has_cross_sums", &Books::has_cross_sums)
         .def_prop_ro("table_bytes", [](const Books& b) { return b.bytes(); });
     bind_segment(m);
     m.def("search", &py_search, "books"_a, "segments"_a, "masks"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,

@@ -17,9 +17,8 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)) {
         for (std::size_t w = book.n_words; w < kWords; ++w) book.squares[w] = std::numeric_limits<float>::infinity();
     }
     find_overlaps();
-    compute_cross_terms();
     compute_cell_terms();
-    if (metric() == Metric::kL2) find_pairs();
+    if (metric() == Metric::kL2 && spec_.ignored.empty()) compute_dense_words();
 }
 
 void Books::find_overlaps() {
@@ -74,7 +73,7 @@ std::int16_t to_step(float value, float scale) { return static_cast<std::int16_t
 
 } // namespace
 
-void Books::compute_cross_terms() {
+void Books::compute_cross_terms() const {
     const std::size_t n = spec_.books.size();
     cross_.resize(n * n);
     std::vector<std::vector<float>> exact(n * n);
@@ -95,40 +94,72 @@ void Books::compute_cross_terms() {
     }
 }
 
+float Books::cross_scale() const {
+    std::call_once(cross_made_, [this] { compute_cross_terms(); });
+    return cross_scale_;
+}
+
 const std::int16_t* Books::cross(std::size_t i, std::size_t j) const {
+    std::call_once(cross_made_, [this] { compute_cross_terms(); });
     const Aligned<std::int16_t>& terms = cross_[i * spec_.books.size() + j];
     return terms.empty() ? nullptr : terms.data();
 }
 
-void Books::find_pairs() {
-    const auto holds = [](const std::vector<std::uint32_t>& covers, std::size_t book) {
-        return std::find(covers.begin(), covers.end(), book) != covers.end();
-    };
-    const auto held = [&](std::size_t i, std::size_t j) {
-        for (const Norm& norm : spec_.norms)
-            if (holds(norm.covers, i) && holds(norm.covers, j)) return true;
-        for (const auto& covers : spec_.ignored)
-            if (holds(covers, i) && holds(covers, j)) return true;
-        return false;
-    };
-    const auto column = [&](std::size_t book) {
-        return static_cast<std::size_t>(std::find(columns().begin(), columns().end(), static_cast<int>(book)) -
-                                        columns().begin());
-    };
-    for (std::size_t i = 1; i < spec_.books.size(); ++i)
-        for (std::size_t j = i + 1; j < spec_.books.size(); ++j)
-            if (const std::int16_t* terms = cross(i, j); terms != nullptr && !held(i, j)) {
-                pairs_.push_back({column(i), column(j), terms});
-                int largest = 0;
-                for (std::size_t v = 0; v < kWords * kWords; ++v)
-                    largest = std::max(largest, std::abs(static_cast<int>(terms[v])));
-                pair_bound_ += cross_scale_ * static_cast<float>(largest);
+void Books::compute_dense_words() {
+    if (!spec_.norms.empty()) return; // they cover all overlaps: checked in Python
+    for (std::size_t j = 0; j < n_columns(); ++j)
+        for (std::size_t i = 1; i < spec_.books.size(); ++i)
+            if (overlap(i, static_cast<std::size_t>(columns()[j]))) {
+                dense_columns_.push_back(j);
+                break;
             }
+    if (dense_columns_.empty()) return;
+    // |sum| <= sum of the largest |w|, plus what rounding adds: half a step per book and dimension.
+    float reach = 0;
+    for (const std::size_t j : dense_columns_) {
+        const Book& book = spec_.books[static_cast<std::size_t>(columns()[j])];
+        float square = 0;
+        for (std::size_t w = 0; w < book.n_words; ++w) square = std::max(square, book.squares[w]);
+        reach += std::sqrt(square);
+    }
+    const float n = static_cast<float>(dense_columns_.size());
+    const float step = reach / (32700.0f - 0.5f * n * std::sqrt(static_cast<float>(dim())));
+    cross_unit_ = step * step;
+    width_ = (dim() + 31) / 32 * 32;
+    dense_.assign(dense_columns_.size() * kWords * width_, 0);
+    dense_squares_.assign(dense_columns_.size() * kWords, 0);
+    for (std::size_t c = 0; c < dense_columns_.size(); ++c) {
+        const Book& book = spec_.books[static_cast<std::size_t>(columns()[dense_columns_[c]])];
+        for (std::size_t w = 0; w < book.n_words; ++w) {
+            std::int16_t* word = dense_.data() + (c * kWords + w) * width_;
+            for (std::size_t d = 0; d < book.support.size() && step > 0; ++d) {
+                word[book.support[d]] = to_step(book.words[d * kWords + w], step);
+                dense_squares_[c * kWords + w] += word[book.support[d]] * word[book.support[d]];
+            }
+        }
+    }
+}
+
+void Books::prefetch_cross_sum(const std::uint8_t* codes) const {
+    for (std::size_t c = 0; c < dense_columns_.size(); ++c) {
+        const std::int16_t* word = dense_.data() + (c * kWords + codes[dense_columns_[c]]) * width_;
+        for (std::size_t d = 0; d < width_ && d < 256; d += 32) __builtin_prefetch(word + d);
+    }
+}
+
+std::int32_t Books::cross_sum(const std::uint8_t* codes) const {
+    const std::int16_t* words[kWords];
+    std::int32_t squares = 0;
+    for (std::size_t c = 0; c < dense_columns_.size(); ++c) {
+        const std::size_t word = c * kWords + codes[dense_columns_[c]];
+        words[c] = dense_.data() + word * width_;
+        squares += dense_squares_[word];
+    }
+    return kernels().square_of_sum(words, dense_columns_.size(), width_) - squares;
 }
 
 std::size_t Books::bytes() const {
-    std::size_t floats = 0, terms = cell_terms_.size();
-    for (const Aligned<std::int16_t>& values : cross_) terms += values.size();
+    std::size_t floats = dense_squares_.size(), terms = cell_terms_.size() + dense_.size();
     for (const Book& book : books()) floats += book.words.size() + book.squares.size();
     return floats * sizeof(float) + terms * sizeof(std::int16_t);
 }
@@ -193,7 +224,7 @@ void QueryTables::compute(const float* queries, std::size_t n) {
     const bool l2 = books_.metric() == Metric::kL2;
     books_.rotate(queries, n, rotated_.data(), l2);
     for (std::size_t q = 0; q < n; ++q)
-        bound_[q] = (l2 ? books_.cell_term_bound() : 0.0f) + books_.pair_bound() + std::abs(books_.constant());
+        bound_[q] = (l2 ? books_.cell_term_bound() : 0.0f) + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());
 
     const float* x[kGroup];
     float* out[kGroup];

@@ -6,8 +6,8 @@
 //   table, book that shares no dimension with another:   |q - w|^2
 //   table, other books:                                  |w|^2 - 2 q.w,  with scale * cell_term = 2 c.w
 //   table, norm column:                                  its values: cross terms between books other than the cell's
-// Cross terms between two books that no norm column covers are added for the rows that the crude step lets through,
-// from one table of 2 w_i.w_j per pair.
+// Cross terms between books after the first that no norm column covers are added for the rows that the crude step lets
+// through: |sum of their words|^2 - sum of |w|^2, in whole numbers.
 // Metrics ip and cosine: base -(q.c) - offset, table -(q.w), no cell terms, no norm columns.
 #pragma once
 #include "aligned.h"
@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -74,19 +75,14 @@ public:
     // 2 w_i . w_j in steps of cross_scale(), for all words of two books after the first, i < j, that share dimensions:
     // a row of 256 for each word of i; nullptr if they share none.
     const std::int16_t* cross(std::size_t i, std::size_t j) const;
-    float cross_scale() const { return cross_scale_; }
-    struct Pair {
-        std::size_t first, second; // stored columns
-        const std::int16_t* terms; // [256][256] of the two
-    };
-    // The pairs whose cross term no norm column holds; none for metrics other than l2.
-    const std::vector<Pair>& pairs() const { return pairs_; }
-    float pair_bound() const { return pair_bound_; } // sum over pairs of the largest |term|
-    std::int32_t pair_steps(const std::uint8_t* codes) const { // codes [n_columns] in stored order
-        std::int32_t sum = 0;
-        for (const Pair& pair : pairs_) sum += pair.terms[codes[pair.first] * 256 + codes[pair.second]];
-        return sum;
-    }
+    float cross_scale() const; // 0: no two of them overlap
+    // Whether the second step adds cross terms: books overlap, and no norm column covers them. Never for other metrics.
+    bool has_cross_sums() const { return !dense_.empty(); }
+    // Sum of the cross terms of a row, codes [n_columns] in stored order, in units of cross_unit(): words are rounded to
+    // int16 steps so fine that the square of any sum of them just fits 31 bits.
+    std::int32_t cross_sum(const std::uint8_t* codes) const;
+    void prefetch_cross_sum(const std::uint8_t* codes) const;
+    float cross_unit() const { return cross_unit_; }
     std::size_t bytes() const; // of the precomputed terms
     bool overlap(std::size_t i, std::size_t j) const { return overlap_[i * books().size() + j]; }
 
@@ -96,15 +92,20 @@ public:
 private:
     void find_overlaps();
     std::vector<float> products(std::size_t i, std::size_t j) const;
-    void compute_cross_terms();
+    void compute_cross_terms() const;
     void compute_cell_terms();
-    void find_pairs();
+    void compute_dense_words();
 
     BooksSpec spec_;
     std::vector<bool> overlap_;
-    std::vector<Aligned<std::int16_t>> cross_; // [n_books * n_books], upper triangle
-    float cross_scale_ = 0, pair_bound_ = 0;
-    std::vector<Pair> pairs_;
+    mutable std::once_flag cross_made_;                // only coding needs them
+    mutable std::vector<Aligned<std::int16_t>> cross_; // [n_books * n_books], upper triangle
+    mutable float cross_scale_ = 0;
+    std::vector<std::size_t> dense_columns_;   // stored columns of the books with cross terms
+    Aligned<std::int16_t> dense_;              // [dense column][256][width_] their words on all dimensions
+    std::vector<std::int32_t> dense_squares_;  // [dense column][256] |w|^2
+    std::size_t width_ = 0;                    // dim, rounded up
+    float cross_unit_ = 0;
     Aligned<std::int16_t> cell_terms_;   // [n_cells][n_columns][256]
     float cell_term_scale_ = 0, cell_term_bound_ = 0;
 };

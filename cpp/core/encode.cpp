@@ -14,6 +14,9 @@ constexpr std::size_t kGroup = QueryTables::kGroup;
 constexpr std::size_t kTask = 256; // rows per task
 
 constexpr std::size_t kMaxBooks = 256;
+// Where later books overlap, a path gains little from a cell that is not among the nearest, and search has to look for
+// the row in more cells.
+constexpr std::size_t kCells = 2;
 constexpr std::int32_t kStart = -8192; // the smallest step of a table: three largest cross terms fit below it
 
 struct Path {
@@ -42,7 +45,7 @@ public:
         bool any = books.has_cell_terms();
         for (std::size_t i = 1; i < n_books_; ++i)
             for (std::size_t j = i + 1; j < n_books_; ++j)
-                if (books.cross(i, j) != nullptr && books.cross_scale() > 0) any = linked_[i] = linked_[j] = true;
+                if (books.cross(i, j) != nullptr && books.cross_scale() > 0) any = any_linked_ = linked_[i] = linked_[j] = true;
         if (!any) beam_ = 1; // books are independent
         steps_.resize(beam_ * n_books_ * kWords);
         offsets_.resize(beam_ * n_books_);
@@ -91,6 +94,7 @@ private:
         kept_.clear();
         const std::size_t n = books_.books()[0].n_words;
         for (std::uint32_t c = 0; c < n; ++c) keep({linear[c], 0, c});
+        if (any_linked_ && kept_.size() > kCells) kept_.resize(kCells);
         paths_.resize(kept_.size());
         cells_.resize(kept_.size());
         made_.assign(kept_.size() * n_books_, false);
@@ -251,6 +255,7 @@ private:
     std::vector<float> offsets_;         // [cell of the beam][book] the value of step kStart
     std::vector<bool> made_;
     std::vector<std::size_t> column_; // stored column of a book
+    bool any_linked_ = false;
     std::vector<bool> linked_;        // books that share dimensions with others than the cell's
     std::vector<std::uint32_t> cells_;
     std::vector<Path> paths_, next_;
@@ -273,7 +278,7 @@ void encode(const Books& books, const float* x, std::size_t n, std::size_t beam,
     });
 }
 
-void pair_floors(const Books& books, const std::uint8_t* codes, std::size_t n, std::size_t threads,
+void cross_floors(const Books& books, const std::uint8_t* codes, std::size_t n, std::size_t threads,
                  std::int32_t* floors) {
     constexpr std::size_t rows = 16384;
     std::vector<std::vector<std::int32_t>> minima(threads);
@@ -282,7 +287,7 @@ void pair_floors(const Books& books, const std::uint8_t* codes, std::size_t n, s
         if (low.empty()) low.assign(kWords, std::numeric_limits<std::int32_t>::max());
         for (std::size_t i = task * rows; i < std::min(n, (task + 1) * rows); ++i) {
             const std::uint8_t* code = codes + i * (1 + books.n_columns());
-            low[*code] = std::min(low[*code], books.pair_steps(code + 1));
+            low[*code] = std::min(low[*code], books.cross_sum(code + 1));
         }
     });
     for (std::size_t c = 0; c < books.n_cells(); ++c) {

@@ -26,11 +26,12 @@ class Scanner {
 public:
     Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule)
         : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()),
-          n_crude_(books.n_crude()), has_terms_(books.has_table_terms()),
+          n_crude_(books.n_crude()), has_cross_(books.has_cross_sums()),
+          has_terms_(books.has_table_terms()),
           cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
           sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
           step_minima_(n_columns_), offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock),
-          codes_(n_columns_) {
+          codes_(has_cross_ ? kChunk * kBlock * n_columns_ : 0) {
         hits_.reserve(std::min<std::size_t>(k, 4096) + 1);
     }
 
@@ -59,7 +60,7 @@ public:
         // Ties by row number: the earlier row wins.
         std::sort(hits_.begin(), hits_.end(), [this](const Hit& a, const Hit& b) { return before(a, b); });
         work_.lookups = work_.cells + work_.scanned * n_crude_ +
-                        work_.survivors * (n_columns_ - n_crude_ + books_.pairs().size());
+                        work_.survivors * (n_columns_ - n_crude_ + has_cross_);
     }
 
     const std::vector<Hit>& hits() const { return hits_; }
@@ -84,7 +85,10 @@ private:
             unit = sum / static_cast<float>(order_.size());
         }
         std::size_t n = 0;
-        while (n < order_.size() && base_of(n) - nearest <= rule_.spread[n] * unit) ++n;
+        std::uint64_t rows = 0; // k of them are visited in any case
+        for (; n < order_.size() && (rows < k_ || base_of(n) - nearest <= rule_.spread[n] * unit); ++n)
+            for (const SegmentView& view : segments_)
+                rows += view.segment->end(order_[n] & 0xffffffffu) - view.segment->start(order_[n] & 0xffffffffu);
         order_.resize(n);
     }
 
@@ -115,7 +119,7 @@ private:
         for (std::size_t j = 0; j < n_crude_; ++j) crude_floor_ += minima_[j];
         rest_floor_ = 0;
         for (std::size_t j = n_crude_; j < n_columns_; ++j) rest_floor_ += minima_[j];
-        if (!books_.pairs().empty()) rest_floor_ += books_.cross_scale() * static_cast<float>(pair_floor(cell));
+        if (has_cross_) rest_floor_ += books_.cross_unit() * static_cast<float>(cross_floor(cell));
         // Float sums of m terms of total size A differ from the true sum by at most m * 2^-24 * A; twice that, and room
         // for the handful of operations of the rule itself.
         slack_ = static_cast<float>(n_columns_ + 8) * 0x1p-23f * ((base < 0 ? -base : base) + bound_);
@@ -131,9 +135,9 @@ private:
         for (std::size_t s = 0; s < segments_.size(); ++s) scan(s);
     }
 
-    std::int32_t pair_floor(std::size_t cell) const {
-        std::int32_t low = segments_.front().segment->pair_floors()[cell];
-        for (const SegmentView& view : segments_) low = std::min(low, view.segment->pair_floors()[cell]);
+    std::int32_t cross_floor(std::size_t cell) const {
+        std::int32_t low = segments_.front().segment->cross_floors()[cell];
+        for (const SegmentView& view : segments_) low = std::min(low, view.segment->cross_floors()[cell]);
         return low;
     }
 
@@ -311,6 +315,7 @@ private:
         if (has_terms_ && !lazy) fill_cell_tables(n_crude_, n_columns_, rest_filled_);
         const float* const tables = (has_terms_ ? cell_tables_.data() : tables_) + n_crude_ * kWords;
         for (std::size_t i = 0; i < n; ++i) __builtin_prefetch(segment.rest_codes(candidates_[i]));
+        if (has_cross_) gather_codes(segment, n);
         const float scanned_limit = limit_;
         float limit = limit_, worst = tau();
         for (std::size_t i = 0; i < n; ++i) {
@@ -321,7 +326,10 @@ private:
             float distance = crude;
             for (std::size_t j = 0; j < n_rest; ++j)
                 distance += lazy ? entry(n_crude_ + j, rest[j]) : tables[j * kWords + rest[j]];
-            if (!books_.pairs().empty()) distance += pair_term(segment, candidates_[i], rest);
+            if (has_cross_) {
+                if (i + 1 < n) books_.prefetch_cross_sum(codes_.data() + (i + 1) * n_columns_);
+                distance += books_.cross_unit() * static_cast<float>(books_.cross_sum(codes_.data() + i * n_columns_));
+            }
             if (distance > worst) continue;
             offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s),
                    static_cast<std::uint32_t>(cell_), candidates_[i]});
@@ -332,11 +340,16 @@ private:
         return (first_block + count) * kBlock;
     }
 
-    float pair_term(const Segment& segment, std::uint64_t position, const std::uint8_t* rest) {
-        const std::uint8_t* crude = segment.block(position / kBlock) + position % kBlock;
-        for (std::size_t j = 0; j < n_crude_; ++j) codes_[j] = crude[j * kBlock];
-        for (std::size_t j = n_crude_; j < n_columns_; ++j) codes_[j] = rest[j - n_crude_];
-        return books_.cross_scale() * static_cast<float>(books_.pair_steps(codes_.data()));
+    // codes_ [n][n_columns] of the candidates
+    void gather_codes(const Segment& segment, std::size_t n) {
+        for (std::size_t i = 0; i < n; ++i) {
+            const std::uint8_t* crude = segment.block(candidates_[i] / kBlock) + candidates_[i] % kBlock;
+            const std::uint8_t* rest = segment.rest_codes(candidates_[i]);
+            std::uint8_t* codes = codes_.data() + i * n_columns_;
+            for (std::size_t j = 0; j < n_crude_; ++j) codes[j] = crude[j * kBlock];
+            for (std::size_t j = n_crude_; j < n_columns_; ++j) codes[j] = rest[j - n_crude_];
+        }
+        if (n > 0) books_.prefetch_cross_sum(codes_.data());
     }
 
     void offer(const Hit& hit) {
@@ -358,6 +371,7 @@ private:
     const std::size_t k_;
     const Rule rule_;
     const std::size_t n_columns_, n_crude_;
+    const bool has_cross_;              // the second step adds cross terms
     const bool has_terms_;              // cells have terms: the tables differ from cell to cell
     Aligned<float> cell_tables_;        // [n_columns][256] of the cell being scanned, once filled
     std::vector<float> minima_;         // [n_columns]

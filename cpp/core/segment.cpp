@@ -8,9 +8,9 @@ namespace interlace {
 
 Segment::Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
                  const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high,
-                 const std::uint32_t* samples, const std::int32_t* pair_floors)
+                 const std::uint32_t* samples, const std::int32_t* cross_floors)
     : shape_(shape), cell_starts_(cell_starts), crude_(crude), rest_(rest), rows_(cell_starts, low, high, samples),
-      pair_floors_(pair_floors) {}
+      cross_floors_(cross_floors) {}
 
 std::uint8_t Segment::crude_code(std::uint64_t position, std::size_t column) const {
     return block(position / kBlock)[column * kBlock + position % kBlock];

@@ -4,7 +4,7 @@
 //   crude        uint8  [ceil(n / 64)][n_crude][64]   crude codes, transposed in blocks; blocks may straddle two cells
 //   rest         uint8  [n][n_rest]                   the other codes, a row's bytes together
 //   low, high, samples                                row number of every position (elias_fano.h)
-//   pair_floors  int32  [n_cells]                     smallest cross term of a cell's rows, where books have pairs
+//   cross_floors  int32  [n_cells]                     smallest cross term of a cell's rows, where the second step adds them
 //
 // The first code of a row is its cell and takes no byte. Nothing is padded but the last block.
 #pragma once
@@ -25,14 +25,14 @@ class Segment {
 public:
     Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
             const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high,
-            const std::uint32_t* samples, const std::int32_t* pair_floors);
+            const std::uint32_t* samples, const std::int32_t* cross_floors);
 
     const SegmentShape& shape() const { return shape_; }
     const RowNumbers& rows() const { return rows_; }
     std::uint64_t start(std::size_t cell) const { return cell_starts_[cell]; }
     std::uint64_t end(std::size_t cell) const { return cell_starts_[cell + 1]; }
     const std::uint8_t* block(std::size_t b) const { return crude_ + b * shape_.n_crude * 64; }
-    const std::int32_t* pair_floors() const { return pair_floors_; } // nullptr without
+    const std::int32_t* cross_floors() const { return cross_floors_; } // nullptr without
     std::uint8_t crude_code(std::uint64_t position, std::size_t column) const;
     const std::uint8_t* rest_codes(std::uint64_t position) const { return rest_ + position * shape_.n_rest; }
 
@@ -51,7 +51,7 @@ private:
     const std::uint8_t* crude_;
     const std::uint8_t* rest_;
     RowNumbers rows_;
-    const std::int32_t* pair_floors_;
+    const std::int32_t* cross_floors_;
 };
 
 // Stable counting sort of codes uint8 [n][1 + n_columns] by their first byte. cell_starts [n_cells + 1] is filled by

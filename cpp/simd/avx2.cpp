@@ -46,6 +46,25 @@ void add_rows(const std::int16_t* const* rows, std::size_t n, std::int16_t* out)
     }
 }
 
+std::int32_t square_of_sum(const std::int16_t* const* words, std::size_t n, std::size_t width) {
+    const auto at = [](const std::int16_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); };
+    __m256i total[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (std::size_t d = 0; d < width; d += 32) {
+        __m256i low = at(words[0] + d), high = at(words[0] + d + 16);
+        for (std::size_t i = 1; i < n; ++i) {
+            low = _mm256_add_epi16(low, at(words[i] + d));
+            high = _mm256_add_epi16(high, at(words[i] + d + 16));
+        }
+        total[0] = _mm256_add_epi32(total[0], _mm256_madd_epi16(low, low));
+        total[1] = _mm256_add_epi32(total[1], _mm256_madd_epi16(high, high));
+    }
+    const __m256i both = _mm256_add_epi32(total[0], total[1]);
+    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, _MM_SHUFFLE(1, 0, 3, 2)));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, _MM_SHUFFLE(2, 3, 0, 1)));
+    return _mm_cvtsi128_si32(sum);
+}
+
 std::size_t below(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words) {
     const __m256i top = _mm256_set1_epi16(limit);
     std::size_t n = 0;
@@ -86,7 +105,8 @@ std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std
     for (std::size_t w = kGroups; w < kWords; w += kGroups)
         for (int v = 0; v < vectors; ++v) low[v] = _mm256_min_epi16(low[v], sum(w + 16 * v));
     for (int v = 0; v < vectors; ++v) _mm256_store_si256(reinterpret_cast<__m256i*>(group_minima + 16 * v), low[v]);
-    const __m256i pairs = _mm256_min_epi16(_mm256_min_epi16(low[0], low[1]), _mm256_min_epi16(low[2], low[3]));
+    __m256i pairs = low[0];
+    for (int v = 1; v < vectors; ++v) pairs = _mm256_min_epi16(pairs, low[v]);
     const __m128i eight = _mm_min_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
     // minpos knows unsigned numbers only: flipping the sign bit keeps the order
     const __m128i flipped = _mm_xor_si128(eight, _mm_set1_epi16(-32768));
@@ -109,23 +129,24 @@ void quantize_steps(const std::int16_t*, const std::int16_t* group_minima, std::
     }
 }
 
-// Bytes of 32 codes in a table of 64 entries: a shuffle per 16 entries, then two bits of the code choose among the
-// four.
+// Bytes of 32 codes in a table of 128 entries: a shuffle per 16 entries, then three bits of the code choose among the
+// eight.
 inline __m256i lookup(const __m256i* table, __m256i codes) {
     const __m256i low = _mm256_and_si256(codes, _mm256_set1_epi8(15));
-    const __m256i bit4 = _mm256_slli_epi16(codes, 3), bit5 = _mm256_slli_epi16(codes, 2); // as sign bits
-    const __m256i first =
-        _mm256_blendv_epi8(_mm256_shuffle_epi8(table[0], low), _mm256_shuffle_epi8(table[1], low), bit4);
-    const __m256i second =
-        _mm256_blendv_epi8(_mm256_shuffle_epi8(table[2], low), _mm256_shuffle_epi8(table[3], low), bit4);
-    return _mm256_blendv_epi8(first, second, bit5);
+    const __m256i bit4 = _mm256_slli_epi16(codes, 3), bit5 = _mm256_slli_epi16(codes, 2),
+                  bit6 = _mm256_slli_epi16(codes, 1); // as sign bits
+    const auto pair = [&](int i) {
+        return _mm256_blendv_epi8(_mm256_shuffle_epi8(table[i], low), _mm256_shuffle_epi8(table[i + 1], low), bit4);
+    };
+    const __m256i first = _mm256_blendv_epi8(pair(0), pair(2), bit5), second = _mm256_blendv_epi8(pair(4), pair(6), bit5);
+    return _mm256_blendv_epi8(first, second, bit6);
 }
 
 template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables,
                                          std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
-    __m256i table[COLUMNS + 1][4];
+    __m256i table[COLUMNS + 1][8];
     for (int j = 0; j < COLUMNS; ++j)
-        for (int part = 0; part < 4; ++part)
+        for (int part = 0; part < 8; ++part)
             table[j][part] = _mm256_broadcastsi128_si256(
                 _mm_load_si128(reinterpret_cast<const __m128i*>(tables.groups[j] + 16 * part)));
     const __m256i limit = _mm256_set1_epi8(static_cast<char>(threshold));
@@ -151,7 +172,7 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
 
 const Kernels& avx2_kernels() {
     static const Kernels k{"avx2",    squared_distances, inner_products, rotate,  to_steps, add_rows, below, add_terms,
-                           add_steps, quantize_steps,    minima,         max_abs, argmin,     quantize,
+                           add_steps, quantize_steps,    square_of_sum, minima,         max_abs, argmin,     quantize,
                            scan};
     return k;
 }

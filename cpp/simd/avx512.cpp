@@ -48,7 +48,7 @@ const Kernels& emulated_avx512_kernels() {
                            to_steps, add_rows, below, add_terms,
                            add_steps,
                            quantize_steps,
-                           minima,
+                           square_of_sum, minima,
                            max_abs,
                            argmin,
                            quantize,
@@ -56,7 +56,7 @@ const Kernels& emulated_avx512_kernels() {
 #else
 const Kernels& avx512_kernels() {
     static const Kernels k{"avx512",  squared_distances, inner_products, rotate,  to_steps, add_rows, below, add_terms,
-                           add_steps, quantize_steps,    minima,         max_abs, argmin,     quantize,
+                           add_steps, quantize_steps,    square_of_sum, minima,         max_abs, argmin,     quantize,
                            scan};
 #endif
     return k;

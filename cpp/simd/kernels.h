@@ -17,7 +17,7 @@ inline constexpr std::size_t kScanColumns =
     16;                                   // crude columns the byte scan reads; a sum of fewer is still a lower bound
 inline constexpr std::size_t kChunk = 16; // blocks per call of scan(): 1,024 rows between updates of the threshold
 inline constexpr std::size_t kGroups =
-    64; // words w with the same w % 64 are a group; books keep near words together in one
+    128; // words w with the same w % 128 are a group; books keep near words together in one
 inline constexpr std::uint8_t kDead = 255; // byte of a word that is beyond the budget on its own
 
 // Crude tables of one cell as bytes: floor((table - floor) * scale), saturated at kDead. A level fills what its scan
@@ -55,6 +55,8 @@ struct Kernels {
     // As quantize, of sums in steps: bytes floor((sum - floor) * scale)
     void (*quantize_steps)(const std::int16_t* sums, const std::int16_t* group_minima, std::int16_t floor, float scale,
                            std::size_t column, ByteTables* out);
+    // |words[0] + words[1] + ...|^2; no sum leaves int16, no square int32. width is a multiple of 32.
+    std::int32_t (*square_of_sum)(const std::int16_t* const* words, std::size_t n, std::size_t width);
     float (*minima)(const float* table, float* group_minima);
     float (*max_abs)(const float* table);      // entries of +inf (padding) do not count
     std::size_t (*argmin)(const float* table); // first index of the smallest entry

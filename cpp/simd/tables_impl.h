@@ -144,6 +144,16 @@ void add_rows(const std::int16_t* const* rows, std::size_t n, std::int16_t* out)
         }
 }
 
+std::int32_t square_of_sum(const std::int16_t* const* words, std::size_t n, std::size_t width) {
+    std::int32_t total = 0;
+    for (std::size_t d = 0; d < width; ++d) {
+        std::int32_t sum = 0;
+        for (std::size_t i = 0; i < n; ++i) sum += words[i][d];
+        total += sum * sum;
+    }
+    return total;
+}
+
 std::size_t below(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words) {
     std::size_t n = 0;
     for (std::size_t w = 0; w < kWords; ++w) {

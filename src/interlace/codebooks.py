@@ -74,8 +74,8 @@ class Norm:
 
     The value of a row is the sum of 2 w_i.w_j over pairs of covered books that no earlier norm covers; it is stored in
     a column, as the index of the nearest of ``values``. A single value is the constant of composite quantization: it
-    stands for every row and needs no column. ``crude`` norms are read in the crude step. Pairs of books that no norm
-    covers cost no byte either: search adds their cross terms for the rows that the crude step lets through.
+    stands for every row and needs no column. ``crude`` norms are read in the crude step. Without norms search computes
+    the cross terms of the rows that the crude step lets through.
     """
 
     values: FloatArray
@@ -163,12 +163,27 @@ class Codebooks:
         if len(self.crude_dims) and not 0 <= self.crude_dims.min() <= self.crude_dims.max() < self.dim:
             raise InputError(f"crude_dims must lie in 0 to {self.dim - 1}, got {self.crude_dims.tolist()}")
         self.variances: FloatArray = _frozen([] if variances is None else variances, np.float32, 1, "variances")
+        self._check_norms()
         self._complete = True
 
     def __setattr__(self, name: str, value: object) -> None:
         if "_complete" in self.__dict__:
             raise AttributeError(f"Codebooks are frozen; {name!r} cannot be set")
         super().__setattr__(name, value)
+
+    def _check_norms(self) -> None:
+        """Norms cover all cross terms between books after the first, or there are none and search computes them."""
+        if not self.norms:
+            return
+        covered = {(i, j) for norm in self.norms for i in norm.covers for j in norm.covers}
+        for i in range(1, len(self.books)):
+            for j in range(i + 1, len(self.books)):
+                shared = np.intersect1d(self.books[i].support, self.books[j].support)
+                if len(shared) and (i, j) not in covered:
+                    raise InputError(
+                        f"books {i} and {j} share dimension {int(shared[0])} but no norm covers their cross term; "
+                        "let norms cover all pairs, or give none"
+                    )
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -196,22 +211,6 @@ class Codebooks:
     def n_bytes(self) -> int:
         """Code bytes of a vector: every book and every norm column."""
         return 1 + len(self.columns)
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Books that share dimensions and whose cross term no norm covers; added in the second step."""
-        if self.metric != "l2":
-            return []
-        covered = {(i, j) for norm in self.norms for i in norm.covers for j in norm.covers}
-        masks = np.zeros((len(self.books), self.dim), bool)
-        for mask, book in zip(masks, self.books, strict=True):
-            mask[book.support] = True
-        return [
-            (i, j)
-            for i in range(1, len(self.books))
-            for j in range(i + 1, len(self.books))
-            if (i, j) not in covered and (masks[i] & masks[j]).any()
-        ]
 
     @cached_property
     def native(self) -> _native.Books:

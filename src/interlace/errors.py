@@ -46,3 +46,7 @@ class DamagedFileError(FileError):
 
 class NewerFormatError(FileError):
     """The file was written by a newer version of interlace."""
+
+
+class FewRowsWarning(UserWarning):
+    """There are too few rows or dimensions for what was asked: books shrink."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import dataclasses
 import time
 from os import PathLike
 from typing import Any
@@ -10,25 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _native, margins, quantizers, storage
+from . import _native, margins, storage
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, as_queries, describe, normalize, to_numpy
-from .codebooks import METRICS, Codebooks, codebooks_of
-from .encode import encode
+from .codebooks import Codebooks, codebooks_of
+from .encode import EFFORTS, encode
 from .errors import DamagedFileError, InputError, NotAnIndexError
 from .ids import IdArray, Ids, parse_ids
+from .learning import HELD_OUT_ROWS, Learned, Settings, held_out_rows, learn_codebooks, positive
 from .matches import Matches, SearchStats
 from .progress import Progress, silent
 from .report import Report
-from .segments import NAMES, Segment, damage_named, merge
+from .searching import calibrate, codes_of, search_rows
+from .segments import CROSS_FLOORS, NAMES, Segment, damage_named, merge
 
-MAX_TRAIN_ROWS = 65536
-CALIBRATION_QUERIES = 2000
-HELD_OUT_FROM = 2000  # rows from which some are held out of learning for the calibration
-MAX_BYTES = 64
 MAX_ANSWERS = 2**31
+#: Small sections whose damage would lose hits, not only rows.
+CHECKED_AT_OPEN = ("segment.cell_starts", "segment.cross_floors", "calibration.shares", "calibration.cells")
 QUERIES_PER_TASK = 4  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
-QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
 
 
 class Index:
@@ -48,68 +47,57 @@ class Index:
         self._file: storage.File | None = None
 
     @classmethod
-    def build(
-        cls,
-        x: Any,
-        *,
-        n_bytes: int | None = None,
-        n_books: int | None = None,
-        layout: str = "auto",
-        metric: str = "l2",
-        ids: Any = None,
-        n_crude: int | None = None,
-        seed: int = 0,
-        max_train_rows: int = MAX_TRAIN_ROWS,
-        threads: int | None = None,
-        progress: Progress = silent,
-    ) -> Index:
+    def build(cls, x: Any, *, ids: Any = None, progress: Progress = silent, **settings: Any) -> Index:
         """Learn codebooks from a sample of x, code all rows, calibrate the default margin.
 
-        ``n_bytes`` (default 8) counts every stored code column, ``n_books`` only the books: give one of them. x is
-        read in blocks, so a memmap larger than memory is fine.
+        ``settings`` are those of :class:`interlace.ICQ`: ``n_bytes`` (default 8), ``n_books``, ``n_words``, ``layout``,
+        ``n_crude``, ``rotation``, ``cross``, ``prior``, ``metric``, ``effort``, ``iterations``, ``max_train_rows``,
+        ``max_memory``, ``seed``, ``threads``. x is anything :class:`interlace.ICQ` takes, and is read in blocks.
         """
-        if n_bytes is not None and n_books is not None:
-            raise InputError("give n_bytes or n_books, not both")
-        if n_bytes is None and n_books is None:
-            n_bytes = 8
-        positive(max_train_rows, "max_train_rows")
-        for name, value in (("n_bytes", n_bytes), ("n_books", n_books), ("n_crude", n_crude)):
-            if value is not None and positive(value, name) > MAX_BYTES:
-                raise InputError(f"{name} must be at most {MAX_BYTES}, got {value}")
-        if metric not in METRICS:
-            raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+        unknown = settings.keys() - {field.name for field in dataclasses.fields(Settings)}
+        if unknown:
+            raise TypeError(f"Index.build() has no setting {min(unknown)!r}")
+        checked = Settings(**settings).checked()
         rows = Rows(x)
-        if len(rows) == 0:
-            raise InputError("x has no rows; an index is learned from at least one")
         if ids is not None:
             parse_ids(ids, len(rows))  # before minutes of learning
-        rng = np.random.default_rng(positive(seed, "seed", least=0))
-        sample = training_rows(len(rows), max_train_rows, rng)
-        vectors = rows.take(sample)
-        if metric == "cosine":
-            vectors = normalize(vectors, name="x", rows=sample)
-        workers = thread_count(threads)
-        codebooks = quantizers.learn(
-            vectors,
-            n_bytes=n_bytes,
-            n_books=n_books,
-            layout=layout,
-            metric=metric,
-            n_crude=n_crude,
-            seed=seed,
-            threads=workers,
-            progress=lambda what, done: progress(f"learning: {what}", 0.8 * done),
+        learned = learn_codebooks(rows, checked, lambda what, done: progress(f"learning: {what}", 0.8 * done))
+        if learned.interrupted:
+            raise KeyboardInterrupt
+        return cls.of_learned(learned, rows, ids, checked, lambda what, done: progress(what, 0.8 + 0.2 * done))
+
+    @classmethod
+    def of_learned(cls, learned: Learned, rows: Rows, ids: Any, settings: Settings, progress: Progress) -> Index:
+        """All rows coded and the margin calibrated on rows that were not learned from."""
+        index = cls(learned.codebooks)
+        index.add(rows, ids, threads=settings.threads, progress=lambda what, done: progress(what, 0.75 * done))
+        progress("calibrating", 0.75)
+        chosen = held_out_rows(len(rows), learned.sample, np.random.default_rng(settings.seed))
+        vectors = rows.take(chosen)
+        if settings.metric == "cosine":
+            vectors = normalize(vectors, name="x", rows=chosen)
+        index._calibration = calibrate(
+            index.codebooks, index._segments, vectors, chosen, thread_count(settings.threads)
         )
-        del vectors
-        index = cls(codebooks)
-        index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.8 + 0.15 * done))
-        progress("calibrating", 0.95)
-        index._calibrate_on_rows(rows, rng, sample, workers)
         progress("done", 1.0)
         return index
 
-    def add(self, x: Any, ids: Any = None, *, threads: int | None = None, progress: Progress = silent) -> None:
-        """Code and append rows. All of them are added, or, after an error, none."""
+    def add(
+        self,
+        x: Any,
+        ids: Any = None,
+        *,
+        effort: str | None = None,
+        threads: int | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        """Code and append rows. All of them are added, or, after an error, none.
+
+        ``effort`` (``"fast"``, ``"balanced"``, ``"best"``) trades coding time for accuracy; by default that of the
+        codebooks.
+        """
+        if effort is not None and effort not in EFFORTS:
+            raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
         rows = x if isinstance(x, Rows) else Rows(x, dim=self.codebooks.dim)
         if rows.dim != self.codebooks.dim:
             raise InputError(f"x has {rows.dim} dimensions, the index has {self.codebooks.dim}")
@@ -123,7 +111,7 @@ class Index:
             progress("coding", start / len(rows))
             if self.codebooks.metric == "cosine":
                 block = normalize(block, name="x", first_row=start)
-            codes[start : start + len(block)] = encode(self.codebooks, block, workers)
+            codes[start : start + len(block)] = encode(self.codebooks, block, workers, effort)
             start += len(block)
         segments = [*self._segments, Segment.pack(codes, self.codebooks)]
         # Merge while the last segment is not much smaller than the one before: each row is repacked O(log n) times.
@@ -166,7 +154,9 @@ class Index:
         mask = None if filter is None else self._mask(filter)
         started = time.perf_counter()
         with damage_named():
-            rows, distances, counts, work, _ = self._search_rows(queries, k, rule, workers, mask)
+            rows, distances, counts, work, _ = search_rows(
+                self.codebooks, self._segments, queries, k, rule, workers, mask
+            )
         seconds = time.perf_counter() - started
         cells, scanned, survivors, lookups = work.sum(0).tolist()
         stats = SearchStats(
@@ -185,49 +175,6 @@ class Index:
         if single:
             return Matches(ids[0], distances[0], int(counts[0]), stats, self.codebooks.metric)
         return Matches(ids, distances, counts, stats, self.codebooks.metric)
-
-    def _search_rows(
-        self,
-        queries: FloatArray,
-        k: int,
-        rule: margins.Rule,
-        threads: int,
-        mask: NDArray[np.uint8] | None = None,
-        trace: bool = False,
-    ) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], FloatArray | None]:
-        n, segments = len(queries), self._segments
-        width = max(1, min(k, sum(s.n_rows for s in segments)))  # the rest of k can only be padding
-        rows, distances = np.empty((n, width), np.int64), np.empty((n, width), np.float32)
-        counts, work = np.empty(n, np.int64), np.empty((n, 4), np.uint64)
-        traced = np.empty((2, n, width), np.float32) if trace else None
-        masks: list[NDArray[np.uint8] | None] = [None] * len(segments)
-        if mask is not None:
-            bounds = np.cumsum([0, *(s.n_rows for s in segments)])
-            masks = [mask[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-        for start in range(0, n, n if trace else QUERIES_PER_CALL):
-            part = slice(start, start + (n if trace else QUERIES_PER_CALL))
-            _native.search(
-                self.codebooks.native,
-                [s.native for s in segments],
-                masks,
-                queries[part],
-                rule.kind,
-                rule.share,
-                rule.sigma,
-                rule.spread,
-                rule.least,
-                rule.reach,
-                threads,
-                rows[part],
-                distances[part],
-                counts[part],
-                work[part],
-                traced,
-            )
-        if width < k:
-            rows = np.pad(rows, ((0, 0), (0, k - width)), constant_values=-1)
-            distances = np.pad(distances, ((0, 0), (0, k - width)), constant_values=np.inf)
-        return rows, distances, counts, work, traced
 
     def _mask(self, allowed: Any) -> NDArray[np.uint8]:
         array = to_numpy(allowed, "filter")
@@ -257,59 +204,11 @@ class Index:
                 raise InputError("queries has no rows; a calibration needs at least one")
             if self.codebooks.metric == "cosine":
                 vectors = normalize(vectors, name="queries")
-            self._calibration = self._calibrated(vectors, None, workers)
+            self._calibration = calibrate(self.codebooks, self._segments, vectors, None, workers)
             return
-        chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), CALIBRATION_QUERIES), replace=False))
+        chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False))
         vectors = self.codebooks.decode(self._codes_of(chosen))
-        self._calibration = self._calibrated(vectors, chosen, workers)
-
-    def _calibrate_on_rows(
-        self, rows: Rows, rng: np.random.Generator, trained: NDArray[np.int64], threads: int
-    ) -> None:
-        """Held-out rows as queries, each one's own row left out of its answer; training rows in a small index."""
-        n_held_out = len(rows) - len(trained)
-        n_pool = n_held_out if n_held_out >= HELD_OUT_FROM // 10 else len(rows)
-        chosen = np.sort(rng.choice(n_pool, min(n_pool, CALIBRATION_QUERIES), replace=False))
-        if n_pool == n_held_out:  # the i-th row that was not trained on, without a list of all rows
-            chosen += np.searchsorted(trained - np.arange(len(trained)), chosen, "right")
-        vectors = rows.take(chosen)
-        if self.codebooks.metric == "cosine":
-            vectors = normalize(vectors, name="x", rows=chosen)
-        self._calibration = self._calibrated(vectors, chosen, threads)
-
-    def _calibrated(self, vectors: FloatArray, own_rows: NDArray[np.int64] | None, threads: int) -> margins.Calibration:
-        exact = margins.parse("exact", k=1, n=0, calibration=None, sigma=0.0)
-        depth = max(margins.KS) + (own_rows is not None)
-        rows, distances, _, _, trace = self._search_rows(vectors, depth, exact, threads, trace=True)
-        assert trace is not None
-        width = trace.shape[2]
-        rows, distances = rows[:, :width], distances[:, :width]
-        excess, floors = trace
-        bases, order, sizes = self._cells_by_base(vectors)
-        rank_of = np.empty_like(order)
-        np.put_along_axis(rank_of, order, np.arange(order.shape[1])[None], axis=1)
-        occupied = np.flatnonzero(sizes)
-        cells = self._codes_of(np.maximum(rows, 0).ravel())[:, 0].reshape(rows.shape)
-        ranks = np.take_along_axis(rank_of, np.searchsorted(occupied, cells), axis=1)
-        if own_rows is not None:
-            own = rows == own_rows[:, None]
-            own[~own.any(1), -1] = True  # not found: drop the last hit, so that all queries keep as many
-            shape = (len(rows), width - 1)
-            distances, excess, floors, ranks = (a[~own].reshape(shape) for a in (distances, excess, floors, ranks))
-        lengths = np.sqrt((vectors.astype(np.float64) ** 2).sum(1)) if self.metric == "ip" else np.ones(len(vectors))
-        held = margins.Held(
-            distances, excess, floors, ranks, bases, sizes[occupied][order].astype(np.float64), np.maximum(lengths, 1e-30)
-        )
-        return margins.calibrate(held, len(self), self.metric)
-
-    def _cells_by_base(self, vectors: FloatArray) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64]]:
-        """Bases of the cells that hold rows, ascending for each query; their order; rows of every cell."""
-        sizes = np.zeros(self.codebooks.n_cells, np.int64)
-        for segment in self._segments:
-            sizes += np.diff(segment.arrays["cell_starts"].astype(np.int64))
-        bases = self.codebooks.bases(vectors)[:, sizes > 0]
-        order = np.argsort(bases, axis=1, kind="stable")
-        return np.take_along_axis(bases, order, axis=1), order, sizes
+        self._calibration = calibrate(self.codebooks, self._segments, vectors, chosen, workers)
 
     def __len__(self) -> int:
         return self._ids.n
@@ -333,14 +232,7 @@ class Index:
         return self.codebooks.metric
 
     def _codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        codes = np.empty((len(rows), 1 + len(self.codebooks.columns)), np.uint8)
-        first = 0
-        for segment in self._segments:
-            here = (rows >= first) & (rows < first + segment.n_rows)
-            if here.any():
-                codes[here] = segment.codes_of(rows[here] - first)
-            first += segment.n_rows
-        return codes
+        return codes_of(self.codebooks, self._segments, rows)
 
     def reconstruct(self, ids: Any) -> FloatArray:
         """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id)."""
@@ -359,7 +251,7 @@ class Index:
         )
         learned, description = self.codebooks.to_arrays()
         arrays = {f"codebooks.{name}": array for name, array in learned.items()}
-        arrays |= {f"segment.{name}": segment.arrays[name] for name in NAMES}
+        arrays |= {f"segment.{name}": array for name, array in segment.arrays.items()}
         arrays |= {f"ids.{name}": array for name, array in sorted(self._ids.sorted_section().items())}
         calibration = None
         if self._calibration is not None:
@@ -391,11 +283,12 @@ class Index:
         if file.meta.get("kind") != "index":
             raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not an index")
         for name in file.names:
-            if name in ("segment.cell_starts", "calibration.shares"):
+            if name in CHECKED_AT_OPEN:
                 file.check(name)
         index = cls(codebooks_of(file))
         with file.damage_named("segment"):
-            segment = Segment({name: file.array(f"segment.{name}") for name in NAMES})
+            names = [*NAMES, *([CROSS_FLOORS] if index.codebooks.native.has_cross_sums else [])]
+            segment = Segment({name: file.array(f"segment.{name}") for name in names})
             n = int(file.meta["n"])
             ids = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
             kept = Ids.stored(file.meta["ids"], n, ids)
@@ -407,10 +300,10 @@ class Index:
         index._segments, index._ids, index._file = ((segment,) if n else ()), kept, file
         with file.damage_named("calibration"):
             if (calibration := file.meta.get("calibration")) is not None:
-                shares = file.array("calibration.shares")
-                if shares.shape != (len(margins.KS), len(margins.TARGETS)):
-                    raise ValueError(f"shares of shape {shares.shape}")
-                index._calibration = margins.Calibration(int(calibration["n"]), shares)
+                index._calibration = margins.Calibration.stored(
+                    calibration, {name: file.array(f"calibration.{name}") for name in ("shares", "cells")
+                                  if f"calibration.{name}" in file.names}
+                )
         return index
 
     def verify(self) -> None:
@@ -427,7 +320,7 @@ class Index:
             if (codes.max(0, initial=0) >= np.array(n_words)).any():
                 raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
             again = Segment.pack(codes, self.codebooks)
-            if any(not np.array_equal(again.arrays[name], segment.arrays[name]) for name in NAMES):
+            if any(not np.array_equal(again.arrays[name], array) for name, array in segment.arrays.items()):
                 raise DamagedFileError("the index is damaged: its rows do not pack to the bytes stored")
         if sum(s.n_rows for s in self._segments) != len(self):
             raise DamagedFileError(
@@ -451,22 +344,3 @@ class Index:
 
     def __repr__(self) -> str:
         return f"Index({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r})"
-
-
-def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The rows to learn from, ascending; some are left out where there are enough, to calibrate the margin on."""
-    held_out = min(CALIBRATION_QUERIES, n // 10) if n >= HELD_OUT_FROM else 0
-    return np.sort(rng.choice(n, min(n - held_out, max_train_rows), replace=False))
-
-
-def positive(value: Any, name: str, *, least: int = 1) -> int:
-    """An integer of at least 1 (or ``least``) that fits int64, or a clear error."""
-    try:
-        number: int | None = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not least <= number < 2**63:
-        raise InputError(
-            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
-        )
-    return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ GROWTH = 1.1
 CELLS_PART = 0.75
 #: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0)
+#: A gap beyond which all cells are equally far; its products stay within float32.
+FARTHEST = 1e6
 NO_SPREAD: FloatArray = np.zeros(0, np.float32)
 
 
@@ -56,35 +59,51 @@ class Calibration:
     least: float
     reach: float
 
+    @classmethod
+    def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration | None:
+        """From a file; one that knows no rule for cells (format version 1) is of no use."""
+        if "cells" not in arrays:
+            return None
+        shape = (len(KS), len(TARGETS))
+        if arrays["shares"].shape != shape or arrays["cells"].shape != (*shape, 2):
+            raise ValueError(f"shares of shape {arrays['shares'].shape}, cells of shape {arrays['cells'].shape}")
+        least, reach = float(description["least"]), float(description["reach"])
+        return cls(int(description["n"]), arrays["shares"], arrays["cells"], least, reach)
+
+    @functools.cached_property
+    def _rules(self) -> list[list[tuple[float, float, float] | None]]:
+        """Share, weight and stop for each of KS and TARGETS as Python numbers: single queries should be quick."""
+        shares, cells = self.shares.tolist(), self.cells.tolist()
+        return [
+            [None if math.isnan(s) else (s, w, stop) for s, (w, stop) in zip(*row, strict=True)]
+            for row in zip(shares, cells, strict=True)
+        ]
+
     def rule(self, k: int, target: float, n: int) -> tuple[float, float, float] | None:
         """Share, weight and stop that are safe for k and target, or None: fall back to exact.
 
-        Targets round up. A k between two stored ones takes the more careful of their rules.
+        Targets round up. A k between two stored ones takes the larger share of the two and the cells of the larger k,
+        which needs more of them.
         """
-        if n > self.n * GROWTH or k > KS[-1]:
+        if n > self.n * GROWTH or k > KS[-1] or target > TARGETS[-1]:
             return None
-        columns = [j for j, stored in enumerate(TARGETS) if stored >= target]
-        if not columns:
-            return None
-        column = columns[0]
+        column = next(j for j, stored in enumerate(TARGETS) if stored >= target)
         above = next(i for i, stored in enumerate(KS) if stored >= k)
-        below = above if KS[above] == k else above - 1
-        shares = self.shares[[below, above], column]
-        if np.isnan(shares).any():
-            return None
-        # Weights differ from k to k, so the rules are compared by what they visit: that of the larger k, which needs
-        # more cells, unless the smaller one goes further at the last rank.
-        weight, stop = (float(v) for v in self.cells[above, column])
-        return float(shares.max()), weight, stop
+        high = self._rules[above][column]
+        low = high if KS[above] == k else self._rules[above - 1][column]
+        return None if high is None or low is None else (max(low[0], high[0]), high[1], high[2])
 
 
+@functools.lru_cache(maxsize=64)  # a single query takes less time than this does
 def spread_of(weight: float, stop: float) -> FloatArray:
     """The largest gap at which the cell of each rank is visited; the first cell always is."""
     room = stop - np.log1p(np.arange(MAX_WORDS))
     with np.errstate(divide="ignore", invalid="ignore"):
         allowed = np.where(room < 0, -1.0, room / weight if weight > 0 else np.inf)
     allowed[0] = np.inf
-    return allowed.astype(np.float32)
+    spread = allowed.astype(np.float32)
+    spread.flags.writeable = False
+    return spread
 
 
 def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
@@ -95,7 +114,8 @@ def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
     """
     above = bases.astype(np.float64) - bases[:, :1]
     unit = np.maximum(bases[:, :1], least) if metric == "l2" else above.mean(1, keepdims=True)
-    return np.asarray(above / np.maximum(unit, 1e-300))
+    # A unit of 0 (rows that equal words) leaves the cells at distance 0 near and all others far.
+    return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), 1e-30), FARTHEST))
 
 
 def parse(

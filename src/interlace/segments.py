@@ -17,7 +17,7 @@ Codes = NDArray[np.uint8]
 BLOCK = 64
 MAX_ROWS = 2**32 - 1
 NAMES = ("cell_starts", "crude", "rest", "low", "high", "samples")
-PAIR_FLOORS = "pair_floors"  # there where the books have pairs
+CROSS_FLOORS = "cross_floors"  # there where the second step adds cross terms
 
 
 @contextlib.contextmanager
@@ -36,7 +36,7 @@ class Segment:
 
     def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.arrays = arrays
-        self.native = _native.Segment(**{name: arrays[name] for name in NAMES}, pair_floors=arrays.get(PAIR_FLOORS))
+        self.native = _native.Segment(**{name: arrays[name] for name in NAMES}, cross_floors=arrays.get(CROSS_FLOORS))
         self.n_rows = int(arrays["rest"].shape[0])
         self.n_columns = int(arrays["crude"].shape[1] + arrays["rest"].shape[1])
 
@@ -57,9 +57,9 @@ class Segment:
             "samples": np.zeros(samples, np.uint32),
         }
         _native.pack(codes, **arrays)
-        if codebooks.native.n_pairs:
-            arrays[PAIR_FLOORS] = np.empty(codebooks.n_cells, np.int32)
-            _native.pair_floors(codebooks.native, codes, 1, arrays[PAIR_FLOORS])
+        if codebooks.native.has_cross_sums:
+            arrays[CROSS_FLOORS] = np.empty(codebooks.n_cells, np.int32)
+            _native.cross_floors(codebooks.native, codes, 1, arrays[CROSS_FLOORS])
         return cls(arrays)
 
     def unpack(self) -> Codes:

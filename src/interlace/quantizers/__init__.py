@@ -1,5 +1,5 @@
 """Learners: vectors -> `Codebooks`. NumPy and native kernels only."""
 
-from .layouts import LAYOUTS, learn
+from .layouts import LAYOUTS
 
-__all__ = ["LAYOUTS", "learn"]
+__all__ = ["LAYOUTS"]

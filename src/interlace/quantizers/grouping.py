@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray
 
 Dims = NDArray[np.int64]
-GROUPS = 64  # kGroups of cpp/simd/kernels.h
+GROUPS = 128  # kGroups of cpp/simd/kernels.h
 
 
 def near_words_together(words: FloatArray) -> FloatArray:
-    """Reorder words so that those with the same index modulo 64 are a compact cluster.
+    """Reorder words so that those with the same index modulo 128 are a compact cluster.
 
-    The avx2 scan looks at a word's group of 4 first (cpp/simd/avx2.cpp), the tighter the better. Halving along the
-    direction of largest spread, down to 64 groups, needs no seed and gives groups of equal size.
+    The avx2 scan looks at a word's pair first (cpp/simd/avx2.cpp), the tighter the better. Halving along the
+    direction of largest spread, down to 128 groups, needs no seed and gives groups of equal size.
     """
 
     def split(index: Dims, n_groups: int) -> list[Dims]:

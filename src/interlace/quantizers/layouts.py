@@ -1,88 +1,127 @@
-"""The three layouts, learned from a sample by k-means: ``subspace``, ``residual``, ``hybrid``.
+"""The three layouts: which dimensions each book gets, and what is crude. ``Learner`` trains the books.
 
-``subspace`` is the paper's split: principal axes, crude books on the leading dimensions, the others on the complement.
-``residual`` lets every book span all dimensions, each coding what the ones before left, with a norm column.
+``subspace`` is the paper's split: principal axes, the bi-modal prior on their variances tells psi, books on psi first,
+the others on its complement. ``residual`` lets every book span all dimensions, each coding what the ones before left.
 ``hybrid`` makes cells over all dimensions and applies the split to what the cells leave.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray
-from ..codebooks import MAX_WORDS, Book, Codebooks, Norm
-from ..encode import encode
+from ..codebooks import Codebooks
 from ..errors import InputError
-from ..progress import Progress
-from .grouping import Dims, balanced_groups, leading_groups, near_words_together
-from .kmeans import kmeans, means, nearest
+from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, leading_groups
+from .kmeans import nearest
+from .learner import Learner, principal_axes
+from .prior import split_dimensions
 
-LAYOUTS = ("subspace", "residual", "hybrid")
-HYBRID_BEAM = 8
-N_CELLS = 256
-REFITS = 6
-RESIDUAL_BEAM = 5
-
-
-@dataclass
-class Learner:
-    """What every layout needs: the sample, the budget, and where randomness comes from."""
-
-    x: FloatArray  # [n, dim] rows of the sample; of length 1 for cosine
-    n_bytes: int
-    metric: str
-    n_crude: int | None
-    rng: np.random.Generator
-    threads: int
-    progress: Progress
-
-    def kmeans(self, x: FloatArray, n_words: int = MAX_WORDS) -> FloatArray:
-        """Words in scan order."""
-        return near_words_together(kmeans(x, n_words, rng=self.rng, threads=self.threads))
-
-    def crude(self, default: int, n_books: int) -> int:
-        """Number of crude books."""
-        return min(default if self.n_crude is None else self.n_crude, n_books)
+ROTATIONS = ("auto", "principal", "learned", "none")
+CROSS = ("auto", "none", "exact", "byte")
+LEARNED_ROUNDS = 6
 
 
-def learn(
-    x: FloatArray,
-    *,
-    n_bytes: int | None,
-    n_books: int | None,
-    layout: str,
-    metric: str,
-    n_crude: int | None,
-    seed: int,
-    threads: int,
-    progress: Progress,
-) -> Codebooks:
-    """Codebooks of the given size for a sample; ``n_bytes`` counts norm columns, ``n_books`` does not."""
-    if layout == "auto":
-        layout = "hybrid" if (n_bytes or n_books or 0) > 1 and x.shape[1] > 1 else "subspace"
+def subspace(learner: Learner) -> Codebooks:
+    """Books on psi, books on its complement; with ``cross``, additive books inside each of the two."""
+    mean = _mean(learner.x)
+    centred = learner.x - mean
+    rotation, variances = _axes(learner, centred)
+    y = centred if rotation is None else _rotated(centred, rotation)
+    order = np.argsort(-variances, kind="stable")  # the identity for principal axes
+    additive = learner.cross in ("exact", "byte")
+    n_books = learner.n_bytes - (learner.cross == "byte" and learner.metric == "l2")
+    if not additive:
+        n_books = min(n_books, learner.dim)
+    groups = _psi_groups(variances[order], n_books, learner.n_crude, learner.prior, additive)
+    supports = [np.sort(order[dims]) for dims in groups.supports]
+    n_crude = learner.crude(max(groups.n_psi, _default_crude(n_books)), n_books)
+    if rotation is not None and learner.rotation == "learned" and not additive:
+        rotation, y = _learned_rotation(learner, centred, rotation, supports)
+    crude_dims = np.unique(np.concatenate(supports[:n_crude]))
+    settings = _settings(learner, mean, rotation, n_crude, "subspace") | {
+        "crude_dims": crude_dims,
+        "variances": variances,
+        "residual_variance": float(np.delete(variances, crude_dims).sum()),
+    }
+    return learner.train(y, supports, settings)
+
+
+def hybrid(learner: Learner) -> Codebooks:
+    """Cells over all dimensions, then the split on what the cells leave."""
+    mean = _mean(learner.x)
+    centred = learner.x - mean
+    cells = learner.kmeans(centred, rounds=8)
+    labels, _ = nearest(centred, cells, learner.threads)
+    rotation, variances = _axes(learner, centred - cells[labels])
+    y = centred if rotation is None else _rotated(centred, rotation)
+    additive = learner.cross in ("exact", "byte")
+    n_rest = learner.n_bytes - 1 - (learner.cross == "byte" and learner.metric == "l2")
+    if not additive:
+        n_rest = min(n_rest, learner.dim)
+    order = np.argsort(-variances, kind="stable")
+    n_crude = learner.crude(_default_crude(n_rest + 1), n_rest + 1)
+    if additive:
+        groups = _psi_groups(variances[order], n_rest, None, learner.prior, True).supports if n_rest else []
+    else:
+        groups = _leading_split(variances[order], n_rest, _leading(n_rest + 1, n_crude - 1)) if n_rest else []
+    supports = [np.sort(order[dims]) for dims in groups]
+    crude_dims = np.unique(np.concatenate([np.zeros(0, np.int64), *supports[: n_crude - 1]]))
+    settings = _settings(learner, mean, rotation, n_crude, "hybrid") | {
+        "crude_dims": crude_dims,
+        "variances": variances,
+        "residual_variance": float(np.delete(variances, crude_dims).sum()),
+    }
+    return learner.train(y, [np.arange(learner.dim), *supports], settings)
+
+
+def residual(learner: Learner) -> Codebooks:
+    """Every book over all dimensions; all of them are crude where cross terms are left to the second step."""
+    mean = _mean(learner.x)
+    y = learner.x - mean
+    norm = learner.cross == "byte" and learner.metric == "l2" and learner.n_bytes > 2
+    n_books = learner.n_bytes - norm
+    n_crude = learner.crude(n_books if not norm else _default_crude(n_books), n_books)
+    settings = _settings(learner, mean, None, n_crude, "residual")
+    codebooks = learner.train(y, [np.arange(learner.dim)] * n_books, settings)
+    # The paper's sigma: what the books that are not crude add on average, by the energy of their words.
+    energies = np.array([float((book.words.astype(np.float64) ** 2).sum(1).mean()) for book in codebooks.books])
+    arrays, description = codebooks.to_arrays()
+    arrays["variances"] = energies.astype(np.float32)
+    description["residual_variance"] = float(energies[n_crude:].sum())
+    return Codebooks.from_arrays(arrays, description)
+
+
+LAYOUTS: dict[str, Callable[[Learner], Codebooks]] = {"subspace": subspace, "hybrid": hybrid, "residual": residual}
+
+
+def learn(learner: Learner, layout: str) -> Codebooks:
+    """Codebooks of one layout."""
     if layout not in LAYOUTS:
         raise InputError(f"layout must be 'auto' or one of {', '.join(LAYOUTS)}, got {layout!r}")
-    norms = 1 if layout == "residual" and metric == "l2" else 0
-    if n_bytes is None:
-        assert n_books is not None
-        n_bytes = n_books + (norms if n_books > 2 else 0)
-    books = n_bytes - (norms if n_bytes > 2 else 0)
-    if n_crude is not None and not 1 <= n_crude <= books:
-        raise InputError(f"n_crude must be 1 to {books} (the number of books), got {n_crude}")
-    learner = Learner(x, n_bytes, metric, n_crude, np.random.default_rng(seed), threads, progress)
-    return {"subspace": _subspace, "residual": _residual, "hybrid": _hybrid}[layout](learner)
+    return LAYOUTS[layout](learner)
 
 
-def principal_axes(x: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
-    """Rotation [dim, dim] to axes of descending variance, with fixed signs, and the variances."""
-    centred = x - x.mean(0, dtype=np.float64)
-    variances, axes = np.linalg.eigh(centred.T.astype(np.float64) @ centred / max(1, len(x)))
-    variances, axes = np.maximum(variances[::-1], 0.0), axes[:, ::-1]
-    axes = axes * np.sign(axes[np.argmax(np.abs(axes), axis=0), np.arange(axes.shape[1])])
-    return np.ascontiguousarray(axes, np.float32), variances
+def _settings(learner: Learner, mean: FloatArray, rotation: FloatArray | None, n_crude: int, layout: str) -> Any:
+    return {
+        "dim": learner.dim,
+        "n_crude": n_crude,
+        "metric": learner.metric,
+        "mean": mean,
+        "rotation": rotation,
+        "layout": layout,
+    }
+
+
+def _axes(learner: Learner, centred: FloatArray) -> tuple[FloatArray | None, NDArray[np.float64]]:
+    """The rotation to principal axes, or none, and the variances on the axes."""
+    if learner.rotation == "none":
+        return None, centred.astype(np.float64).var(0)
+    return principal_axes(centred)
 
 
 def _rotated(x: FloatArray, rotation: FloatArray) -> FloatArray:
@@ -93,152 +132,72 @@ def _mean(x: FloatArray) -> FloatArray:
     return np.asarray(x.mean(0, dtype=np.float64), np.float32)
 
 
-def _split(variances: NDArray[np.float64], n_books: int, n_leading: int, n_bits: float) -> list[Dims]:
-    """Dimensions of each book: the first ones on the leading dimensions, the others balanced over the complement."""
+class _Groups:
+    """Supports of the books in order; the first ``n_psi`` of them are on psi."""
+
+    def __init__(self, supports: list[Dims], n_psi: int) -> None:
+        self.supports, self.n_psi = supports, n_psi
+
+
+def _psi_groups(
+    variances: NDArray[np.float64], n_books: int, n_crude: int | None, method: str, additive: bool
+) -> _Groups:
+    """Books on psi and on its complement; variances descend, so psi is a prefix.
+
+    psi gets ``n_crude`` books where that was asked for, its fair share of the bits otherwise: more of them starve the
+    complement, and recall falls.
+    """
+    dim = len(variances)
+    if n_books == 1 or dim == 1:
+        return _Groups([np.arange(dim)] * n_books, n_books)
+    n_dims = int(split_dimensions(variances, method=method)[0].sum())
+    fair = float(fair_bits(variances, BOOK_BITS * n_books)[:n_dims].sum()) / BOOK_BITS
+    n_psi = min(max(1, round(fair) if n_crude is None else n_crude), n_books - 1)
+    if additive:
+        return _Groups([np.arange(n_dims)] * n_psi + [np.arange(n_dims, dim)] * (n_books - n_psi), n_psi)
+    n_dims = min(max(n_dims, n_psi), dim - (n_books - n_psi))
+    inside = leading_groups(variances[:n_dims], n_psi, BOOK_BITS * n_psi)
+    start = int(inside[-1][-1]) + 1
+    if start < n_dims:  # the last one takes what is left of psi
+        inside[-1] = np.arange(int(inside[-1][0]), n_dims)
+    outside = balanced_groups(np.arange(n_dims, dim), variances, n_books - n_psi)
+    return _Groups(inside + outside, n_psi)
+
+
+def _leading_split(variances: NDArray[np.float64], n_books: int, n_leading: int) -> list[Dims]:
+    """The first books on the leading dimensions, the others balanced over the complement."""
     dim = len(variances)
     n_leading = min(n_leading, n_books - 1)
-    leading = leading_groups(variances[: dim - (n_books - n_leading)], n_leading, n_bits) if n_leading else []
+    leading = leading_groups(variances[: dim - (n_books - n_leading)], n_leading, 8.0 * n_books) if n_leading else []
     start = int(leading[-1][-1]) + 1 if leading else 0
     return leading + balanced_groups(np.arange(start, dim), variances, n_books - n_leading)
 
 
 def _leading(n_books: int, n_crude: int) -> int:
-    """Books on the leading dimensions: a quarter, and no more than are crude.
-
-    More of them prune better but starve the complement, and recall falls.
-    """
+    """Books on the leading dimensions of a residual: a quarter, and no more than are crude."""
     return min(max(1, n_books // 4), n_crude)
 
 
-def _default_crude(n_bytes: int) -> int:
+def _default_crude(n_books: int) -> int:
     """Crude books: three quarters, because a column of the scan is cheap and a survivor is not."""
-    return min(9, max(1, 3 * n_bytes // 4))
+    return min(9, max(1, 3 * n_books // 4))
 
 
-def _product_books(learner: Learner, y: FloatArray, groups: list[Dims], done: float, share: float) -> list[Book]:
-    books = []
-    for i, dims in enumerate(groups):
-        learner.progress(f"book {i + 1} of {len(groups)}", done + share * i / len(groups))
-        books.append(Book(learner.kmeans(y[:, dims]), dims.astype(np.uint32)))
-    return books
-
-
-@dataclass(frozen=True)
-class Split:
-    """What the two layouts on principal axes share: the axes, and the dimensions of the crude books on them."""
-
-    mean: FloatArray
-    rotation: FloatArray
-    variances: NDArray[np.float64]
-    n_crude: int
-    crude_dims: Dims
-
-    def codebooks(self, learner: Learner, books: list[Book], layout: str, beam: int) -> Codebooks:
-        return Codebooks(
-            books,
-            dim=learner.x.shape[1],
-            n_crude=self.n_crude,
-            metric=learner.metric,
-            mean=self.mean,
-            rotation=self.rotation,
-            beam=beam,
-            layout=layout,
-            crude_dims=self.crude_dims,
-            variances=self.variances,
-            residual_variance=float(np.delete(self.variances, self.crude_dims).sum()),
-        )
-
-
-def _subspace(learner: Learner) -> Codebooks:
-    mean = _mean(learner.x)
-    rotation, variances = principal_axes(learner.x)
-    n_books = min(learner.n_bytes, learner.x.shape[1])
-    n_crude = learner.crude(_default_crude(n_books), n_books)
-    groups = _split(variances, n_books, _leading(n_books, n_crude), 8.0 * learner.n_bytes)
-    books = _product_books(learner, _rotated(learner.x - mean, rotation), groups, 0.0, 1.0)
-    split = Split(mean, rotation, variances, n_crude, np.concatenate(groups[:n_crude]))
-    return split.codebooks(learner, books, "subspace", beam=1)
-
-
-def _hybrid(learner: Learner) -> Codebooks:
-    mean = _mean(learner.x)
-    centred = learner.x - mean
-    learner.progress("cells", 0.0)
-    cells = learner.kmeans(centred, N_CELLS)
-    labels, _ = nearest(centred, cells, learner.threads)
-    rotation, variances = principal_axes(centred - cells[labels])
-    n_rest = min(learner.n_bytes - 1, learner.x.shape[1])
-    n_crude = learner.crude(_default_crude(n_rest + 1), n_rest + 1)
-    groups = _split(variances, n_rest, _leading(n_rest + 1, n_crude - 1), 8.0 * n_rest) if n_rest else []
-    split = Split(mean, rotation, variances, n_crude, np.concatenate([np.zeros(0, np.int64), *groups[: n_crude - 1]]))
-    y, rotated_cells = _rotated(centred, rotation), _rotated(cells, rotation)
-    everything = np.arange(learner.x.shape[1], dtype=np.uint32)
-    rest = _product_books(learner, y - rotated_cells[labels], groups, 0.3, 0.4)
-    books = [Book(rotated_cells, everything), *rest]
-    beam = min(HYBRID_BEAM, len(cells))
-    for step in range(REFITS if groups else 0):
-        learner.progress(f"refit {step + 1} of {REFITS}", 0.7 + 0.3 * step / REFITS)
-        codes = encode(split.codebooks(learner, books, "hybrid", beam), learner.x, learner.threads)
-        books = _refitted(books, y, codes.astype(np.int32), learner.threads)
-    return split.codebooks(learner, books, "hybrid", beam)
-
-
-def _refitted(books: list[Book], y: FloatArray, codes: NDArray[np.int32], threads: int) -> list[Book]:
-    """Cells, then the other books, as the means of what the others leave to them.
-
-    The beam codes a row in another cell than its nearest one when that leaves less; cells and books follow.
-    """
-    rest = np.zeros(y.shape, np.float32)
-    for j, book in enumerate(books[1:], 1):
-        rest[:, book.support] = book.words[codes[:, j]]
-    cells, _ = means(y - rest, codes[:, 0].copy(), books[0].words, threads)
-    left = y - cells[codes[:, 0]]
-    refitted = [Book(cells, books[0].support)]
-    for j, book in enumerate(books[1:], 1):
-        words, _ = means(left[:, book.support], codes[:, j].copy(), book.words, threads)
-        refitted.append(Book(words, book.support))
-    return refitted
-
-
-def _residual(learner: Learner) -> Codebooks:
-    mean = _mean(learner.x)
-    n_norms = 1 if learner.metric == "l2" and learner.n_bytes > 2 else 0
-    n_books = learner.n_bytes - n_norms
-    support = np.arange(learner.x.shape[1], dtype=np.uint32)
-    left = learner.x - mean
-    total = float((left.astype(np.float64) ** 2).sum(1).mean())
-    books: list[Book] = []
-    energies: list[float] = []
-    for i in range(n_books):
-        learner.progress(f"book {i + 1} of {n_books}", 0.9 * i / n_books)
-        words = learner.kmeans(left)
-        labels, _ = nearest(left, words, learner.threads)
-        left = left - words[labels]
-        books.append(Book(words, support))
-        energies.append(float((left.astype(np.float64) ** 2).sum(1).mean()))
-    n_crude = learner.crude(_default_crude(n_books), n_books)
-    settings = {
-        "dim": learner.x.shape[1],
-        "n_crude": n_crude,
-        "metric": learner.metric,
-        "mean": mean,
-        "beam": min(RESIDUAL_BEAM, len(books[0].words)),
-        "layout": "residual",
-        "variances": np.array([total, *energies]),
-        "residual_variance": energies[n_crude - 1] - energies[-1],
-    }
-    if not n_norms:
-        return Codebooks(books, **settings)
-    learner.progress("norm column", 0.95)
-    covers = tuple(range(1, n_books))
-    draft = Codebooks(books, norms=[Norm(np.zeros(1, np.float32), covers, crude=True)], **settings)
-    codes = encode(draft, learner.x, learner.threads)
-    coded = [book.words[codes[:, 0 if i == 0 else draft.columns.index(i) + 1]] for i, book in enumerate(books)]
-    whole = np.sum(coded[1:], axis=0, dtype=np.float32)
-    cross = np.einsum("ij,ij->i", whole, whole) - sum(np.einsum("ij,ij->i", w, w) for w in coded[1:])
-    values = np.sort(
-        kmeans(cross[:, None].astype(np.float32), MAX_WORDS, rng=learner.rng, threads=learner.threads, iterations=30)[
-            :, 0
-        ]
-    )
-    return Codebooks(books, norms=[Norm(values, covers, crude=True)], **settings)
+def _learned_rotation(
+    learner: Learner, centred: FloatArray, rotation: FloatArray, supports: list[Dims]
+) -> tuple[FloatArray, FloatArray]:
+    """Rotation and books in turns: words for the rotated rows, then the rotation that brings the rows nearest to them."""
+    words: list[FloatArray] = []
+    for step in range(LEARNED_ROUNDS):
+        learner.progress(f"rotation {step + 1} of {LEARNED_ROUNDS}", 0.0)
+        y = _rotated(centred, rotation)
+        coded = np.empty_like(y)
+        words = []
+        for dims in supports:
+            part = np.ascontiguousarray(y[:, dims])
+            words.append(learner.kmeans(part, rounds=4))
+            labels, _ = nearest(part, words[-1], learner.threads)
+            coded[:, dims] = words[-1][labels]
+        left, _, right = np.linalg.svd(centred.T.astype(np.float64) @ coded)
+        rotation = np.ascontiguousarray(left @ right, np.float32)
+    return rotation, _rotated(centred, rotation)

@@ -1,0 +1,214 @@
+"""Vectors -> codebooks: the settings a learner takes, checked, and the sample it learns from."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._threads import thread_count
+from .arrays import FloatArray, Rows, normalize
+from .codebooks import MAX_WORDS, METRICS, Codebooks
+from .encode import EFFORTS
+from .errors import FewRowsWarning, InputError
+from .memory import rows_that_fit
+from .progress import Progress
+from .quantizers.choice import Choice, choose
+from .quantizers.layouts import CROSS, LAYOUTS, ROTATIONS, learn
+from .quantizers.learner import Learner
+from .quantizers.prior import METHODS
+
+MAX_TRAIN_ROWS = 65536
+MAX_BYTES = 64
+HELD_OUT_ROWS = 2000  # for the calibration
+HELD_OUT_FROM = 2000  # rows from which some are held out of learning
+ITERATIONS = 10
+_TRIAL_ITERATIONS = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a learner was asked for. ``n_bytes`` counts every stored code column, ``n_books`` only the books."""
+
+    n_bytes: int | None = None
+    n_books: int | None = None
+    n_words: int = MAX_WORDS
+    layout: str = "auto"
+    n_crude: int | str | None = "auto"
+    rotation: str = "auto"
+    cross: str = "auto"
+    prior: str = "em"
+    metric: str = "l2"
+    effort: str = "balanced"
+    iterations: int = ITERATIONS
+    max_train_rows: int = MAX_TRAIN_ROWS
+    max_memory: int | str | None = None
+    seed: int = 0
+    threads: int | None = None
+
+    def checked(self) -> Settings:
+        """The same with defaults filled in, or an error that names the first setting that cannot be."""
+        if self.n_bytes is not None and self.n_books is not None:
+            raise InputError("give n_bytes or n_books, not both")
+        n_crude = None if self.n_crude == "auto" else self.n_crude
+        for name, value in (("n_bytes", self.n_bytes), ("n_books", self.n_books), ("n_crude", n_crude)):
+            if value is not None and positive(value, name) > MAX_BYTES:
+                raise InputError(f"{name} must be at most {MAX_BYTES}, got {value}")
+        if not 2 <= positive(self.n_words, "n_words") <= MAX_WORDS:
+            raise InputError(f"n_words must be 2 to {MAX_WORDS}, got {self.n_words}")
+        choices = (
+            ("layout", self.layout, ("auto", *LAYOUTS)),
+            ("rotation", self.rotation, ROTATIONS),
+            ("cross", self.cross, CROSS),
+            ("prior", self.prior, METHODS),
+            ("metric", self.metric, METRICS),
+            ("effort", self.effort, tuple(EFFORTS)),
+        )
+        for name, chosen, known in choices:
+            if chosen not in known:
+                raise InputError(f"{name} must be one of {', '.join(known)}, got {chosen!r}")
+        positive(self.max_train_rows, "max_train_rows")
+        positive(self.iterations, "iterations", least=0)
+        positive(self.seed, "seed", least=0)
+        n_bytes = self.n_bytes if self.n_books is None else self.n_books + (self.cross == "byte")
+        settings = replace(self, n_bytes=8 if n_bytes is None else n_bytes, n_crude=n_crude)
+        settings._check_conflicts()
+        return settings
+
+    def _check_conflicts(self) -> None:
+        assert self.n_bytes is not None
+        if self.layout == "residual" and self.cross == "none":
+            raise InputError("residual books share all dimensions, so cross='none' would give wrong distances")
+        if self.layout == "residual" and self.rotation not in ("auto", "none"):
+            raise InputError(f"residual books span all dimensions: rotation={self.rotation!r} would change nothing")
+        if self.layout != "subspace" and self.rotation == "learned":
+            raise InputError("rotation='learned' belongs to layout='subspace'")
+        if self.rotation == "learned" and self.cross in ("exact", "byte"):
+            raise InputError("rotation='learned' belongs to product books; additive ones (cross) absorb a rotation")
+        if self.cross == "byte":
+            if self.metric != "l2":
+                raise InputError(f"cross='byte' is a column for l2; the {self.metric} metric has no cross terms")
+            if self.n_bytes < 4:
+                raise InputError(f"cross='byte' takes one of the bytes and pays from 4 on, got n_bytes={self.n_bytes}")
+        n_books = self.n_bytes - (self.cross == "byte")
+        if isinstance(self.n_crude, int):
+            if self.n_crude > n_books:
+                raise InputError(f"n_crude must be 1 to {n_books} (the number of books), got {self.n_crude}")
+            two_steps = self.layout == "residual" or self.cross == "exact" or self.layout == "auto"
+            if self.n_crude == n_books > 2 and not two_steps:
+                raise InputError(
+                    f"n_crude={self.n_crude} makes all {n_books} books crude and leaves nothing for the second step; "
+                    f"give at most {n_books - 1}"
+                )
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What learning gives: codebooks, the rows they were learned from (ascending), and why this layout."""
+
+    codebooks: Codebooks
+    sample: NDArray[np.int64]
+    choice: Choice
+    interrupted: bool
+
+
+def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learned:
+    """Codebooks for checked settings, from a sample of the rows. Same seed, same bytes, for any number of threads."""
+    if len(rows) == 0:
+        raise InputError("x has no rows; books are learned from at least one")
+    rng = np.random.default_rng(settings.seed)
+    most = rows_that_fit(len(rows), rows.dim, settings.max_memory)
+    sample = training_rows(len(rows), min(settings.max_train_rows, most), rng)
+    x = rows.take(sample)
+    if settings.metric == "cosine":
+        x = normalize(x, name="x", rows=sample)
+    _warn_if_few(len(sample), rows.dim, settings)
+    threads = thread_count(settings.threads)
+
+    def learner(part: FloatArray, n_crude: int | None, iterations: int, said: Progress) -> Learner:
+        assert settings.n_bytes is not None
+        return Learner(
+            part,
+            n_bytes=settings.n_bytes,
+            metric=settings.metric,
+            rng=np.random.default_rng(settings.seed),
+            threads=threads,
+            progress=said,
+            n_words=settings.n_words,
+            n_crude=n_crude,
+            rotation=settings.rotation,
+            cross=settings.cross,
+            prior=settings.prior,
+            effort=settings.effort,
+            iterations=iterations,
+        )
+
+    n_crude = settings.n_crude if isinstance(settings.n_crude, int) else None
+    choice, begun = Choice(settings.layout, n_crude, "asked for"), 0.0
+    if settings.layout == "auto":
+        begun = 0.2
+
+        def trial(part: FloatArray, layout: str) -> Codebooks:
+            progress(f"trying {layout}", begun * list(LAYOUTS).index(layout) / len(LAYOUTS))
+            return learn(learner(part, n_crude, _TRIAL_ITERATIONS, lambda what, done: None), layout)
+
+        assert settings.n_bytes is not None
+        choice = choose(
+            x, trial, n_bytes=settings.n_bytes, n_crude=n_crude, n_rows=len(rows), rng=rng, threads=threads
+        )
+    last = learner(
+        x, choice.n_crude, settings.iterations, lambda what, done: progress(what, begun + (1 - begun) * done)
+    )
+    codebooks = learn(last, choice.layout)
+    return Learned(codebooks, sample, choice, last.interrupted)
+
+
+def _warn_if_few(n: int, dim: int, settings: Settings) -> None:
+    """One warning when the data cannot fill what was asked for."""
+    assert settings.n_bytes is not None
+    if n < settings.n_words:
+        warnings.warn(
+            f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words",
+            FewRowsWarning,
+            stacklevel=4,
+        )
+    elif settings.n_bytes > dim + 1 and settings.cross in ("auto", "none") and settings.layout in ("subspace", "hybrid"):
+        warnings.warn(
+            f"{settings.n_bytes} product books do not fit {dim} dimensions: there will be "
+            f"{dim + (settings.layout == 'hybrid')}",
+            FewRowsWarning,
+            stacklevel=4,
+        )
+
+
+def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The rows to learn from, ascending; some are left out where there are enough, to calibrate the margin on."""
+    held_out = min(HELD_OUT_ROWS, n // 10) if n >= HELD_OUT_FROM else 0
+    return np.sort(rng.choice(n, min(n - held_out, max_train_rows), replace=False))
+
+
+def held_out_rows(n: int, sample: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows for the calibration, ascending: not learned from where enough are left, any rows of a small index."""
+    n_held_out = n - len(sample)
+    pool = n_held_out if n_held_out >= HELD_OUT_FROM // 10 else n
+    chosen = np.sort(rng.choice(pool, min(pool, HELD_OUT_ROWS), replace=False))
+    if pool == n_held_out:  # the i-th row that was not learned from, without a list of all rows
+        chosen += np.searchsorted(sample - np.arange(len(sample)), chosen, "right")
+    return chosen
+
+
+def positive(value: Any, name: str, *, least: int = 1) -> int:
+    """An integer of at least 1 (or ``least``) that fits int64, or a clear error."""
+    try:
+        number: int | None = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number < 2**63:
+        raise InputError(
+            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
+        )
+    return number

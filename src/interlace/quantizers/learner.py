@@ -1,0 +1,127 @@
+"""What every layout needs to learn its books: the sample, the budget, and one way to train.
+
+Books are started one after the other, each by k-means on what the ones before left. Where books share dimensions, two
+steps then alternate: all books are refitted to the codes (least squares), and the rows are coded anew (beam search).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray
+from ..codebooks import MAX_WORDS, Book, Codebooks, Norm
+from ..encode import EFFORTS, encode
+from ..progress import Progress
+from .grouping import Dims, near_words_together
+from .kmeans import kmeans, nearest
+from .refit import refit
+
+#: Rounds of the k-means that starts a book which is refitted later. Fewer, or fewer rows, end in worse books.
+START_ROUNDS = 12
+
+
+@dataclass
+class Learner:
+    """One learning run. ``x`` float32 [n, dim]: rows of the sample, of length 1 for cosine."""
+
+    x: FloatArray
+    n_bytes: int  # code columns, norm columns included
+    metric: str
+    rng: np.random.Generator
+    threads: int
+    progress: Progress
+    n_words: int = MAX_WORDS
+    n_crude: int | None = None  # None: the layout's choice
+    rotation: str = "auto"
+    cross: str = "auto"
+    prior: str = "em"
+    effort: str = "balanced"
+    iterations: int = 10
+    interrupted: bool = field(default=False, init=False)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return self.x.shape[1]
+
+    def crude(self, default: int, n_books: int) -> int:
+        """Number of crude books."""
+        return min(default if self.n_crude is None else self.n_crude, n_books)
+
+    def kmeans(self, x: FloatArray, rounds: int | None = None) -> FloatArray:
+        """Words of one book, in scan order."""
+        words = kmeans(x, self.n_words, rng=self.rng, threads=self.threads, iterations=rounds or 15)
+        return near_words_together(words)
+
+    def train(self, y: FloatArray, supports: list[Dims], settings: dict[str, Any]) -> Codebooks:
+        """Books on the given supports for rotated, centred rows y; ``settings`` are those of :class:`Codebooks`."""
+        overlap = _any_overlap(supports, self.dim)
+        books = self._start(y, supports, START_ROUNDS if overlap else None)
+        beam, sweeps = EFFORTS[self.effort]
+        settings = settings | {"beam": min(beam, MAX_WORDS), "sweeps": sweeps}
+        if overlap:
+            books = self._alternate(y, books, settings)
+        return Codebooks(books, **settings, norms=self._norms(y, books, settings))
+
+    def _start(self, y: FloatArray, supports: list[Dims], rounds: int | None) -> list[Book]:
+        left = y.copy()
+        books = []
+        for i, dims in enumerate(supports):
+            self.progress(f"book {i + 1} of {len(supports)}", (0.3 if rounds else 1.0) * i / len(supports))
+            part = np.ascontiguousarray(left[:, dims])
+            words = self.kmeans(part, rounds)
+            labels, _ = nearest(part, words, self.threads)
+            left[:, dims] -= words[labels]
+            books.append(Book(words, dims.astype(np.uint32)))
+        return books
+
+    def _alternate(self, y: FloatArray, books: list[Book], settings: dict[str, Any]) -> list[Book]:
+        """Refit and code in turns. An interrupt ends it early; the books so far are whole."""
+        # Books are in coordinates of y: neither mean nor rotation is applied again.
+        plain = {"dim": self.dim, "n_crude": len(books), "metric": settings["metric"], "beam": 8}
+        try:
+            for step in range(self.iterations):
+                self.progress(f"refit {step + 1} of {self.iterations}", 0.3 + 0.7 * step / self.iterations)
+                codes = encode(Codebooks(books, **plain), y, self.threads)
+                books = refit(books, y, codes, self.threads)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return [Book(near_words_together(book.words), book.support) for book in books]
+
+    def _norms(self, y: FloatArray, books: list[Book], settings: dict[str, Any]) -> list[Norm]:
+        """A norm column for the cross terms between all books after the first, where ``cross`` is ``"byte"``."""
+        if self.metric != "l2" or self.cross != "byte" or not _any_overlap([b.support for b in books[1:]], self.dim):
+            return []
+        self.progress("norm column", 0.98)
+        plain = {"dim": self.dim, "n_crude": len(books), "metric": "l2", "beam": settings["beam"]}
+        codes = encode(Codebooks(books, **plain), y, self.threads)
+        whole, squares = np.zeros(y.shape, np.float32), np.zeros(len(y), np.float32)
+        for j, book in enumerate(books[1:], 1):
+            words = book.words[codes[:, j]]
+            whole[:, book.support] += words
+            squares += np.einsum("ij,ij->i", words, words)
+        cross = np.einsum("ij,ij->i", whole, whole) - squares
+        values = kmeans(cross[:, None], MAX_WORDS, rng=self.rng, threads=self.threads, iterations=30)[:, 0]
+        if len(values) == 1:  # one value would be a constant without a column: the bytes asked for are kept
+            values = np.array([values[0], np.nextafter(values[0], np.float32(np.inf))], np.float32)
+        return [Norm(np.sort(values), tuple(range(1, len(books))), crude=True)]
+
+
+def _any_overlap(supports: list[Any], dim: int) -> bool:
+    used = np.zeros(dim, np.int64)
+    for dims in supports:
+        used[dims] += 1
+    return bool((used > 1).any())
+
+
+def principal_axes(x: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Rotation [dim, dim] to axes of descending variance, with fixed signs, and the variances."""
+    centred = x - x.mean(0, dtype=np.float64)
+    variances, axes = np.linalg.eigh(centred.T.astype(np.float64) @ centred / max(1, len(x)))
+    variances, axes = np.maximum(variances[::-1], 0.0), axes[:, ::-1]
+    axes = axes * np.sign(axes[np.argmax(np.abs(axes), axis=0), np.arange(axes.shape[1])])
+    return np.ascontiguousarray(axes, np.float32), variances

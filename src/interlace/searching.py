@@ -1,0 +1,121 @@
+"""Queries -> the nearest rows of packed segments, and what a margin must be for them: the two native searches."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native, margins
+from .arrays import FloatArray
+from .codebooks import Codebooks
+from .segments import Segment
+
+QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
+
+
+def search_rows(
+    codebooks: Codebooks,
+    segments: tuple[Segment, ...],
+    queries: FloatArray,
+    k: int,
+    rule: margins.Rule,
+    threads: int,
+    mask: NDArray[np.uint8] | None = None,
+    trace: bool = False,
+) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], FloatArray | None]:
+    """Rows and distances [n, k] (-1 and inf beyond the last), counts [n], work [n, 4]; with ``trace`` also [2, n, width].
+
+    Work is cells, rows scanned, survivors, look-ups. The trace holds, for each hit, its crude distance above the floor
+    of its cell, and the floor of the whole distance; its width is k or the number of rows, if there are fewer.
+    """
+    n = len(queries)
+    width = max(1, min(k, sum(s.n_rows for s in segments)))  # the rest of k can only be padding
+    rows, distances = np.empty((n, width), np.int64), np.empty((n, width), np.float32)
+    counts, work = np.empty(n, np.int64), np.empty((n, 4), np.uint64)
+    traced = np.empty((2, n, width), np.float32) if trace else None
+    masks: list[NDArray[np.uint8] | None] = [None] * len(segments)
+    if mask is not None:
+        bounds = np.cumsum([0, *(s.n_rows for s in segments)])
+        masks = [mask[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    step = n if trace else QUERIES_PER_CALL
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        _native.search(
+            codebooks.native,
+            [s.native for s in segments],
+            masks,
+            queries[part],
+            rule.kind,
+            rule.share,
+            rule.sigma,
+            rule.spread,
+            rule.least,
+            rule.reach,
+            threads,
+            rows[part],
+            distances[part],
+            counts[part],
+            work[part],
+            traced,
+        )
+    if width < k:
+        rows = np.pad(rows, ((0, 0), (0, k - width)), constant_values=-1)
+        distances = np.pad(distances, ((0, 0), (0, k - width)), constant_values=np.inf)
+    return rows, distances, counts, work, traced
+
+
+def codes_of(codebooks: Codebooks, segments: tuple[Segment, ...], rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Codes uint8 [n, 1 + n_columns] of rows numbered through all segments, the cell's code first."""
+    codes = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8)
+    first = 0
+    for segment in segments:
+        here = (rows >= first) & (rows < first + segment.n_rows)
+        if here.any():
+            codes[here] = segment.codes_of(rows[here] - first)
+        first += segment.n_rows
+    return codes
+
+
+def calibrate(
+    codebooks: Codebooks,
+    segments: tuple[Segment, ...],
+    queries: FloatArray,
+    own_rows: NDArray[np.int64] | None,
+    threads: int,
+) -> margins.Calibration:
+    """A calibration from queries; ``own_rows``: the row that each query is itself, left out of its answer."""
+    exact = margins.parse("exact", k=1, n=0, calibration=None, sigma=0.0)
+    depth = max(margins.KS) + (own_rows is not None)
+    rows, distances, _, _, trace = search_rows(codebooks, segments, queries, depth, exact, threads, trace=True)
+    assert trace is not None
+    width = trace.shape[2]
+    rows, distances = rows[:, :width], distances[:, :width]
+    excess, floors = trace
+    sizes = np.zeros(codebooks.n_cells, np.int64)
+    for segment in segments:
+        sizes += np.diff(segment.arrays["cell_starts"].astype(np.int64))
+    occupied = np.flatnonzero(sizes)
+    bases = codebooks.bases(queries)[:, occupied]
+    order = np.argsort(bases, axis=1, kind="stable")
+    rank_of = np.empty_like(order)
+    np.put_along_axis(rank_of, order, np.arange(order.shape[1])[None], axis=1)
+    cells = codes_of(codebooks, segments, np.maximum(rows, 0).ravel())[:, 0].reshape(rows.shape)
+    ranks = np.take_along_axis(rank_of, np.searchsorted(occupied, cells), axis=1)
+    if own_rows is not None:
+        own = rows == own_rows[:, None]
+        own[~own.any(1), -1] = True  # not found: drop the last hit, so that all queries keep as many
+        shape = (len(rows), width - 1)
+        distances, excess, floors, ranks = (a[~own].reshape(shape) for a in (distances, excess, floors, ranks))
+    lengths = np.ones(len(queries))
+    if codebooks.metric == "ip":
+        lengths = np.maximum(np.sqrt((queries.astype(np.float64) ** 2).sum(1)), 1e-30)
+    held = margins.Held(
+        distances=distances,
+        crude_excess=excess,
+        floors=floors,
+        ranks=ranks,
+        bases=np.take_along_axis(bases, order, axis=1),
+        sizes=sizes[occupied][order].astype(np.float64),
+        lengths=lengths,
+    )
+    return margins.calibrate(held, int(sizes.sum()), codebooks.metric)
