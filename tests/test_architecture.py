@@ -39,6 +39,8 @@ ORDER = [
     "quantizers",
     "index",
     "interop",
+    "estimators",
+    "neighbors",
     "interlace",  # the package itself: the public names
     "data",
     "evaluate",
@@ -121,13 +123,18 @@ def test_the_core_needs_numpy_and_nothing_else() -> None:
             assert {f.partition(".")[0] for f in found} <= allowed, module
 
 
+#: Public names whose modules are imported when they are first used.
+LAZY = ["Neighbors"]
+
+
 def test_all_is_what_is_exported() -> None:
     public = {
         name
         for name, value in vars(il).items()
         if not name.startswith("_") and not isinstance(value, types.ModuleType | __future__._Feature)
     }
-    assert public | {"__version__"} == set(il.__all__)
+    assert public | {"__version__", *LAZY} == set(il.__all__)
+    assert all(getattr(il, name).__name__ == name for name in LAZY)
     assert len(il.__all__) == len(set(il.__all__))
 
 

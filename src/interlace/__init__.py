@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import types
+import typing
 
 from ._native import simd_level
 from .codebooks import Book, Codebooks, Norm
@@ -15,12 +15,16 @@ from .errors import (
     InterlaceError,
     NewerFormatError,
     NotAnIndexError,
+    NotFittedError,
     UnknownIdError,
 )
 from .index import Index
 from .interop import from_faiss, to_faiss
 from .matches import Matches, SearchStats
 from .report import Report
+
+if typing.TYPE_CHECKING:
+    from .neighbors import Neighbors
 
 open = Index.open
 __version__ = "0.1.0"
@@ -35,9 +39,11 @@ __all__ = [
     "InputError",
     "InterlaceError",
     "Matches",
+    "Neighbors",
     "NewerFormatError",
     "Norm",
     "NotAnIndexError",
+    "NotFittedError",
     "Report",
     "SearchStats",
     "UnknownIdError",
@@ -49,8 +55,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> types.ModuleType:
-    """``il.data``, imported when it is first used: searching does without it."""
+def __getattr__(name: str) -> typing.Any:
+    """``il.data`` and ``il.Neighbors``, imported when they are first used: searching does without them."""
     if name == "data":
         return importlib.import_module(f".{name}", __name__)
+    if name == "Neighbors":
+        return importlib.import_module(".neighbors", __name__).Neighbors
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -116,7 +116,7 @@ def _refuse(bad: NDArray[np.bool_], array: NDArray[Any], reason: str, name: str,
     if bad.any():
         row, column = (int(v) for v in np.argwhere(bad)[0])
         value = array[row, column]
-        reason = reason if np.isfinite(float(value)) else "not a finite number"
+        reason = reason if np.isfinite(float(value)) else "not a finite number (NaN and inf are refused)"
         raise InputError(f"{name}[{row + first_row}, {column}] is {value}, {reason}")
 
 

@@ -4,6 +4,7 @@ InterlaceError
 ├── InputError (ValueError)          an argument: what was expected, what came, where
 │   └── DuplicateIdError
 ├── UnknownIdError (KeyError)        an id that is not in the index
+├── NotFittedError (ValueError, AttributeError)   an estimator asked before its fit
 └── FileError (OSError)              a file that cannot be used
     ├── NotAnIndexError              it is something else
     ├── DamagedFileError             it was an index once
@@ -11,6 +12,10 @@ InterlaceError
 """
 
 from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
 
 
 class InterlaceError(Exception):
@@ -32,6 +37,10 @@ class UnknownIdError(InterlaceError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class NotFittedError(InterlaceError, ValueError, AttributeError):
+    """An estimator is asked for something that only ``fit`` makes."""
+
+
 class FileError(InterlaceError, OSError):
     """A file cannot be read as an interlace file."""
 
@@ -46,6 +55,20 @@ class DamagedFileError(FileError):
 
 class NewerFormatError(FileError):
     """The file was written by a newer version of interlace."""
+
+
+def not_fitted(message: str) -> NotFittedError:
+    """A :class:`NotFittedError`; where scikit-learn is loaded its error of that name too, which its users catch."""
+    theirs = sys.modules.get("sklearn.exceptions")
+    return NotFittedError(message) if theirs is None else _joint(theirs.NotFittedError)(message)
+
+
+@functools.cache
+def _joint(theirs: type[Exception]) -> type[NotFittedError]:
+    def reduce(self: NotFittedError) -> Any:  # a class made here is found by no name; workers send errors home pickled
+        return not_fitted, self.args
+
+    return type("NotFittedError", (NotFittedError, theirs), {"__module__": __name__, "__reduce__": reduce})
 
 
 class FewRowsWarning(UserWarning):
