@@ -36,12 +36,16 @@ ORDER = [
     "encode",
     "report",
     "reference",
+    "evaluate",
+    "evaluation",
     "quantizers",
     "index",
     "interop",
+    "shapes",
+    "speed",
+    "planning",
     "interlace",  # the package itself: the public names
     "data",
-    "evaluate",
     "demo",
     "cli",
 ]

@@ -17,9 +17,11 @@ from .errors import (
     NotAnIndexError,
     UnknownIdError,
 )
+from .evaluation import Evaluation
 from .index import Index
 from .interop import from_faiss, to_faiss
 from .matches import Matches, SearchStats
+from .planning import Plan, plan
 from .report import Report
 
 open = Index.open
@@ -30,6 +32,7 @@ __all__ = [
     "Codebooks",
     "DamagedFileError",
     "DuplicateIdError",
+    "Evaluation",
     "FileError",
     "Index",
     "InputError",
@@ -38,12 +41,14 @@ __all__ = [
     "NewerFormatError",
     "Norm",
     "NotAnIndexError",
+    "Plan",
     "Report",
     "SearchStats",
     "UnknownIdError",
     "__version__",
     "from_faiss",
     "open",
+    "plan",
     "simd_level",
     "to_faiss",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import time
 from os import PathLike
 from typing import Any
@@ -12,10 +11,11 @@ from numpy.typing import NDArray
 
 from . import _native, margins, quantizers, storage
 from ._threads import thread_count
-from .arrays import FloatArray, Rows, as_queries, describe, normalize, to_numpy
+from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from .codebooks import METRICS, Codebooks, codebooks_of
 from .encode import encode
 from .errors import DamagedFileError, InputError, NotAnIndexError
+from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
 from .matches import Matches, SearchStats
 from .progress import Progress, silent
@@ -444,6 +444,30 @@ class Index:
         """Bytes by part."""
         return Report.of(self.codebooks, self._segments, self._ids, None if self._file is None else self._file.n_bytes)
 
+    def evaluate(
+        self,
+        queries: Any = None,
+        k: int = 10,
+        *,
+        truth: Any = None,
+        x: Any = None,
+        margin: float | str = 0.999,
+        sample: int = 1000,
+        threads: int | None = None,
+        seed: int = 0,
+    ) -> Evaluation:
+        """How good and how fast searches are: after ``index = Index.build(x)``, ask ``index.evaluate(x=x)``.
+
+        An index holds codes, not vectors, so recall needs one of two things: ``x``, the rows as they were added, in
+        that order, among which the true neighbours are found by brute force (in blocks, x may be larger than memory);
+        or ``truth``, their ids [queries, at least k]. Without either there is only agreement with the exhaustive scan
+        of the codes. Without ``queries``, rows of x are the queries (or the vectors that codes stand for), each one's
+        own row left out. At most ``sample`` queries are taken, drawn by ``seed``.
+        """
+        return evaluate_index(
+            self, queries, k, truth=truth, x=x, margin=margin, sample=sample, threads=threads, seed=seed
+        )
+
     def __reduce__(self) -> Any:
         raise TypeError(
             "an Index is not pickled: save it, and open the file in the other process (it is mapped, not copied)"
@@ -457,16 +481,3 @@ def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDAr
     """The rows to learn from, ascending; some are left out where there are enough, to calibrate the margin on."""
     held_out = min(CALIBRATION_QUERIES, n // 10) if n >= HELD_OUT_FROM else 0
     return np.sort(rng.choice(n, min(n - held_out, max_train_rows), replace=False))
-
-
-def positive(value: Any, name: str, *, least: int = 1) -> int:
-    """An integer of at least 1 (or ``least``) that fits int64, or a clear error."""
-    try:
-        number: int | None = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not least <= number < 2**63:
-        raise InputError(
-            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
-        )
-    return number
