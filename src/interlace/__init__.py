@@ -10,6 +10,7 @@ from .codebooks import Book, Codebooks, Norm
 from .errors import (
     DamagedFileError,
     DuplicateIdError,
+    FewRowsWarning,
     FileError,
     InputError,
     InterlaceError,
@@ -18,22 +19,28 @@ from .errors import (
     NotFittedError,
     UnknownIdError,
 )
+from .evaluation import Evaluation
 from .index import Index
 from .interop import from_faiss, to_faiss
 from .matches import Matches, SearchStats
+from .planning import Plan, plan
 from .report import Report
 
 if typing.TYPE_CHECKING:
+    from .icq import ICQ
     from .neighbors import Neighbors
 
 open = Index.open
 __version__ = "0.1.0"
 
 __all__ = [
+    "ICQ",
     "Book",
     "Codebooks",
     "DamagedFileError",
     "DuplicateIdError",
+    "Evaluation",
+    "FewRowsWarning",
     "FileError",
     "Index",
     "InputError",
@@ -44,21 +51,26 @@ __all__ = [
     "Norm",
     "NotAnIndexError",
     "NotFittedError",
+    "Plan",
     "Report",
     "SearchStats",
     "UnknownIdError",
     "__version__",
     "from_faiss",
     "open",
+    "plan",
     "simd_level",
     "to_faiss",
 ]
 
 
+_ESTIMATORS = {"ICQ": ".icq", "Neighbors": ".neighbors"}
+
+
 def __getattr__(name: str) -> typing.Any:
-    """``il.data`` and ``il.Neighbors``, imported when they are first used: searching does without them."""
+    """``il.data`` and the estimators, imported when they are first used: searching does without them."""
     if name == "data":
         return importlib.import_module(f".{name}", __name__)
-    if name == "Neighbors":
-        return importlib.import_module(".neighbors", __name__).Neighbors
+    if name in _ESTIMATORS:
+        return getattr(importlib.import_module(_ESTIMATORS[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

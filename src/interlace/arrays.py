@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -223,3 +224,16 @@ def normalize(x: FloatArray, *, name: str, first_row: int = 0, rows: NDArray[np.
         row = row + first_row if rows is None else int(rows[row])
         raise InputError(f"{name}[{row}] is all zeros; the cosine metric needs a direction")
     return np.asarray(x / lengths[:, None], np.float32)
+
+
+def positive(value: Any, name: str, *, least: int = 1) -> int:
+    """An integer of at least 1 (or ``least``) that fits int64, or a clear error."""
+    try:
+        number: int | None = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number < 2**63:
+        raise InputError(
+            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
+        )
+    return number

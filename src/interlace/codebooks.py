@@ -193,6 +193,11 @@ class Codebooks:
         return (*range(1, self.n_crude), *crude_norms, *range(self.n_crude, len(self.books)), *other_norms)
 
     @property
+    def column_sizes(self) -> list[int]:
+        """Words, or values, that a code of each column may name, the cell's first."""
+        return [len(self.books[c].words) if c >= 0 else len(self.norms[-1 - c].values) for c in (0, *self.columns)]
+
+    @property
     def n_crude_columns(self) -> int:
         """Stored columns that the crude step reads."""
         return self.n_crude - 1 + sum(norm.crude for norm in self.norms if norm.stored)
@@ -245,9 +250,8 @@ class Codebooks:
         outside = np.setdiff1d(covered, self.books[0].support)
         y = np.delete(y, outside, axis=1)
         base = (y**2).sum(1)[:, None] - 2 * products + (cells**2).sum(1)[None]
-        return np.maximum(base, np.float32(0)) + sum(
-            (norm.values[0] for norm in self.norms if not norm.stored), np.float32(0)
-        )
+        constant = sum((norm.values[0] for norm in self.norms if not norm.stored), np.float32(0))
+        return np.asarray(np.maximum(base, np.float32(0)) + constant, np.float32)
 
     def decode(self, codes: NDArray[np.uint8]) -> FloatArray:
         """Codes uint8 [n, 1 + n_columns], the cell's first -> vectors float32 [n, dim]."""

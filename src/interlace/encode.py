@@ -9,7 +9,6 @@ from .arrays import FloatArray
 from .codebooks import Codebooks
 from .segments import Codes
 
-
 #: Width of the beam and sweeps of iterated conditional modes after it, from fast to best.
 EFFORTS = {"fast": (2, 0), "balanced": (8, 0), "best": (32, 4)}
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import FloatArray, Rows, as_queries, describe, normalize, to_numpy
+from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from .codebooks import METRICS
 from .errors import InputError
-from .index import positive
 
 #: ``exact_neighbours`` holds this many distances at a time.
 BLOCK_QUERIES, BLOCK_ROWS = 256, 8192
@@ -22,7 +21,7 @@ def recall(found_ids: Any, true_ids: Any, k: int) -> float:
     Ids are [queries, at least k] (or 1-D for one query; ``Matches`` will do), best first. Padding (-1 or None) in
     ``found_ids`` never counts; true neighbours that are padding are not asked for.
     """
-    found, truth = _ids(found_ids, "found_ids"), _ids(true_ids, "true_ids")
+    found, truth = as_ids(found_ids, "found_ids"), as_ids(true_ids, "true_ids")
     k = positive(k, "k")
     for name, ids in (("found_ids", found), ("true_ids", truth)):
         if ids.shape[1] < k:
@@ -40,7 +39,7 @@ def agreement(a: Any, b: Any) -> float:
 
     With fewer than k real hits the larger number of them takes the place of k; two empty answers agree.
     """
-    first, second = _ids(a, "a"), _ids(b, "b")
+    first, second = as_ids(a, "a"), as_ids(b, "b")
     _same_queries(first, second, "a", "b")
     if first.shape[1] != second.shape[1]:
         raise InputError(f"a has {first.shape[1]} ids per query, b has {second.shape[1]}")
@@ -62,7 +61,7 @@ def exact_neighbours(
     if metric not in METRICS:
         raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
     k = positive(k, "k")
-    rows = Rows(x)
+    rows = x if isinstance(x, Rows) else Rows(x)
     queries, single = as_queries(q, rows.dim)
     if metric == "cosine":
         queries = normalize(queries, name="queries")
@@ -119,7 +118,8 @@ def _merge(best_ids: NDArray[np.int64], best: NDArray[Any], ids: NDArray[np.int6
     best[:] = np.take_along_axis(all_values, order, 1)
 
 
-def _ids(ids: Any, name: str) -> NDArray[Any]:
+def as_ids(ids: Any, name: str) -> NDArray[Any]:
+    """Ids [queries, k] of an answer, strings as objects; ``Matches`` will do."""
     array = to_numpy(getattr(ids, "ids", ids), name)
     array = array[None, :] if array.ndim == 1 else array
     if array.ndim != 2 or array.dtype.kind not in "iuOUST":

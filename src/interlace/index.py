@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from . import _native, margins, storage
 from ._threads import thread_count
-from .arrays import FloatArray, Rows, as_queries, describe, normalize, to_numpy
+from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from .codebooks import Codebooks, codebooks_of
 from .encode import EFFORTS, encode
 from .errors import DamagedFileError, InputError, NotAnIndexError
+from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
-from .learning import HELD_OUT_ROWS, Learned, Settings, held_out_rows, learn_codebooks, positive
+from .learning import HELD_OUT_ROWS, Learned, Settings, held_out_rows, learn_codebooks
 from .matches import Matches, SearchStats
 from .progress import Progress, silent
 from .report import Report
@@ -301,8 +302,12 @@ class Index:
         with file.damage_named("calibration"):
             if (calibration := file.meta.get("calibration")) is not None:
                 index._calibration = margins.Calibration.stored(
-                    calibration, {name: file.array(f"calibration.{name}") for name in ("shares", "cells")
-                                  if f"calibration.{name}" in file.names}
+                    calibration,
+                    {
+                        name: file.array(f"calibration.{name}")
+                        for name in ("shares", "cells")
+                        if f"calibration.{name}" in file.names
+                    },
                 )
         return index
 
@@ -310,14 +315,9 @@ class Index:
         """Raise unless every byte and every invariant holds: checksums, codes, row numbers, ids."""
         if self._file is not None:
             self._file.verify()
-        n_words = [len(self.codebooks.books[0].words)]
-        n_words += [
-            len(self.codebooks.books[c].words) if c >= 0 else len(self.codebooks.norms[-1 - c].values)
-            for c in self.codebooks.columns
-        ]
         for segment in self._segments:
             codes = segment.unpack()
-            if (codes.max(0, initial=0) >= np.array(n_words)).any():
+            if (codes.max(0, initial=0) >= np.array(self.codebooks.column_sizes)).any():
                 raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
             again = Segment.pack(codes, self.codebooks)
             if any(not np.array_equal(again.arrays[name], array) for name, array in segment.arrays.items()):
@@ -336,6 +336,30 @@ class Index:
     def report(self) -> Report:
         """Bytes by part."""
         return Report.of(self.codebooks, self._segments, self._ids, None if self._file is None else self._file.n_bytes)
+
+    def evaluate(
+        self,
+        queries: Any = None,
+        k: int = 10,
+        *,
+        truth: Any = None,
+        x: Any = None,
+        margin: float | str = 0.999,
+        sample: int = 1000,
+        threads: int | None = None,
+        seed: int = 0,
+    ) -> Evaluation:
+        """How good and how fast searches are: after ``index = Index.build(x)``, ask ``index.evaluate(x=x)``.
+
+        An index holds codes, not vectors, so recall needs one of two things: ``x``, the rows as they were added, in
+        that order, among which the true neighbours are found by brute force (in blocks, x may be larger than memory);
+        or ``truth``, their ids [queries, at least k]. Without either there is only agreement with the exhaustive scan
+        of the codes. Without ``queries``, rows of x are the queries (or the vectors that codes stand for), each one's
+        own row left out. At most ``sample`` queries are taken, drawn by ``seed``.
+        """
+        return evaluate_index(
+            self, queries, k, truth=truth, x=x, margin=margin, sample=sample, threads=threads, seed=seed
+        )
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._threads import thread_count
-from .arrays import FloatArray, Rows, normalize
+from .arrays import FloatArray, Rows, normalize, positive
 from .codebooks import MAX_WORDS, METRICS, Codebooks
 from .encode import EFFORTS
 from .errors import FewRowsWarning, InputError
@@ -157,9 +155,7 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
             return learn(learner(part, n_crude, _TRIAL_ITERATIONS, lambda what, done: None), layout)
 
         assert settings.n_bytes is not None
-        choice = choose(
-            x, trial, n_bytes=settings.n_bytes, n_crude=n_crude, n_rows=len(rows), rng=rng, threads=threads
-        )
+        choice = choose(x, trial, n_bytes=settings.n_bytes, n_crude=n_crude, n_rows=len(rows), rng=rng, threads=threads)
     last = learner(
         x, choice.n_crude, settings.iterations, lambda what, done: progress(what, begun + (1 - begun) * done)
     )
@@ -176,10 +172,11 @@ def _warn_if_few(n: int, dim: int, settings: Settings) -> None:
             FewRowsWarning,
             stacklevel=4,
         )
-    elif settings.n_bytes > dim + 1 and settings.cross in ("auto", "none") and settings.layout in ("subspace", "hybrid"):
+        return
+    most = dim + (settings.layout == "hybrid")  # product books
+    if settings.layout in ("subspace", "hybrid") and settings.cross in ("auto", "none") and settings.n_bytes > most:
         warnings.warn(
-            f"{settings.n_bytes} product books do not fit {dim} dimensions: there will be "
-            f"{dim + (settings.layout == 'hybrid')}",
+            f"{settings.n_bytes} product books do not fit {dim} dimensions: there will be {most}",
             FewRowsWarning,
             stacklevel=4,
         )
@@ -199,16 +196,3 @@ def held_out_rows(n: int, sample: NDArray[np.int64], rng: np.random.Generator) -
     if pool == n_held_out:  # the i-th row that was not learned from, without a list of all rows
         chosen += np.searchsorted(sample - np.arange(len(sample)), chosen, "right")
     return chosen
-
-
-def positive(value: Any, name: str, *, least: int = 1) -> int:
-    """An integer of at least 1 (or ``least``) that fits int64, or a clear error."""
-    try:
-        number: int | None = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not least <= number < 2**63:
-        raise InputError(
-            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
-        )
-    return number

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import margins
-from .arrays import BLOCK_ROWS, FloatArray, Rows
+from .arrays import BLOCK_ROWS, FloatArray, Rows, positive
 from .errors import InputError
 from .estimators import Transformer, from_bytes, optional, readable, to_bytes
-from .index import MAX_TRAIN_ROWS, Index, positive
+from .index import Index
+from .learning import MAX_TRAIN_ROWS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

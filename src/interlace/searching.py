@@ -23,7 +23,7 @@ def search_rows(
     mask: NDArray[np.uint8] | None = None,
     trace: bool = False,
 ) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], FloatArray | None]:
-    """Rows and distances [n, k] (-1 and inf beyond the last), counts [n], work [n, 4]; with ``trace`` also [2, n, width].
+    """Rows and distances [n, k] (-1 and inf beyond the last), counts [n], work [n, 4]; with ``trace`` also that.
 
     Work is cells, rows scanned, survivors, look-ups. The trace holds, for each hit, its crude distance above the floor
     of its cell, and the floor of the whole distance; its width is k or the number of rows, if there are fewer.
@@ -93,7 +93,8 @@ def calibrate(
     excess, floors = trace
     sizes = np.zeros(codebooks.n_cells, np.int64)
     for segment in segments:
-        sizes += np.diff(segment.arrays["cell_starts"].astype(np.int64))
+        starts = segment.arrays["cell_starts"].astype(np.int64)
+        sizes += starts[1:] - starts[:-1]
     occupied = np.flatnonzero(sizes)
     bases = codebooks.bases(queries)[:, occupied]
     order = np.argsort(bases, axis=1, kind="stable")

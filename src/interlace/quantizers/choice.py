@@ -13,8 +13,8 @@ from .. import margins
 from ..arrays import FloatArray
 from ..codebooks import Codebooks
 from ..encode import encode
-from ..segments import Segment
 from ..searching import calibrate, search_rows
+from ..segments import Segment
 
 #: Bounds of the trial, which bound its time: rows to learn from, rows to search, queries, rounds of learning.
 TRIAL_TRAIN, TRIAL_ROWS, TRIAL_QUERIES, TRIAL_ITERATIONS = 16384, 20000, 300, 3
@@ -40,8 +40,8 @@ class Choice:
         lines = [f"layout {self.layout!r}: {self.why}"]
         for row in self.table:
             lines.append(
-                f"  {row['layout']:9s} {row['n_crude']:2d} crude of {row['n_books']:2d}   recall@10 {row['recall']:.3f}   "
-                f"error {row['error']:.4g}   {row['microseconds']:8.1f} us per query predicted"
+                f"  {row['layout']:9s} {row['n_crude']:2d} crude of {row['n_books']:2d}   recall@10 {row['recall']:.3f}"
+                f"   error {row['error']:.4g}   {row['microseconds']:8.1f} us per query predicted"
             )
         return "\n".join(lines)
 
@@ -80,8 +80,8 @@ def choose(
     good = [row for row in table if row["recall"] >= best - TOLERANCE]
     chosen = min(good, key=lambda row: float(row["microseconds"]))
     why = (
-        f"recall@10 {chosen['recall']:.3f} on {len(rows)} held-out rows (best {best:.3f}), the cheapest search of those "
-        f"within {TOLERANCE} of the best"
+        f"recall@10 {chosen['recall']:.3f} on {len(rows)} held-out rows (best {best:.3f}), the cheapest search of "
+        f"those within {TOLERANCE} of the best"
     )
     return Choice(chosen["layout"], chosen["n_crude"], why, tuple(table))
 
@@ -136,7 +136,7 @@ def _predicted(codebooks: Codebooks, work: NDArray[Any], n: int, n_rows: int) ->
         + scanned * _NS_PER_LOOKUP
         + survivors * _NS_PER_SURVIVOR
     )
-    return nanoseconds / 1000
+    return float(nanoseconds) / 1000
 
 
 def _nearest(rows: FloatArray, queries: FloatArray, metric: str, k: int = 10) -> NDArray[np.int64]:

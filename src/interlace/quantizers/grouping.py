@@ -22,7 +22,7 @@ def near_words_together(words: FloatArray) -> FloatArray:
         if n_groups == 1:
             return [index]
         centred = words[index].astype(np.float64) - words[index].mean(0, dtype=np.float64)
-        axis = np.linalg.eigh(centred.T @ centred)[1][:, -1]
+        axis = np.linalg.svd(centred, full_matrices=False)[2][0]  # few words of many dimensions: not by dim x dim
         axis = axis * np.sign(axis[np.argmax(np.abs(axis))])
         ordered = index[np.argsort(centred @ axis, kind="stable")]
         half = (len(index) + 1) // 2

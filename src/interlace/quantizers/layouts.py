@@ -39,7 +39,7 @@ def subspace(learner: Learner) -> Codebooks:
         n_books = min(n_books, learner.dim)
     groups = _psi_groups(variances[order], n_books, learner.n_crude, learner.prior, additive)
     supports = [np.sort(order[dims]) for dims in groups.supports]
-    n_crude = learner.crude(max(groups.n_psi, _default_crude(n_books)), n_books)
+    n_crude = learner.crude(max(groups.n_psi, default_crude(n_books)), n_books)
     if rotation is not None and learner.rotation == "learned" and not additive:
         rotation, y = _learned_rotation(learner, centred, rotation, supports)
     crude_dims = np.unique(np.concatenate(supports[:n_crude]))
@@ -64,7 +64,7 @@ def hybrid(learner: Learner) -> Codebooks:
     if not additive:
         n_rest = min(n_rest, learner.dim)
     order = np.argsort(-variances, kind="stable")
-    n_crude = learner.crude(_default_crude(n_rest + 1), n_rest + 1)
+    n_crude = learner.crude(default_crude(n_rest + 1), n_rest + 1)
     if additive:
         groups = _psi_groups(variances[order], n_rest, None, learner.prior, True).supports if n_rest else []
     else:
@@ -85,7 +85,7 @@ def residual(learner: Learner) -> Codebooks:
     y = learner.x - mean
     norm = learner.cross == "byte" and learner.metric == "l2" and learner.n_bytes > 2
     n_books = learner.n_bytes - norm
-    n_crude = learner.crude(n_books if not norm else _default_crude(n_books), n_books)
+    n_crude = learner.crude(n_books if not norm else default_crude(n_books), n_books)
     settings = _settings(learner, mean, None, n_crude, "residual")
     codebooks = learner.train(y, [np.arange(learner.dim)] * n_books, settings)
     # The paper's sigma: what the books that are not crude add on average, by the energy of their words.
@@ -178,7 +178,7 @@ def _leading(n_books: int, n_crude: int) -> int:
     return min(max(1, n_books // 4), n_crude)
 
 
-def _default_crude(n_books: int) -> int:
+def default_crude(n_books: int) -> int:
     """Crude books: three quarters, because a column of the scan is cheap and a survivor is not."""
     return min(9, max(1, 3 * n_books // 4))
 
@@ -186,18 +186,16 @@ def _default_crude(n_books: int) -> int:
 def _learned_rotation(
     learner: Learner, centred: FloatArray, rotation: FloatArray, supports: list[Dims]
 ) -> tuple[FloatArray, FloatArray]:
-    """Rotation and books in turns: words for the rotated rows, then the rotation that brings the rows nearest to them."""
-    words: list[FloatArray] = []
+    """Rotation and books in turns: words for the rotated rows, then the rotation that brings rows nearest to them."""
     for step in range(LEARNED_ROUNDS):
         learner.progress(f"rotation {step + 1} of {LEARNED_ROUNDS}", 0.0)
         y = _rotated(centred, rotation)
         coded = np.empty_like(y)
-        words = []
         for dims in supports:
             part = np.ascontiguousarray(y[:, dims])
-            words.append(learner.kmeans(part, rounds=4))
-            labels, _ = nearest(part, words[-1], learner.threads)
-            coded[:, dims] = words[-1][labels]
+            words = learner.kmeans(part, rounds=4)
+            labels, _ = nearest(part, words, learner.threads)
+            coded[:, dims] = words[labels]
         left, _, right = np.linalg.svd(centred.T.astype(np.float64) @ coded)
         rotation = np.ascontiguousarray(left @ right, np.float32)
     return rotation, _rotated(centred, rotation)

@@ -46,16 +46,15 @@ class Learner:
     @property
     def dim(self) -> int:
         """Dimensions of a vector."""
-        return self.x.shape[1]
+        return int(self.x.shape[1])
 
     def crude(self, default: int, n_books: int) -> int:
         """Number of crude books."""
         return min(default if self.n_crude is None else self.n_crude, n_books)
 
     def kmeans(self, x: FloatArray, rounds: int | None = None) -> FloatArray:
-        """Words of one book, in scan order."""
-        words = kmeans(x, self.n_words, rng=self.rng, threads=self.threads, iterations=rounds or 15)
-        return near_words_together(words)
+        """Words of one book."""
+        return kmeans(x, self.n_words, rng=self.rng, threads=self.threads, iterations=rounds or 15)
 
     def train(self, y: FloatArray, supports: list[Dims], settings: dict[str, Any]) -> Codebooks:
         """Books on the given supports for rotated, centred rows y; ``settings`` are those of :class:`Codebooks`."""
@@ -65,6 +64,8 @@ class Learner:
         settings = settings | {"beam": min(beam, MAX_WORDS), "sweeps": sweeps}
         if overlap:
             books = self._alternate(y, books, settings)
+        # The cell's book is never scanned.
+        books[1:] = [Book(near_words_together(book.words), book.support) for book in books[1:]]
         return Codebooks(books, **settings, norms=self._norms(y, books, settings))
 
     def _start(self, y: FloatArray, supports: list[Dims], rounds: int | None) -> list[Book]:
@@ -90,7 +91,7 @@ class Learner:
                 books = refit(books, y, codes, self.threads)
         except KeyboardInterrupt:
             self.interrupted = True
-        return [Book(near_words_together(book.words), book.support) for book in books]
+        return books
 
     def _norms(self, y: FloatArray, books: list[Book], settings: dict[str, Any]) -> list[Norm]:
         """A norm column for the cross terms between all books after the first, where ``cross`` is ``"byte"``."""

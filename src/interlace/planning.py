@@ -1,0 +1,223 @@
+"""What an index will cost, before anything runs: bytes by part, memory, and time on this machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ._threads import thread_count
+from .arrays import positive
+from .codebooks import METRICS
+from .errors import InputError
+from .ids import STORED
+from .learning import HELD_OUT_FROM, HELD_OUT_ROWS, MAX_BYTES, MAX_TRAIN_ROWS
+from .segments import MAX_ROWS
+from .shapes import STRING_LENGTH, Shape, id_bytes, shape_of
+
+#: Header of a file: what describes the index, and each section with its checksum and padding.
+HEADER_BYTES, SECTION_BYTES = 900, 210
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an index will cost; parts as in :class:`Report`. Bytes are computed for equally full cells.
+
+    Seconds are *estimates* from a short measurement on this machine while it did whatever else it was doing: expect
+    them to be right within a factor of two or three. They are None where nothing was measured.
+    """
+
+    rows: int
+    dim: int
+    metric: str
+    layout: str
+    n_bytes: int  #: code bytes that are stored; fewer than asked for when there are too few dimensions
+    id_kind: str
+    n_train: int  #: rows that the books are learned from
+    codes: int  #: code columns, padding included
+    row_numbers: int  #: which row stands where, and the bounds of the cells
+    ids: int  #: explicit ids and their sorted section, strings of 16 bytes; 0 for default ids
+    learned: int  #: words, rotation, mean
+    tables: int  #: precomputed by the native core when an index is opened
+    file: int  #: on disk
+    learning_memory: int  #: the sample and the working set of learning, at their peak
+    coding_memory: int  #: codes while they are packed, and the index they are packed into
+    n_indexes: int = 1  #: more rows than one index holds need several
+    learning_seconds: float | None = None
+    coding_seconds: float | None = None
+    calibrating_seconds: float | None = None
+    #: one query on one thread: k=10, margin "exact", on data without clusters; easier data are searched faster
+    query_seconds: float | None = None
+
+    @property
+    def code_bytes_per_vector(self) -> float:
+        """Codes and row numbers; what one more vector costs, ids aside."""
+        return (self.codes + self.row_numbers) / self.rows
+
+    @property
+    def bytes_per_vector(self) -> float:
+        """The file, per row."""
+        return self.file / self.rows
+
+    @property
+    def memory(self) -> int:
+        """The index once it is open and all of it was read."""
+        return self.codes + self.row_numbers + self.ids + self.learned + self.tables
+
+    @property
+    def float32(self) -> int:
+        """Bytes of the vectors themselves."""
+        return 4 * self.rows * self.dim
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller than the vectors the file is."""
+        return self.float32 / self.file
+
+    @property
+    def build_seconds(self) -> float | None:
+        """Learning, coding and calibrating."""
+        parts = (self.learning_seconds, self.coding_seconds, self.calibrating_seconds)
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every number by name, derived ones included."""
+        derived = ("code_bytes_per_vector", "bytes_per_vector", "memory", "float32", "ratio", "build_seconds")
+        return {**self.__dict__, **{name: getattr(self, name) for name in derived}}
+
+    def __str__(self) -> str:
+        of = self.rows
+        sizes = [
+            ("codes", self.codes, f"{self.codes / of:.2f} per vector"),
+            ("row numbers", self.row_numbers, f"{self.row_numbers / of:.2f} per vector"),
+            ("ids", self.ids, f"{self.ids / of:.2f} per vector" + f" ({self._id_note})" * (self.ids > 0)),
+            ("learned arrays", self.learned, ""),
+            ("file", self.file, f"{self.bytes_per_vector:.2f} per vector"),
+            ("tables in memory", self.tables, ""),
+            ("open index", self.memory, "tables included, all of it read"),
+            ("as float32", self.float32, f"{self.ratio:.1f} times the file"),
+            ("learning, peak", self.learning_memory, f"from {self.n_train:,} rows"),
+            ("coding, peak", self.coding_memory, ""),
+        ]
+        width = max(len(f"{size:,}") for _, size, _ in sizes)
+        lines = [
+            f"{self.rows:,} rows x {self.dim} dimensions, {self.layout}, {self.metric}: "
+            f"{self.code_bytes_per_vector:.2f} code bytes per vector (n_bytes={self.n_bytes})"
+        ]
+        lines += [f"  {name:<17}{size:>{width},} bytes  {note}".rstrip() for name, size, note in sizes]
+        if self.n_indexes > 1:
+            lines.append(f"  in {self.n_indexes} indexes, because one holds at most {MAX_ROWS:,} rows")
+        if self.query_seconds is None:
+            return "\n".join([*lines, "  times were not measured"])
+        times = [
+            ("learning", self.learning_seconds),
+            ("coding", self.coding_seconds),
+            ("calibrating", self.calibrating_seconds),
+            ("one query", self.query_seconds),
+        ]
+        lines.append("  times, estimated from a short measurement on this machine:")
+        lines += [f"  {name:<17}about {_shown(seconds)}" for name, seconds in times if seconds is not None]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    @property
+    def _id_note(self) -> str:
+        return f"strings of {STRING_LENGTH} bytes" if self.id_kind == "string" else self.id_kind
+
+
+def plan(
+    n: int,
+    dim: int,
+    *,
+    n_bytes: int | None = None,
+    n_books: int | None = None,
+    layout: str = "auto",
+    metric: str = "l2",
+    max_train_rows: int = MAX_TRAIN_ROWS,
+    ids: str = "default",
+    threads: int | None = None,
+    measure: bool = True,
+) -> Plan:
+    """What ``Index.build`` of n rows with these settings will cost; takes the same settings and limits.
+
+    ``ids`` is ``"default"``, ``"int64"`` or ``"string"``. ``measure=False`` leaves out the times, which take up to
+    half a second to estimate. Nothing is allocated in proportion to n.
+    """
+    n, dim = positive(n, "n"), positive(dim, "dim")
+    n_bytes, n_books = _size(n_bytes, n_books)
+    if metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    if not isinstance(ids, str) or ids not in STORED:
+        raise InputError(f"ids must be one of {', '.join(STORED)}: the kind, not the ids themselves; got {ids!r:.60}")
+    held_out = min(HELD_OUT_ROWS, n // 10) if n >= HELD_OUT_FROM else 0
+    n_train = min(n - held_out, positive(max_train_rows, "max_train_rows"))
+    shape = shape_of(dim, n_bytes=n_bytes, n_books=n_books, layout=layout, metric=metric, n_train=n_train)
+    workers = thread_count(threads)
+    n_indexes = -(-n // MAX_ROWS)
+    codes, row_numbers, id_size = (
+        _over(n, n_indexes, part) for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows))
+    )
+    learned = n_indexes * shape.learned_bytes()
+    sections = shape.n_sections() + len(STORED[ids])
+    stored = codes + row_numbers + id_size + learned
+    seconds = _measured(shape, n, n_train, workers) if measure else {}
+    return Plan(
+        rows=n,
+        dim=dim,
+        metric=metric,
+        layout=shape.layout,
+        n_bytes=1 + shape.n_columns,
+        id_kind=ids,
+        n_train=n_train,
+        codes=codes,
+        row_numbers=row_numbers,
+        ids=id_size,
+        learned=learned,
+        tables=n_indexes * shape.table_bytes(),
+        file=stored + n_indexes * (HEADER_BYTES + SECTION_BYTES * sections),
+        learning_memory=math.ceil(4 * n_train * dim * copies(shape)),
+        # The unpacked codes with their cells and the row numbers before they are coded, of one index at a time.
+        coding_memory=stored + -(-n // n_indexes) * (1 + shape.n_columns + 4),
+        n_indexes=n_indexes,
+        **seconds,
+    )
+
+
+def _measured(shape: Shape, n: int, n_train: int, threads: int) -> dict[str, float]:
+    from . import speed  # only here: `import interlace` should be quick
+
+    return {f"{name}_seconds": value for name, value in vars(speed.measure(shape, n, n_train, threads)).items()}
+
+
+def _over(n: int, n_indexes: int, part: Callable[[int], int]) -> int:
+    """A part of all indexes together, n rows shared among them."""
+    rows, more = divmod(n, n_indexes)
+    return (n_indexes - more) * part(rows) + (more * part(rows + 1) if more else 0)
+
+
+def copies(shape: Shape) -> float:
+    """Peak of learning in copies of its float32 sample, as measured; the sample itself is one of them."""
+    if shape.n_norms:
+        return 2 + 2.1 * shape.n_books  # the norm column is learned from the words of every book
+    return {"subspace": 5.1, "hybrid": 7.2, "residual": 4.7}[shape.layout]
+
+
+def _size(n_bytes: Any, n_books: Any) -> tuple[int | None, int | None]:
+    """As ``Index.build`` reads them."""
+    if n_bytes is not None and n_books is not None:
+        raise InputError("give n_bytes or n_books, not both")
+    for name, value in (("n_bytes", n_bytes), ("n_books", n_books)):
+        if value is not None and positive(value, name) > MAX_BYTES:
+            raise InputError(f"{name} must be at most {MAX_BYTES}, got {value}")
+    if n_books is not None:
+        return None, positive(n_books, "n_books")
+    return 8 if n_bytes is None else positive(n_bytes, "n_bytes"), None
+
+
+def _shown(seconds: float) -> str:
+    """Two digits in a unit that people read."""
+    units = ((1e-3, "microseconds", 1e6), (1, "ms", 1e3), (120, "s", 1), (7200, "minutes", 1 / 60))
+    unit, scale = next(((unit, scale) for limit, unit, scale in units if seconds < limit), ("hours", 1 / 3600))
+    return f"{float(f'{seconds * scale:.2g}'):,g} {unit}"

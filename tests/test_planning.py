@@ -1,0 +1,246 @@
+"""Plans against what is then really built: shapes, bytes, memory, and roughly the time."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import interlace as il
+from helpers import ID_KINDS, LAYOUTS, METRICS
+from interlace import _native, quantizers
+from interlace.index import training_rows
+from interlace.progress import silent
+from interlace.segments import MAX_ROWS
+from interlace.shapes import STRING_LENGTH, row_number_bytes, shape_of
+
+
+def spread(n: int, dim: int, seed: int = 0) -> np.ndarray:
+    """Gaussian rows on axes of falling spread: no two alike."""
+    return (np.random.default_rng(seed).normal(size=(n, dim)) / np.sqrt(1 + np.arange(dim))).astype(np.float32)
+
+
+def learned(x: np.ndarray, layout: str, metric: str = "l2", **size: int | None) -> il.Codebooks:
+    if metric == "cosine":
+        x = x / np.sqrt((x**2).sum(1, keepdims=True))
+    size = {"n_bytes": None, "n_books": None, **size}
+    return quantizers.learn(x, layout=layout, metric=metric, n_crude=None, seed=0, threads=1, progress=silent, **size)
+
+
+def fixed_ids(kind: str, n: int) -> Any:
+    text = [f"{i:0{STRING_LENGTH}}" for i in range(n)]
+    return {"default": None, "int64": np.arange(n) * 3, "string": text}[kind]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    layout=st.sampled_from(["auto", *LAYOUTS]),
+    metric=st.sampled_from(METRICS),
+    dim=st.integers(1, 12),
+    size=st.integers(1, 10),
+    unit=st.sampled_from(["n_bytes", "n_books"]),
+)
+def test_the_shape_is_the_one_that_is_learned(layout: str, metric: str, dim: int, size: int, unit: str) -> None:
+    n = 700
+    books = learned(spread(n, dim), layout, metric, **{unit: size})
+    sizes = {"n_bytes": None, "n_books": None, unit: size}
+    shape = shape_of(dim, layout=layout, metric=metric, n_train=n, **sizes)
+    assert shape.layout == books.layout
+    assert shape.n_books == books.n_books
+    assert sum(shape.widths) == sum(len(book.support) for book in books.books)
+    assert shape.rotated == (books.rotation is not None)
+    assert shape.n_norms == len(books.norms)
+    assert shape.beam >= books.beam  # fewer where rows were alike
+    if all(norm.stored for norm in books.norms):
+        assert (shape.n_columns, shape.n_crude_columns) == (len(books.columns), books.n_crude_columns)
+        if books.n_cells == shape.n_words:
+            assert shape.table_bytes() == books.native.table_bytes
+
+
+@given(st.integers(1, 20_000), st.integers(1, 256))
+def test_row_numbers_of_equal_cells_take_exactly_this(n: int, n_cells: int) -> None:
+    codes = (np.arange(n) % n_cells).astype(np.uint8)[:, None]
+    starts = np.zeros(n_cells + 1, np.uint64)
+    low, high, samples = _native.count_cells(codes, 0, starts)
+    assert row_number_bytes(n, n_cells) == starts.nbytes + 8 * low + 8 * high + 4 * samples
+
+
+@pytest.mark.parametrize(
+    ("n", "dim", "n_bytes", "layout", "metric", "ids", "tolerance"),
+    [
+        (20_000, 16, 8, "hybrid", "l2", "default", 0.03),
+        (20_000, 24, 4, "subspace", "ip", "string", 0.03),
+        (20_000, 12, 6, "residual", "l2", "int64", 0.03),
+        (30_001, 8, 16, "auto", "cosine", "int64", 0.03),
+        (20_000, 5, 2, "residual", "ip", "default", 0.03),
+        # A few cells more or less, and the header, weigh more in a small file.
+        (2_000, 16, 8, "hybrid", "l2", "string", 0.08),
+        (1_000, 6, 3, "subspace", "l2", "default", 0.08),
+    ],
+)
+def test_bytes_are_those_of_the_index(
+    n: int, dim: int, n_bytes: int, layout: str, metric: str, ids: str, tolerance: float, tmp_path: Path
+) -> None:
+    x = spread(n, dim)
+    index = il.Index(learned(x[:2000], layout, metric, n_bytes=n_bytes))
+    index.add(x, fixed_ids(ids, n), threads=1)
+    index.save(tmp_path / "i")
+    report = il.open(tmp_path / "i").report()
+    plan = il.plan(n, dim, n_bytes=n_bytes, layout=layout, metric=metric, ids=ids, max_train_rows=2000, measure=False)
+    assert plan.n_bytes == report.n_bytes
+    assert (plan.codes, plan.ids) == (report.codes, report.ids)
+    for name in ("row_numbers", "learned", "tables", "file"):
+        assert getattr(plan, name) == pytest.approx(getattr(report, name), rel=tolerance), name
+    assert plan.memory == pytest.approx(report.total, rel=tolerance)
+    assert plan.code_bytes_per_vector == pytest.approx(report.code_bytes_per_vector, rel=tolerance)
+    assert plan.float32 == x.nbytes
+    assert plan.ratio == pytest.approx(x.nbytes / (tmp_path / "i").stat().st_size, rel=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("layout", "metric", "n_bytes"),
+    [("subspace", "l2", 8), ("hybrid", "l2", 8), ("residual", "l2", 4), ("residual", "l2", 8), ("residual", "ip", 8)],
+)
+def test_learning_takes_the_memory_it_says(layout: str, metric: str, n_bytes: int) -> None:
+    n, dim = 6000, 32
+    x = spread(n, dim)
+    tracemalloc.start()
+    learned(x, layout, metric, n_bytes=n_bytes)
+    peak = tracemalloc.get_traced_memory()[1] + x.nbytes
+    tracemalloc.stop()
+    plan = il.plan(10 * n, dim, n_bytes=n_bytes, layout=layout, metric=metric, max_train_rows=n, measure=False)
+    assert plan.n_train == n
+    assert plan.learning_memory == pytest.approx(peak, rel=0.15)
+
+
+@pytest.mark.parametrize("n", [1, 9, 1999, 2000, 2500, 30_000, 100_000])
+@pytest.mark.parametrize("max_train_rows", [1, 1000, 65_536])
+def test_it_learns_from_as_many_rows_as_build_does(n: int, max_train_rows: int) -> None:
+    rows = training_rows(n, max_train_rows, np.random.default_rng(0))
+    assert il.plan(n, 4, max_train_rows=max_train_rows, measure=False).n_train == len(rows)
+
+
+@given(st.integers(1, 10**10), st.integers(1, 4096), st.integers(1, 64), st.sampled_from(ID_KINDS))
+def test_any_size_is_planned_and_more_rows_cost_more(n: int, dim: int, n_bytes: int, ids: str) -> None:
+    less, more = (il.plan(rows, dim, n_bytes=n_bytes, ids=ids, measure=False) for rows in (n, 2 * n))
+    assert more.file > less.file > less.codes
+    assert more.codes >= less.codes
+    assert less.n_bytes <= n_bytes
+    assert less.n_indexes == -(-n // MAX_ROWS)
+    assert str(less) == repr(less)
+    assert f"{less.file:,} bytes" in str(less)
+
+
+def test_ten_milliards_of_rows_need_no_memory() -> None:
+    tracemalloc.start()
+    plan = il.plan(10**10, 128, measure=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000
+    assert plan.n_indexes == 3
+    assert "in 3 indexes" in str(plan)
+    assert 8.2 < plan.code_bytes_per_vector < 8.3
+
+
+def test_without_measurement_there_are_no_times() -> None:
+    plan = il.plan(1000, 8, measure=False)
+    assert plan.learning_seconds is plan.coding_seconds is plan.calibrating_seconds is plan.query_seconds is None
+    assert plan.build_seconds is None
+    assert "not measured" in str(plan)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_times_are_roughly_right(layout: str) -> None:
+    """Within a factor of four, in one of three attempts: other programs run here too."""
+    n, dim = 4000, 24
+    x = spread(n, dim)
+    ratios = []
+    for _ in range(3):
+        plan = il.plan(n, dim, layout=layout, threads=1)
+        reached: dict[str, float] = {}  # when each part of building began
+        started = time.perf_counter()
+
+        def note(what: str, _: float, reached: dict[str, float] = reached) -> None:
+            reached.setdefault(what.partition(":")[0], time.perf_counter())
+
+        index = il.Index.build(x, layout=layout, threads=1, progress=note)
+        query = min(index.search(x[:50] * 0.9, margin="exact", threads=1).stats.seconds / 50 for _ in range(3))
+        ratios.append(
+            [
+                plan.learning_seconds / (reached["coding"] - reached["learning"]),
+                plan.coding_seconds / (reached["calibrating"] - reached["coding"]),
+                plan.build_seconds / (reached["done"] - started),
+                plan.query_seconds / query,
+            ]
+        )
+        if all(1 / 4 < ratio < 4 for ratio in ratios[-1]):
+            assert "estimated" in str(plan)
+            return
+    pytest.fail(f"{layout}: planned time / real time of learning, coding, building, a query: {ratios}")
+
+
+@pytest.mark.parametrize(
+    ("dim", "setting"),
+    [(1, {"n_bytes": 1}), (128, {}), (768, {}), (4096, {"n_bytes": 64, "layout": "residual"}), (64, {"metric": "ip"})],
+)
+def test_measuring_is_quick(dim: int, setting: dict[str, Any]) -> None:
+    taken = []
+    for _ in range(2):
+        started = time.perf_counter()
+        plan = il.plan(10**9, dim, **setting)
+        taken.append(time.perf_counter() - started)
+        seconds = (plan.learning_seconds, plan.coding_seconds, plan.calibrating_seconds, plan.query_seconds)
+        assert all(s is not None and s > 0 for s in seconds)
+    assert min(taken) < 1.0  # half a second on a machine that does nothing else
+
+
+def test_more_rows_take_longer() -> None:
+    less, more = il.plan(10**5, 16), il.plan(10**7, 16)
+    assert less.coding_seconds is not None
+    assert more.coding_seconds is not None
+    assert more.coding_seconds > 10 * less.coding_seconds
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"n_bytes": 0},
+        {"n_bytes": 65},
+        {"n_books": 65},
+        {"n_bytes": 8.0},
+        {"n_bytes": True},
+        {"n_bytes": 4, "n_books": 4},
+        {"metric": "l1"},
+        {"layout": "round"},
+        {"max_train_rows": 0},
+        {"threads": 0},
+    ],
+)
+def test_what_build_refuses_is_refused_in_the_same_words(setting: dict[str, Any]) -> None:
+    with pytest.raises(il.InputError) as by_build:
+        il.Index.build(np.zeros((10, 4)), **setting)
+    with pytest.raises(il.InputError) as by_plan:
+        il.plan(10, 4, measure=False, **setting)
+    assert str(by_plan.value) == str(by_build.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "setting", "message"),
+    [
+        ((0, 4), {}, "^n must be a positive integer, got 0$"),
+        ((-5, 4), {}, "^n must be a positive integer, got -5$"),
+        ((1e6, 4), {}, "^n must be a positive integer, got 1000000.0$"),
+        ((10, 0), {}, "^dim must be a positive integer, got 0$"),
+        ((10, 4), {"ids": "uuid"}, "^ids must be one of default, int64, string.*got 'uuid'$"),
+        ((10, 4), {"ids": [1, 2]}, "^ids must be one of default, int64, string: the kind"),
+    ],
+)
+def test_bad_input_is_named(arguments: tuple[Any, Any], setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(il.InputError, match=message):
+        il.plan(*arguments, **setting)
