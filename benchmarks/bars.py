@@ -50,14 +50,41 @@ class Bar:
         return {"x": f"{value:.2f}x", "%": f"{value:.0%}"}.get(self.unit, f"{value:.4f}")
 
 
-def all_bars(cases: dict[tuple[str, int], Case], streaming: Case | None) -> list[Bar]:
-    """Speed and recall, SIMD levels, threads, agreement, the crude scan."""
+def all_bars(
+    cases: dict[tuple[str, int], Case], streaming: Case | None, codes: dict[tuple[str, int], Case] | None = None
+) -> list[Bar]:
+    """Speed and recall, SIMD levels, threads, agreement, codes, the crude scan."""
     wanted = [(name, n_bytes) for name in SETS for n_bytes in BYTES]
     bars = [bar for key in wanted for bar in _speed(f"{key[0]}, {key[1]} bytes", cases.get(key))]
     bars += [bar for name in SETS for bar in _avx2(f"{name}, 8 bytes", cases.get((name, 8)))]
     bars += [bar for key in wanted for bar in _threads(f"{key[0]}, {key[1]} bytes", cases.get(key))]
     bars += [bar for (name, n_bytes), case in cases.items() for bar in _agreement(f"{name}, {n_bytes} bytes", case)]
+    for (name, n_bytes), case in (codes or {}).items():
+        bars += _codes(f"codes of {name}, {n_bytes} bytes", case)
     return bars + list(_scan(streaming))
+
+
+def _codes(where: str, case: Case) -> Iterator[Bar]:
+    """Recall of our best layout at its default effort, coding at the error of the residual quantizer, learning."""
+    methods = {method["name"]: method for method in case["methods"]}
+    ours = [m for name, m in methods.items() if name.startswith("interlace") and name.endswith("balanced")]
+    if not ours:
+        return
+    best = max(ours, key=lambda m: float(m["recall"]["10"]))
+    peers = ("faiss PQ", "faiss OPQ+PQ", "faiss ResidualQuantizer, beam 5", "faiss LocalSearchQuantizer")
+    for peer in peers:
+        if peer in methods:
+            floor = methods[peer]["recall"]["10"]
+            who = best["name"].removeprefix("interlace ")
+            yield Bar(where, f"{who}: recall@10 no less than {peer}", floor, best["recall"]["10"], "")
+    if (rq := methods.get(peers[2])) is not None:
+        enough = [m for name, m in methods.items() if name.startswith("interlace") and m["error"] <= rq["error"]]
+        fastest = min((m["encode_microseconds"] for m in enough), default=None)
+        ratio = None if fastest is None else rq["encode_microseconds"] / fastest
+        yield Bar(where, "coding speed against ResidualQuantizer at no more error", 10.0, ratio)
+    if (opq := methods.get(peers[1])) is not None:
+        ratio = opq["train_seconds"] / best["train_seconds"]
+        yield Bar(where, "time of OPQ to learn, against ours", 0.5, ratio)
 
 
 def find(case: Case | None, name: str, margin: str | None = None) -> dict[str, Any] | None:
@@ -81,9 +108,14 @@ def _speed(where: str, case: Case | None) -> Iterator[Bar]:
         for peer in peers:
             yield from _recall_bar(where, f"{layout}, exact", method, case, peer)
     method = find(case, "residual", "0.999")
+    rq = find(case, RQ)
     for mode in MODES:
-        ratio = method["ratios"]["FastScan"][f"{mode}@10"] if method else None
+        task = f"{mode}@10"
+        ratio = method["ratios"]["FastScan"][task] if method else None
         yield Bar(where, f"residual, 0.999: {mode} speed against FastScan", 2.0, ratio)
+        if method and rq:
+            ratio = method["qps"][task]["median"] / rq["qps"][task]["median"]
+            yield Bar(where, f"residual, 0.999: {mode} speed against {RQ}", 20.0, ratio)
     yield from _recall_bar(where, "residual, 0.999", method, case, RQ)
 
 

@@ -68,3 +68,8 @@ def _first_line(*command: str) -> str:
     except (OSError, subprocess.CalledProcessError):
         return ""
     return out.splitlines()[0] if out else ""
+
+
+def load() -> float:
+    """Processes that wanted a core during the last minute."""
+    return os.getloadavg()[0]

@@ -46,3 +46,31 @@ def _panel(axes: Any, case: dict[str, Any]) -> None:
     axes.set_title(f"{case['data']['name']}, {case['n_bytes']} bytes, ours at {case['simd']}")
     axes.grid(True, which="major", alpha=0.3)
     axes.legend(fontsize=6, ncols=2)
+
+
+def draw_front(found: dict[str, Any], path: Path) -> None:
+    """Recall@10 against speed for every layout, number of crude books and margin; peers in gray."""
+    margins = {"exact": "o", "0.999": "s", "0.99": "D"}
+    with mpl.rc_context({"font.size": 8, "svg.hashsalt": "interlace"}):
+        figure = Figure(figsize=(7, 4.5), layout="constrained")
+        axes = figure.subplots()
+        peers = 0
+        for method in found["methods"]:
+            x, y = method["recall"], method["ratios"]["batch"]
+            if method["kind"] == "interlace":
+                axes.scatter(x, y, color=COLOURS[method["name"]], marker=margins[method["margin"]], zorder=3)
+                axes.annotate(str(method["n_crude"]), (x, y), xytext=(4, 2), textcoords="offset points", fontsize=6)
+            else:
+                axes.scatter(x, y, color="tab:gray", marker=PEER_MARKERS[peers], label=method["name"])
+                peers += 1
+        for name, colour in COLOURS.items():
+            axes.scatter([], [], color=colour, label=f"interlace {name} (number: crude books)")
+        for name, marker in margins.items():
+            axes.scatter([], [], color="black", marker=marker, label=f"margin {name}")
+        axes.set_yscale("log")
+        axes.set_xlabel("recall@10")
+        axes.set_ylabel("speed against FastScan (batch, one thread)")
+        axes.set_title(f"{found['data']['name']}, {found['n_bytes']} bytes, ours at {found['simd']}")
+        axes.grid(True, which="both", alpha=0.3)
+        axes.legend(fontsize=6)
+        figure.savefig(path, dpi=110, metadata={"Software": None})

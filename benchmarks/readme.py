@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 BEGIN, END = "<!-- results: begin, made by benchmarks/report.py -->", "<!-- results: end -->"
-SHOWN = {  # name in the JSON -> name in the table
-    "subspace": "`subspace`, exact",
-    "hybrid": "`hybrid`, exact",
-    "IndexPQFastScan": "faiss `IndexPQFastScan`",
-    "IndexPQ": "faiss `IndexPQ`",
+SHOWN = {  # name and margin in the JSON -> name in the table
+    ("residual", "0.999"): "`residual`, default margin",
+    ("hybrid", "0.999"): "`hybrid`, default margin",
+    ("hybrid", "exact"): "`hybrid`, exact",
+    ("subspace", "exact"): "`subspace`, exact",
+    ("IndexPQFastScan", None): "faiss `IndexPQFastScan`",
+    ("IndexPQ", None): "faiss `IndexPQ`",
+    ("ResidualQuantizer", None): "faiss `IndexResidualQuantizer`",
 }
 
 
@@ -33,8 +36,8 @@ def _table(cases: dict[tuple[str, int], dict[str, Any]]) -> str:
     ]
     for (name, n_bytes), case in cases.items():
         for method in case["methods"]:
-            shown = SHOWN.get(method["name"].removeprefix("faiss "))
-            if shown is None or method.get("margin") not in (None, "exact"):
+            shown = SHOWN.get((method["name"].removeprefix("faiss "), method.get("margin")))
+            if shown is None:
                 continue
             ratios = method["ratios"]["FastScan"]
             lines.append(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,12 @@ Cases = dict[tuple[str, int], dict[str, Any]]
 def main(argv: list[str] | None = None) -> int:
     """Write, or with --check only compare."""
     options = _parser().parse_args(argv)
-    cases, streaming = read(options.results)
+    found = read(options.results)
+    cases, streaming = found.cases, found.streaming
     if not cases and streaming is None:
         print(f"no results in {options.results}: run benchmarks/peers.py", file=sys.stderr)
         return 1
-    pages = {options.output: markdown(cases, streaming, options.output.with_suffix(".png").name)}
+    pages = {options.output: markdown(found, options.output.with_suffix(".png").name)}
     if options.readme:
         pages[options.readme] = readme.with_results(options.readme.read_text(), cases)
     if options.check:
@@ -43,39 +45,66 @@ def main(argv: list[str] | None = None) -> int:
         import plot  # matplotlib is needed for nothing else
 
         plot.draw(cases, options.output.with_suffix(".png"))
+        for front in found.fronts:
+            plot.draw_front(front, options.output.with_name(_front_name(front)))
     return 0
 
 
-def read(folder: Path) -> tuple[Cases, dict[str, Any] | None]:
-    """Cases by data set and bytes in the order of the report, and the streaming limit."""
-    cases: Cases = {}
-    streaming = None
+@dataclass(frozen=True)
+class Found:
+    """What the folder of results holds: searches and codes by data set and bytes, fronts, the streaming limit."""
+
+    cases: Cases
+    codes: Cases
+    fronts: list[dict[str, Any]]
+    streaming: dict[str, Any] | None
+
+
+def read(folder: Path) -> Found:
+    """Every result, in the order of the report."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text())
-        if found["kind"] == "streaming":
-            streaming = found
-        else:
-            cases[found["data"]["name"], found["n_bytes"]] = found
-    return dict(sorted(cases.items(), key=lambda item: _place(*item[0]))), streaming
+        kinds.setdefault(found["kind"], []).append(found)
+    return Found(
+        cases=_by_place(kinds.get("peers", [])),
+        codes=_by_place(kinds.get("codes", [])),
+        fronts=kinds.get("front", []),
+        streaming=next(iter(kinds.get("streaming", [])), None),
+    )
+
+
+def _by_place(found: list[dict[str, Any]]) -> Cases:
+    named = {(case["data"]["name"], case["n_bytes"]): case for case in found}
+    return dict(sorted(named.items(), key=lambda item: _place(*item[0])))
+
+
+def _front_name(front: dict[str, Any]) -> str:
+    return f"front-{front['data']['name']}-{front['n_bytes']}.png"
 
 
 def _place(name: str, n_bytes: int) -> tuple[int, str, int]:
     return (ORDER.index(name) if name in ORDER else len(ORDER), name, n_bytes)
 
 
-def markdown(cases: Cases, streaming: dict[str, Any] | None, plot_name: str) -> str:
+def markdown(found: Found, plot_name: str) -> str:
     """The whole page."""
+    cases, streaming = found.cases, found.streaming
     parts = [
         "# Results",
         "Made by `benchmarks/report.py` from `benchmarks/results/*.json`; do not edit. Speeds are medians over "
         "interleaved rounds in one process on one thread, and mean something only as ratios within one run. "
         "Recall@k is the share of the true k nearest among the k found.",
         *_warning(cases, streaming),
-        _runs(cases, streaming),
-        _bars(cases, streaming),
+        _runs(found),
+        _bars(found),
     ]
     if cases:
         parts.append(f"![recall@10 against queries per second]({plot_name})")
+    for front in found.fronts:
+        parts.append(tables.front(front, _front_name(front)))
+    for codes in found.codes.values():
+        parts.append(tables.codes(codes))
     for case in cases.values():
         parts.append(tables.case(case))
     if streaming is not None:
@@ -90,9 +119,11 @@ def _warning(cases: Cases, streaming: dict[str, Any] | None) -> list[str]:
     )
 
 
-def _runs(cases: Cases, streaming: dict[str, Any] | None) -> str:
-    named = [(f"{name}-{n_bytes}", case) for (name, n_bytes), case in cases.items()]
-    named += [("streaming", streaming)] if streaming is not None else []
+def _runs(results: Found) -> str:
+    named = [(f"{name}-{n_bytes}", case) for (name, n_bytes), case in results.cases.items()]
+    named += [(f"codes-{name}-{n_bytes}", case) for (name, n_bytes), case in results.codes.items()]
+    named += [(f"front-{front['data']['name']}-{front['n_bytes']}", front) for front in results.fronts]
+    named += [("streaming", results.streaming)] if results.streaming is not None else []
     head = (
         "result",
         "date",
@@ -116,8 +147,9 @@ def _runs(cases: Cases, streaming: dict[str, Any] | None) -> str:
     return "## Runs\n\n" + tables.table(head, rows)
 
 
-def _bars(cases: Cases, streaming: dict[str, Any] | None) -> str:
-    found = bars.all_bars(cases, streaming)
+def _bars(results: Found) -> str:
+    cases = results.cases
+    found = bars.all_bars(cases, results.streaming, results.codes)
     levels = sorted({case["simd"] for case in cases.values()})
     reached = sum(bar.reached for bar in found)
     unmeasured = sum(bar.measured is None for bar in found)

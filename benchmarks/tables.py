@@ -36,6 +36,50 @@ def case(found: Case) -> str:
     return "\n\n".join(parts)
 
 
+def codes(found: Case) -> str:
+    """Accuracy of codes, and what they cost to make."""
+    data = found["data"]
+    head = ("method", "recall@1", "recall@10", "recall@100", "error", "learn s", "code us/vector", "load")
+    rows = [
+        (
+            method["name"],
+            *(f"{method['recall'][k]:.4f}" for k in ("1", "10", "100")),
+            f"{method['error']:,.4g}",
+            f"{method['train_seconds']:.1f}",
+            f"{method['encode_microseconds']:.1f}",
+            f"{method['load']:.1f}",
+        )
+        for method in found["methods"]
+    ]
+    intro = (
+        f"{data['rows']:,} rows x {data['dim']}, {data['queries']:,} queries, the same {data['training_rows']:,} rows for "
+        "all to learn from, one thread. Recall of an exhaustive scan of the decoded vectors; error: mean squared "
+        "distance to the code; load: what else ran on the machine, which spoils times but not recall."
+    )
+    return f"## Codes of {data['name']}, {found['n_bytes']} bytes\n\n{intro}\n\n{table(head, rows)}"
+
+
+def front(found: Case, plot_name: str) -> str:
+    """Every layout, number of crude books and margin, in one race with the peers."""
+    head = ("method", "crude books", "margin", "recall@10", "bytes/vector", "batch, x FastScan", "single")
+    rows = [
+        (
+            _label(method),
+            str(method.get("n_crude", "-")),
+            method.get("margin", "-"),
+            f"{method['recall']:.4f}",
+            f"{method['bytes_per_vector']:.2f}",
+            *(f"{method['ratios'][mode]:.2f}" for mode in ("batch", "single")),
+        )
+        for method in found["methods"]
+    ]
+    data = found["data"]
+    return (
+        f"## The front of {data['name']}, {found['n_bytes']} bytes\n\n![recall against speed]({plot_name})\n\n"
+        f"{table(head, rows)}"
+    )
+
+
 def streaming(found: Case) -> str:
     """The crude scan against reading the same bytes."""
     head = ("level", "columns", "where", "bytes", "scan GB/s", "stream GB/s", "share", "scan Gvectors/s")

@@ -55,7 +55,8 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
         Book book{{supports[b].data(), supports[b].data() + width}, n_words, Aligned<float>(width * kWords, 0.0f), {}};
         for (std::size_t d = 0; d < width; ++d) {
             require(book.support[d] < dim, "support out of range");
-            for (std::size_t w = 0; w < n_words; ++w) book.words[d * kWords + w] = words[b].data()[w * width + d];
+            for (std::size_t w = 0; w < n_words; ++w) 
+                book.words[word_place(width, d, w)] = words[b].data()[w * width + d];
         }
         spec.books.push_back(std::move(book));
     }

@@ -13,7 +13,7 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)) {
         book.squares.assign(kWords, 0.0f);
         for (std::size_t d = 0; d < book.support.size(); ++d)
             for (std::size_t w = 0; w < kWords; ++w)
-                book.squares[w] += book.words[d * kWords + w] * book.words[d * kWords + w];
+                book.squares[w] += book.word(d, w) * book.word(d, w);
         for (std::size_t w = book.n_words; w < kWords; ++w) book.squares[w] = std::numeric_limits<float>::infinity();
     }
     find_overlaps();
@@ -49,7 +49,7 @@ std::vector<float> Books::products(std::size_t i, std::size_t j) const {
         for (std::size_t g = 0; g < count; ++g) {
             std::fill(place.begin(), place.end(), 0.0f);
             for (std::size_t d = 0; d < first.support.size(); ++d)
-                place[first.support[d]] = first.words[d * kWords + w + g];
+                place[first.support[d]] = first.word(d, w + g);
             float* x = values.data() + g * second.support.size();
             for (std::size_t d = 0; d < second.support.size(); ++d) x[d] = place[second.support[d]];
             from[g] = x;
@@ -133,7 +133,7 @@ void Books::compute_dense_words() {
         for (std::size_t w = 0; w < book.n_words; ++w) {
             std::int16_t* word = dense_.data() + (c * kWords + w) * width_;
             for (std::size_t d = 0; d < book.support.size() && step > 0; ++d) {
-                word[book.support[d]] = to_step(book.words[d * kWords + w], step);
+                word[book.support[d]] = to_step(book.word(d, w), step);
                 dense_squares_[c * kWords + w] += word[book.support[d]] * word[book.support[d]];
             }
         }

@@ -10,6 +10,7 @@
 // through: |sum of their words|^2 - sum of |w|^2, in whole numbers.
 // Metrics ip and cosine: base -(q.c) - offset, table -(q.w), no cell terms, no norm columns.
 #pragma once
+#include "../simd/kernels.h"
 #include "aligned.h"
 
 #include <array>
@@ -26,9 +27,10 @@ enum class Metric { kL2, kInnerProduct, kCosine };
 struct Book {
     std::vector<std::uint32_t> support; // dimensions it is not zero on, ascending
     std::size_t n_words;
-    Aligned<float> words;   // [support.size()][256], transposed, padded with 0
+    Aligned<float> words;   // on the support, as word_place tells, padded with 0
     Aligned<float> squares; // [256] |w|^2, padded with +inf
     bool alone = false;     // shares no dimension with any other book
+    float word(std::size_t d, std::size_t w) const { return words[word_place(support.size(), d, w)]; }
 };
 
 struct Norm {
@@ -113,7 +115,7 @@ private:
 // Tables of a group of queries; reused from call to call.
 class QueryTables {
 public:
-    static constexpr std::size_t kGroup = 4;
+    static constexpr std::size_t kGroup = 8; // queries that share a pass over the words
 
     QueryTables(const Books& books);
     void compute(const float* queries, std::size_t n); // raw queries [n][dim], n <= kGroup

@@ -10,7 +10,7 @@
 namespace interlace {
 namespace {
 
-constexpr std::size_t kGroup = QueryTables::kGroup;
+constexpr std::size_t kGroup = 16; // rows that share a pass over the words
 constexpr std::size_t kTask = 256; // rows per task
 
 constexpr std::size_t kMaxBooks = 256;
@@ -93,7 +93,15 @@ private:
     void choose_cells(const float* linear) {
         kept_.clear();
         const std::size_t n = books_.books()[0].n_words;
-        for (std::uint32_t c = 0; c < n; ++c) keep({linear[c], 0, c});
+        float minima[kGroups];
+        kernel_.minima(linear, minima);
+        float limit = std::numeric_limits<float>::infinity();
+        if (beam_ <= kGroups) { // the best cells are among those no farther than so many group minima
+            std::nth_element(minima, minima + (beam_ - 1), minima + kGroups);
+            limit = minima[beam_ - 1];
+        }
+        for (std::uint32_t c = 0; c < n; ++c)
+            if (linear[c] <= limit) keep({linear[c], 0, c});
         if (any_linked_ && kept_.size() > kCells) kept_.resize(kCells);
         paths_.resize(kept_.size());
         cells_.resize(kept_.size());
@@ -158,6 +166,18 @@ private:
         kernel_.add_rows(rows, n, sums_.data());
     }
 
+    // A limit that at least `beam_` words are within: each of 16 classes of words has one as small as its minimum.
+    std::int32_t enough(const std::int16_t* sums) const {
+        constexpr std::size_t classes = 16;
+        if (beam_ > classes) return 32767;
+        std::int16_t minima[classes];
+        std::copy_n(sums, classes, minima);
+        for (std::size_t w = classes; w < kWords; w += classes)
+            for (std::size_t i = 0; i < classes; ++i) minima[i] = std::min(minima[i], sums[w + i]);
+        std::nth_element(minima, minima + (beam_ - 1), minima + classes);
+        return minima[beam_ - 1];
+    }
+
     // Every word of every path competes.
     void extend(const float* linear, std::size_t j) {
         const float scale = books_.cross_scale(), factor = 1.0f / scale;
@@ -166,7 +186,7 @@ private:
         for (std::uint32_t p = 0; p < paths_.size(); ++p) {
             add_up(linear, paths_[p], j, j);
             const float low = paths_[p].score + offsets_[paths_[p].cell * n_books_ + j];
-            std::int32_t limit = 32767;
+            std::int32_t limit = p == 0 ? enough(sums_.data()) : 32767;
             if (kept_.size() == beam_) { // two steps more than rounding can hide
                 const float room = (kept_.back().score - low) * factor;
                 if (!(room > -65536.0f)) continue;
@@ -300,11 +320,11 @@ void cross_floors(const Books& books, const std::uint8_t* codes, std::size_t n, 
 
 void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads,
              std::int32_t* index, float* score) {
-    Aligned<float> transposed(dim * kWords, 0.0f), squares(kWords, std::numeric_limits<float>::infinity());
+    Aligned<float> panels(dim * kWords, 0.0f), squares(kWords, std::numeric_limits<float>::infinity());
     for (std::size_t w = 0; w < k; ++w) {
         squares[w] = 0;
         for (std::size_t d = 0; d < dim; ++d) {
-            transposed[d * kWords + w] = words[w * dim + d];
+            panels[word_place(dim, d, w)] = words[w * dim + d];
             squares[w] += words[w * dim + d] * words[w * dim + d];
         }
     }
@@ -319,7 +339,7 @@ void nearest(const float* x, std::size_t n, std::size_t dim, const float* words,
                 from[i] = x + (first + i) * dim;
                 to[i] = scores[i];
             }
-            kernels().inner_products(from, count, transposed.data(), dim, to);
+            kernels().inner_products(from, count, panels.data(), dim, to);
             for (std::size_t i = 0; i < count; ++i) {
                 for (std::size_t w = 0; w < kWords; ++w) scores[i][w] = squares[w] - 2.0f * scores[i][w];
                 const std::size_t best = kernels().argmin(scores[i]);

@@ -12,6 +12,12 @@
 namespace interlace {
 
 inline constexpr std::size_t kWords = 256; // entries of a table; shorter books are padded with +inf
+inline constexpr std::size_t kPanel = 32; // words that stand together
+// Words float [kWords / kPanel][dim][kPanel]: a kernel goes through one panel after the other, and a panel stays in the
+// first-level cache while it serves several vectors.
+inline std::size_t word_place(std::size_t dim, std::size_t d, std::size_t w) {
+    return (w / kPanel * dim + d) * kPanel + w % kPanel;
+}
 inline constexpr std::size_t kBlock = 64;  // rows of a block of crude codes
 inline constexpr std::size_t kScanColumns =
     16;                                   // crude columns the byte scan reads; a sum of fewer is still a lower bound
@@ -31,10 +37,10 @@ struct alignas(64) ByteTables {
 struct Kernels {
     const char* name;
 
-    // out[q][w] = sum_d (x[q][d] - words[d][w])^2   words float [dim][kWords], x and out arrays of n pointers
+    // out[q][w] = sum_d (x[q][d] - words[d][w])^2   words as word_place tells, x and out arrays of n pointers
     void (*squared_distances)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
                               float* const* out);
-    // out[q][w] = sum_d x[q][d] * words[d][w]
+    // out[q][w] = sum_d x[q][d] * words[d][w], likewise
     void (*inner_products)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
                            float* const* out);
     // out[q][c] = sum_d x[q][d] * matrix[d][c]      matrix float [dim][width], any width

@@ -11,61 +11,74 @@ inline Vec vmax(Vec a, Vec b) { return a > b ? a : b; }
 
 enum class Sum { kSquaredDifference, kProduct };
 
-// Q queries against V vectors of words at a time: every load of a word serves Q queries, and Q * V sums run side by
-// side.
+// Q queries against V vectors of words, from word w on: every load of a word serves Q queries, and Q * V sums run side
+// by side.
 template <Sum kind, int Q, int V> void accumulate(const float* const* x, const float* words, std::size_t dim,
-                                                  std::size_t stride, std::size_t width, float* const* out) {
-    const std::size_t whole = width - width % (V * LANES);
-    for (std::size_t w = 0; w < whole; w += V * LANES) {
-        Vec sums[Q][V] = {};
-        for (std::size_t d = 0; d < dim; ++d) {
-            Vec word[V];
-            for (int v = 0; v < V; ++v) word[v] = load(words + d * stride + w + v * LANES);
-            for (int q = 0; q < Q; ++q) {
-                const float value = x[q][d];
-                for (int v = 0; v < V; ++v) {
-                    if constexpr (kind == Sum::kProduct) {
-                        sums[q][v] += word[v] * value;
-                    } else {
-                        const Vec difference = word[v] - value;
-                        sums[q][v] += difference * difference;
-                    }
+                                                  std::size_t stride, std::size_t w, float* const* out,
+                                                  std::size_t shift) {
+    Vec sums[Q][V] = {};
+    for (std::size_t d = 0; d < dim; ++d) {
+        Vec word[V];
+        for (int v = 0; v < V; ++v) word[v] = load(words + d * stride + w + v * LANES);
+        for (int q = 0; q < Q; ++q) {
+            const float value = x[q][d];
+            for (int v = 0; v < V; ++v) {
+                if constexpr (kind == Sum::kProduct) {
+                    sums[q][v] += word[v] * value;
+                } else {
+                    const Vec difference = word[v] - value;
+                    sums[q][v] += difference * difference;
                 }
             }
         }
-        for (int q = 0; q < Q; ++q)
-            for (int v = 0; v < V; ++v) store(out[q] + w + v * LANES, sums[q][v]);
     }
-    for (std::size_t w = whole; w < width; ++w)
-        for (int q = 0; q < Q; ++q) {
+    for (int q = 0; q < Q; ++q)
+        for (int v = 0; v < V; ++v) store(out[q] + shift + w + v * LANES, sums[q][v]);
+}
+
+// Columns [dim][width] of a panel or a matrix, four queries at a time; what is left over, of queries or columns, one by
+// one. The results go to out[q] + shift.
+template <Sum kind> void accumulate_all(const float* const* x, std::size_t n, const float* columns, std::size_t dim,
+                                        std::size_t width, float* const* out, std::size_t shift) {
+    constexpr std::size_t two = 2 * LANES, pairs = kPanel % two == 0 ? kPanel / two : 1;
+    const std::size_t fours = n / 4 * 4;
+    for (std::size_t w = 0; w + two <= width; w += two)
+        for (std::size_t q = 0; q < fours; q += 4) accumulate<kind, 4, 2>(x + q, columns, dim, width, w, out + q, shift);
+    for (std::size_t q = fours; q < n; ++q)
+        for (std::size_t w = 0; w + two <= width; w += w + pairs * two <= width ? pairs * two : two) {
+            if (w + pairs * two <= width)
+                accumulate<kind, 1, 2 * pairs>(x + q, columns, dim, width, w, out + q, shift);
+            else accumulate<kind, 1, 2>(x + q, columns, dim, width, w, out + q, shift);
+        }
+    for (std::size_t w = width / two * two; w < width; ++w)
+        for (std::size_t q = 0; q < n; ++q) {
             float sum = 0;
             for (std::size_t d = 0; d < dim; ++d) {
-                const float word = words[d * stride + w];
-                if constexpr (kind == Sum::kProduct) sum += word * x[q][d];
-                else sum += (word - x[q][d]) * (word - x[q][d]);
+                const float value = columns[d * width + w];
+                if constexpr (kind == Sum::kProduct) sum += value * x[q][d];
+                else sum += (value - x[q][d]) * (value - x[q][d]);
             }
-            out[q][w] = sum;
+            out[q][shift + w] = sum;
         }
 }
 
-template <Sum kind> void accumulate_all(const float* const* x, std::size_t n, const float* words, std::size_t dim,
-                                        std::size_t width, float* const* out) {
-    std::size_t q = 0;
-    for (; q + 4 <= n; q += 4) accumulate<kind, 4, 2>(x + q, words, dim, width, width, out + q);
-    for (; q < n; ++q) accumulate<kind, 1, 8>(x + q, words, dim, width, width, out + q);
+template <Sum kind>
+void all_panels(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out) {
+    for (std::size_t w = 0; w < kWords; w += kPanel)
+        accumulate_all<kind>(x, n, words + w * dim, dim, kPanel, out, w);
 }
 
 void squared_distances(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out) {
-    accumulate_all<Sum::kSquaredDifference>(x, n, words, dim, kWords, out);
+    all_panels<Sum::kSquaredDifference>(x, n, words, dim, out);
 }
 
 void inner_products(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out) {
-    accumulate_all<Sum::kProduct>(x, n, words, dim, kWords, out);
+    all_panels<Sum::kProduct>(x, n, words, dim, out);
 }
 
 void rotate(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
             float* const* out) {
-    accumulate_all<Sum::kProduct>(x, n, matrix, dim, width, out);
+    accumulate_all<Sum::kProduct>(x, n, matrix, dim, width, out, 0);
 }
 
 // Word w belongs to group w % 64, so the running minimum over rows of 64 words is the minima of the groups.

@@ -28,7 +28,7 @@ from .segments import CROSS_FLOORS, NAMES, Segment, damage_named, merge
 MAX_ANSWERS = 2**31
 #: Small sections whose damage would lose hits, not only rows.
 CHECKED_AT_OPEN = ("segment.cell_starts", "segment.cross_floors", "calibration.shares", "calibration.cells")
-QUERIES_PER_TASK = 4  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
+QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
 
 
 class Index:
