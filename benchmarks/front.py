@@ -21,6 +21,7 @@ import ours
 from interlace import Index, _native
 from interlace.codebooks import Codebooks
 from interlace.evaluate import recall
+from interlace.searching import calibrate
 from measure import Method, one_thread, race
 from peers import RESULTS, write
 from plan import plan_for
@@ -78,14 +79,14 @@ def main(argv: list[str] | None = None) -> int:
 
 def _variants(index: Index, data: datasets.BenchSet, plan: Any) -> list[Method]:
     """The same codes with other numbers of crude books, calibrated on the same rows."""
-    codes = index.codes(np.arange(len(index)))
+    codes = index._codes_of(np.arange(len(index)))
     arrays, description = index.codebooks.to_arrays()
     n_books = index.codebooks.n_books
-    held_out = data.x[np.setdiff1d(np.arange(len(data.x)), ours.training_rows(len(data.x), plan))[:2000]]
+    held_out = np.setdiff1d(np.arange(len(data.x)), ours.training_rows(len(data.x), plan))[:2000]
     out = []
     for n_crude in sorted({max(2, n_books // 2), index.codebooks.n_crude, n_books}):
         variant = Index.from_codes(Codebooks.from_arrays(arrays, description | {"n_crude": n_crude}), codes)
-        variant.calibrate(held_out, threads=1)
+        variant._calibration = calibrate(variant.codebooks, variant._segments, data.x[held_out], held_out, 1)
         for margin in MARGINS:
             method = ours.method(variant, margin, plan.timed)
             method.key = f"{method.key} {n_crude}"

@@ -52,8 +52,8 @@ def codes(found: Case) -> str:
         for method in found["methods"]
     ]
     intro = (
-        f"{data['rows']:,} rows x {data['dim']}, {data['queries']:,} queries, the same {data['training_rows']:,} rows for "
-        "all to learn from, one thread. Recall of an exhaustive scan of the decoded vectors; error: mean squared "
+        f"{data['rows']:,} rows x {data['dim']}, {data['queries']:,} queries, the same {data['training_rows']:,} rows "
+        "for all to learn from, one thread. Recall of an exhaustive scan of the decoded vectors; error: mean squared "
         "distance to the code; load: what else ran on the machine, which spoils times but not recall."
     )
     return f"## Codes of {data['name']}, {found['n_bytes']} bytes\n\n{intro}\n\n{table(head, rows)}"

@@ -140,13 +140,6 @@ void Books::compute_dense_words() {
     }
 }
 
-void Books::prefetch_cross_sum(const std::uint8_t* codes) const {
-    for (std::size_t c = 0; c < dense_columns_.size(); ++c) {
-        const std::int16_t* word = dense_.data() + (c * kWords + codes[dense_columns_[c]]) * width_;
-        for (std::size_t d = 0; d < width_ && d < 256; d += 32) __builtin_prefetch(word + d);
-    }
-}
-
 std::int32_t Books::cross_sum(const std::uint8_t* codes) const {
     const std::int16_t* words[kWords];
     std::int32_t squares = 0;
@@ -213,10 +206,10 @@ void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const
     }
 }
 
-QueryTables::QueryTables(const Books& books)
-    : books_(books), rotated_(kGroup * books.dim()), gathered_(kGroup * books.dim()), base_(kGroup * kWords),
-      tables_(kGroup * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
-      low_(kGroup * books.n_columns()) {}
+QueryTables::QueryTables(const Books& books, std::size_t n)
+    : books_(books), rotated_(n * books.dim()), gathered_(n * books.dim()), base_(n * kWords),
+      tables_(n * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
+      low_(n * books.n_columns()) {}
 
 void QueryTables::compute(const float* queries, std::size_t n) {
     const Kernels& kernel = kernels();

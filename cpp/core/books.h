@@ -83,7 +83,6 @@ public:
     // Sum of the cross terms of a row, codes [n_columns] in stored order, in units of cross_unit(): words are rounded to
     // int16 steps so fine that the square of any sum of them just fits 31 bits.
     std::int32_t cross_sum(const std::uint8_t* codes) const;
-    void prefetch_cross_sum(const std::uint8_t* codes) const;
     float cross_unit() const { return cross_unit_; }
     std::size_t bytes() const; // of the precomputed terms
     bool overlap(std::size_t i, std::size_t j) const { return overlap_[i * books().size() + j]; }
@@ -117,8 +116,8 @@ class QueryTables {
 public:
     static constexpr std::size_t kGroup = 8; // queries that share a pass over the words
 
-    QueryTables(const Books& books);
-    void compute(const float* queries, std::size_t n); // raw queries [n][dim], n <= kGroup
+    QueryTables(const Books& books, std::size_t n); // for up to n <= kGroup queries
+    void compute(const float* queries, std::size_t n); // raw queries [n][dim]
 
     const float* base(std::size_t q) const { return base_.data() + q * 256; }
     const float* tables(std::size_t q) const {

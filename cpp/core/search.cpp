@@ -326,10 +326,8 @@ private:
             float distance = crude;
             for (std::size_t j = 0; j < n_rest; ++j)
                 distance += lazy ? entry(n_crude_ + j, rest[j]) : tables[j * kWords + rest[j]];
-            if (has_cross_) {
-                if (i + 1 < n) books_.prefetch_cross_sum(codes_.data() + (i + 1) * n_columns_);
+            if (has_cross_)
                 distance += books_.cross_unit() * static_cast<float>(books_.cross_sum(codes_.data() + i * n_columns_));
-            }
             if (distance > worst) continue;
             offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s),
                    static_cast<std::uint32_t>(cell_), candidates_[i]});
@@ -349,7 +347,6 @@ private:
             for (std::size_t j = 0; j < n_crude_; ++j) codes[j] = crude[j * kBlock];
             for (std::size_t j = n_crude_; j < n_columns_; ++j) codes[j] = rest[j - n_crude_];
         }
-        if (n > 0) books_.prefetch_cross_sum(codes_.data());
     }
 
     void offer(const Hit& hit) {
@@ -407,7 +404,7 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
     constexpr std::size_t group = QueryTables::kGroup;
     parallel_for((n + group - 1) / group, threads, [&](std::size_t task, std::size_t worker_index) {
         auto& worker = workers[worker_index];
-        if (!worker) worker.reset(new Worker{QueryTables(books), Scanner(books, segments, k, rule)});
+        if (!worker) worker.reset(new Worker{QueryTables(books, std::min(group, n)), Scanner(books, segments, k, rule)});
         const std::size_t first = task * group, count = std::min(group, n - first);
         worker->tables.compute(queries + first * books.dim(), count);
         for (std::size_t i = 0; i < count; ++i) {
