@@ -45,7 +45,8 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
     require(!words.empty() && words.size() == supports.size() && norm_values.size() == norm_covers.size(),
             "one support per book, one cover per norm");
     require(n_crude <= columns.size(), "n_crude exceeds the columns");
-    BooksSpec spec{dim, static_cast<Metric>(metric), {mean.data(), mean.data() + dim}, {}, {}, {}, columns, n_crude, {}, constant};
+    BooksSpec spec{
+        dim, static_cast<Metric>(metric), {mean.data(), mean.data() + dim}, {}, {}, {}, columns, n_crude, {}, constant};
     for (const auto& covers : ignored) spec.ignored.emplace_back(covers.data(), covers.data() + covers.size());
     if (rotation) spec.rotation.assign(rotation->data(), rotation->data() + dim * dim);
     for (std::size_t b = 0; b < words.size(); ++b) {
@@ -55,7 +56,7 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
         Book book{{supports[b].data(), supports[b].data() + width}, n_words, Aligned<float>(width * kWords, 0.0f), {}};
         for (std::size_t d = 0; d < width; ++d) {
             require(book.support[d] < dim, "support out of range");
-            for (std::size_t w = 0; w < n_words; ++w) 
+            for (std::size_t w = 0; w < n_words; ++w)
                 book.words[word_place(width, d, w)] = words[b].data()[w * width + d];
         }
         spec.books.push_back(std::move(book));
@@ -102,12 +103,13 @@ std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<s
     const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
     require(low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
             "row number arrays have the wrong size");
-    require(!cross_floors || cross_floors->size() == cell_starts.size() - 1, "cross_floors must have one entry per cell");
+    require(!cross_floors || cross_floors->size() == cell_starts.size() - 1,
+            "cross_floors must have one entry per cell");
     const SegmentShape shape{n, cell_starts.size() - 1, crude.shape(1), rest.shape(1)};
-    return std::unique_ptr<PySegment>(new PySegment{
-        cell_starts, crude, rest, low, high, samples, cross_floors,
-        Segment(shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(), high.data(),
-                samples.data(), cross_floors ? cross_floors->data() : nullptr)});
+    return std::unique_ptr<PySegment>(
+        new PySegment{cell_starts, crude, rest, low, high, samples, cross_floors,
+                      Segment(shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(),
+                              high.data(), samples.data(), cross_floors ? cross_floors->data() : nullptr)});
 }
 
 SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, std::size_t n_crude) {
@@ -176,9 +178,8 @@ void bind_segment(nb::module_& m) {
 void py_search(const Books& books, const std::vector<const PySegment*>& segments,
                const std::vector<std::optional<In<std::uint8_t, One>>>& masks, In<float, Two> queries,
                const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
-               std::size_t threads, Out<std::int64_t, Two> rows,
-               Out<float, Two> distances, Out<std::int64_t, One> counts, Out<std::uint64_t, Two> work,
-               std::optional<Out<float, Three>> trace) {
+               std::size_t threads, Out<std::int64_t, Two> rows, Out<float, Two> distances,
+               Out<std::int64_t, One> counts, Out<std::uint64_t, Two> work, std::optional<Out<float, Three>> trace) {
     const std::size_t n = queries.shape(0), k = rows.shape(1);
     require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1 && masks.size() == segments.size(),
             "queries, k, threads or masks do not fit");
@@ -212,7 +213,9 @@ void py_search(const Books& books, const std::vector<const PySegment*>& segments
         views[s].allowed = allowed[s].data();
     }
     std::vector<SearchCounts> counted(n);
-    const Rule parsed{rule == "share" ? Rule::kShare : rule == "paper" ? Rule::kPaper : Rule::kNone,
+    const Rule parsed{rule == "share"   ? Rule::kShare
+                      : rule == "paper" ? Rule::kPaper
+                                        : Rule::kNone,
                       share,
                       sigma,
                       view<float>(spread),
@@ -337,13 +340,14 @@ NB_MODULE(_native, m) {
     using namespace interlace;
     nb::class_<Books>(m, "Books")
         .def(nb::new_(&make_books), "dim"_a, "metric"_a, "mean"_a.noconvert(), "rotation"_a.noconvert().none(),
-             "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "ignored"_a, "constant"_a, "columns"_a, "n_crude"_a)
+             "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "ignored"_a, "constant"_a, "columns"_a,
+             "n_crude"_a)
         .def_prop_ro("has_cross_sums", &Books::has_cross_sums)
         .def_prop_ro("table_bytes", [](const Books& b) { return b.bytes(); });
     bind_segment(m);
     m.def("search", &py_search, "books"_a, "segments"_a, "masks"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,
-          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "threads"_a, "rows"_a.noconvert(), "distances"_a.noconvert(), "counts"_a.noconvert(),
-          "work"_a.noconvert(), "trace"_a.noconvert().none());
+          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "threads"_a, "rows"_a.noconvert(),
+          "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(), "trace"_a.noconvert().none());
     bind_learning(m);
     bind_kernels(m);
 }

@@ -12,8 +12,7 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)) {
     for (Book& book : spec_.books) {
         book.squares.assign(kWords, 0.0f);
         for (std::size_t d = 0; d < book.support.size(); ++d)
-            for (std::size_t w = 0; w < kWords; ++w)
-                book.squares[w] += book.word(d, w) * book.word(d, w);
+            for (std::size_t w = 0; w < kWords; ++w) book.squares[w] += book.word(d, w) * book.word(d, w);
         for (std::size_t w = book.n_words; w < kWords; ++w) book.squares[w] = std::numeric_limits<float>::infinity();
     }
     find_overlaps();
@@ -48,8 +47,7 @@ std::vector<float> Books::products(std::size_t i, std::size_t j) const {
         float* to[group];
         for (std::size_t g = 0; g < count; ++g) {
             std::fill(place.begin(), place.end(), 0.0f);
-            for (std::size_t d = 0; d < first.support.size(); ++d)
-                place[first.support[d]] = first.word(d, w + g);
+            for (std::size_t d = 0; d < first.support.size(); ++d) place[first.support[d]] = first.word(d, w + g);
             float* x = values.data() + g * second.support.size();
             for (std::size_t d = 0; d < second.support.size(); ++d) x[d] = place[second.support[d]];
             from[g] = x;
@@ -217,7 +215,8 @@ void QueryTables::compute(const float* queries, std::size_t n) {
     const bool l2 = books_.metric() == Metric::kL2;
     books_.rotate(queries, n, rotated_.data(), l2);
     for (std::size_t q = 0; q < n; ++q)
-        bound_[q] = (l2 ? books_.cell_term_bound() : 0.0f) + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());
+        bound_[q] =
+            (l2 ? books_.cell_term_bound() : 0.0f) + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());
 
     const float* x[kGroup];
     float* out[kGroup];

@@ -45,8 +45,8 @@ struct BooksSpec { // as Python hands it over; checked there
     std::vector<float> rotation; // [dim][dim] or empty
     std::vector<Book> books;     // cell book first
     std::vector<Norm> norms;
-    std::vector<int> columns; // book index, or -1 - norm index, in stored order
-    std::size_t n_crude;      // crude columns among them
+    std::vector<int> columns;                        // book index, or -1 - norm index, in stored order
+    std::size_t n_crude;                             // crude columns among them
     std::vector<std::vector<std::uint32_t>> ignored; // books whose cross terms count as `constant`, and cost no column
     float constant;                                  // added to every distance
 };
@@ -80,8 +80,8 @@ public:
     float cross_scale() const; // 0: no two of them overlap
     // Whether the second step adds cross terms: books overlap, and no norm column covers them. Never for other metrics.
     bool has_cross_sums() const { return !dense_.empty(); }
-    // Sum of the cross terms of a row, codes [n_columns] in stored order, in units of cross_unit(): words are rounded to
-    // int16 steps so fine that the square of any sum of them just fits 31 bits.
+    // Sum of the cross terms of a row, codes [n_columns] in stored order, in units of cross_unit(): words are rounded
+    // to int16 steps so fine that the square of any sum of them just fits 31 bits.
     std::int32_t cross_sum(const std::uint8_t* codes) const;
     float cross_unit() const { return cross_unit_; }
     std::size_t bytes() const; // of the precomputed terms
@@ -102,12 +102,12 @@ private:
     mutable std::once_flag cross_made_;                // only coding needs them
     mutable std::vector<Aligned<std::int16_t>> cross_; // [n_books * n_books], upper triangle
     mutable float cross_scale_ = 0;
-    std::vector<std::size_t> dense_columns_;   // stored columns of the books with cross terms
-    Aligned<std::int16_t> dense_;              // [dense column][256][width_] their words on all dimensions
-    std::vector<std::int32_t> dense_squares_;  // [dense column][256] |w|^2
-    std::size_t width_ = 0;                    // dim, rounded up
+    std::vector<std::size_t> dense_columns_;  // stored columns of the books with cross terms
+    Aligned<std::int16_t> dense_;             // [dense column][256][width_] their words on all dimensions
+    std::vector<std::int32_t> dense_squares_; // [dense column][256] |w|^2
+    std::size_t width_ = 0;                   // dim, rounded up
     float cross_unit_ = 0;
-    Aligned<std::int16_t> cell_terms_;   // [n_cells][n_columns][256]
+    Aligned<std::int16_t> cell_terms_; // [n_cells][n_columns][256]
     float cell_term_scale_ = 0, cell_term_bound_ = 0;
 };
 
@@ -116,7 +116,7 @@ class QueryTables {
 public:
     static constexpr std::size_t kGroup = 8; // queries that share a pass over the words
 
-    QueryTables(const Books& books, std::size_t n); // for up to n <= kGroup queries
+    QueryTables(const Books& books, std::size_t n);    // for up to n <= kGroup queries
     void compute(const float* queries, std::size_t n); // raw queries [n][dim]
 
     const float* base(std::size_t q) const { return base_.data() + q * 256; }
@@ -128,7 +128,7 @@ public:
     const std::int16_t* steps(std::size_t q) const {
         return steps_.data() + q * books_.n_columns() * 256;
     } // [n_columns][256]
-    const float* low(std::size_t q) const { return low_.data() + q * books_.n_columns(); }   // [n_columns]
+    const float* low(std::size_t q) const { return low_.data() + q * books_.n_columns(); } // [n_columns]
     float bound(std::size_t q) const {
         return bound_[q];
     } // sum over columns of the largest |table entry| and |cell term|

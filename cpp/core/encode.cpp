@@ -21,7 +21,7 @@ constexpr std::int32_t kStart = -8192; // the smallest step of a table: three la
 
 struct Path {
     float score;
-    std::uint32_t cell; // index into the cells the beam began with
+    std::uint32_t cell;  // index into the cells the beam began with
     std::uint32_t codes; // slot of its codes
 };
 
@@ -31,9 +31,9 @@ struct Extension {
     std::uint32_t word;
 };
 
-// Beam search over the books in their order. A path's table for the next book is |w|^2 - 2 (x - c).w for its cell's word
-// c, plus the cross terms with the words it has chosen; for books that overlap others these are added up in int16, in
-// steps of Books::cross_scale() above the table's minimum.
+// Beam search over the books in their order. A path's table for the next book is |w|^2 - 2 (x - c).w for its cell's
+// word c, plus the cross terms with the words it has chosen; for books that overlap others these are added up in int16,
+// in steps of Books::cross_scale() above the table's minimum.
 class Encoder {
 public:
     Encoder(const Books& books, std::size_t beam, std::size_t sweeps)
@@ -45,7 +45,8 @@ public:
         bool any = books.has_cell_terms();
         for (std::size_t i = 1; i < n_books_; ++i)
             for (std::size_t j = i + 1; j < n_books_; ++j)
-                if (books.cross(i, j) != nullptr && books.cross_scale() > 0) any = any_linked_ = linked_[i] = linked_[j] = true;
+                if (books.cross(i, j) != nullptr && books.cross_scale() > 0)
+                    any = any_linked_ = linked_[i] = linked_[j] = true;
         if (!any) beam_ = 1; // books are independent
         steps_.resize(beam_ * n_books_ * kWords);
         offsets_.resize(beam_ * n_books_);
@@ -61,7 +62,8 @@ public:
             std::size_t best = 0;
             for (std::size_t p = 1; p < paths_.size(); ++p)
                 if (paths_[p].score < paths_[best].score) best = p;
-            for (std::size_t sweep = 0; sweep < sweeps_ && improve(paths_[best]); ++sweep) {}
+            for (std::size_t sweep = 0; sweep < sweeps_ && improve(paths_[best]); ++sweep) {
+            }
             write(codes_of(paths_[best]), codes);
         }
     }
@@ -276,7 +278,7 @@ private:
     std::vector<bool> made_;
     std::vector<std::size_t> column_; // stored column of a book
     bool any_linked_ = false;
-    std::vector<bool> linked_;        // books that share dimensions with others than the cell's
+    std::vector<bool> linked_; // books that share dimensions with others than the cell's
     std::vector<std::uint32_t> cells_;
     std::vector<Path> paths_, next_;
     std::vector<Extension> kept_;
@@ -299,7 +301,7 @@ void encode(const Books& books, const float* x, std::size_t n, std::size_t beam,
 }
 
 void cross_floors(const Books& books, const std::uint8_t* codes, std::size_t n, std::size_t threads,
-                 std::int32_t* floors) {
+                  std::int32_t* floors) {
     constexpr std::size_t rows = 16384;
     std::vector<std::vector<std::int32_t>> minima(threads);
     parallel_for((n + rows - 1) / rows, threads, [&](std::size_t task, std::size_t worker) {

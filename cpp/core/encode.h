@@ -15,7 +15,7 @@ void encode(const Books& books, const float* x, std::size_t n, std::size_t beam,
 
 // Smallest Books::cross_sum of the rows of each cell: floors [n_cells], 0 for a cell without rows.
 void cross_floors(const Books& books, const std::uint8_t* codes, std::size_t n, std::size_t threads,
-                 std::int32_t* floors);
+                  std::int32_t* floors);
 
 // Nearest of k <= 256 words for each row, by |w|^2 - 2 x.w; ties to the lower index. score + |x|^2 is the squared
 // distance.

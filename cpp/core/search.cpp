@@ -26,8 +26,7 @@ class Scanner {
 public:
     Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule)
         : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()),
-          n_crude_(books.n_crude()), has_cross_(books.has_cross_sums()),
-          has_terms_(books.has_table_terms()),
+          n_crude_(books.n_crude()), has_cross_(books.has_cross_sums()), has_terms_(books.has_table_terms()),
           cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
           sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
           step_minima_(n_columns_), offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock),
@@ -59,8 +58,7 @@ public:
         for (const std::uint64_t key : order_) visit(key & 0xffffffffu, base[key & 0xffffffffu]);
         // Ties by row number: the earlier row wins.
         std::sort(hits_.begin(), hits_.end(), [this](const Hit& a, const Hit& b) { return before(a, b); });
-        work_.lookups = work_.cells + work_.scanned * n_crude_ +
-                        work_.survivors * (n_columns_ - n_crude_ + has_cross_);
+        work_.lookups = work_.cells + work_.scanned * n_crude_ + work_.survivors * (n_columns_ - n_crude_ + has_cross_);
     }
 
     const std::vector<Hit>& hits() const { return hits_; }
@@ -244,8 +242,8 @@ private:
         }
     }
 
-    // Drops offsets whose crude distance is beyond the limit by its lower bound in whole steps: cheaper than the floats,
-    // and tighter than the bytes, where a level compares groups of words only.
+    // Drops offsets whose crude distance is beyond the limit by its lower bound in whole steps: cheaper than the
+    // floats, and tighter than the bytes, where a level compares groups of words only.
     std::size_t within_steps(const std::uint8_t* blocks, std::size_t n) {
         float low = base_;
         for (std::size_t j = 0; j < n_crude_; ++j) low += low_[j];
@@ -279,8 +277,7 @@ private:
     }
 
     float entry(std::size_t column, std::size_t code) const { // of the cell's table, without making it
-        return tables_[column * kWords + code] +
-               static_cast<float>(books_.cell_terms(cell_, column)[code]) * step_;
+        return tables_[column * kWords + code] + static_cast<float>(books_.cell_terms(cell_, column)[code]) * step_;
     }
 
     template <std::size_t N_CRUDE, bool LAZY> // 0: any number
@@ -381,14 +378,15 @@ private:
     std::vector<std::uint64_t> candidates_;
     std::vector<float> crude_; // of the candidates
     std::vector<std::uint8_t> codes_;
-    std::vector<Hit> hits_;    // heap, worst in front
+    std::vector<Hit> hits_; // heap, worst in front
     SearchCounts work_;
     const float* tables_ = nullptr;       // [n_columns][256] of the query
     const std::int16_t* steps_ = nullptr; // its lower bounds, see QueryTables
     const float* low_ = nullptr;
     std::size_t cell_ = 0, crude_filled_ = 0, rest_filled_ = 0;
     std::size_t n_crude_looked_up_ = 0, n_rest_looked_up_ = 0; // rows of the cell so far
-    float share_ = 1, step_ = 0, bound_ = 0, base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
+    float share_ = 1, step_ = 0, bound_ = 0, base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0, limit_ = 0,
+          scale_ = 0;
     ByteTables byte_tables_;
 };
 
@@ -404,7 +402,8 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
     constexpr std::size_t group = QueryTables::kGroup;
     parallel_for((n + group - 1) / group, threads, [&](std::size_t task, std::size_t worker_index) {
         auto& worker = workers[worker_index];
-        if (!worker) worker.reset(new Worker{QueryTables(books, std::min(group, n)), Scanner(books, segments, k, rule)});
+        if (!worker)
+            worker.reset(new Worker{QueryTables(books, std::min(group, n)), Scanner(books, segments, k, rule)});
         const std::size_t first = task * group, count = std::min(group, n - first);
         worker->tables.compute(queries + first * books.dim(), count);
         for (std::size_t i = 0; i < count; ++i) {

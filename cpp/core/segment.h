@@ -4,7 +4,8 @@
 //   crude        uint8  [ceil(n / 64)][n_crude][64]   crude codes, transposed in blocks; blocks may straddle two cells
 //   rest         uint8  [n][n_rest]                   the other codes, a row's bytes together
 //   low, high, samples                                row number of every position (elias_fano.h)
-//   cross_floors  int32  [n_cells]                     smallest cross term of a cell's rows, where the second step adds them
+//   cross_floors  int32  [n_cells]                     smallest cross term of a cell's rows, where the second step adds
+//   them
 //
 // The first code of a row is its cell and takes no byte. Nothing is padded but the last block.
 #pragma once
@@ -24,8 +25,8 @@ struct SegmentShape {
 class Segment {
 public:
     Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
-            const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high,
-            const std::uint32_t* samples, const std::int32_t* cross_floors);
+            const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples,
+            const std::int32_t* cross_floors);
 
     const SegmentShape& shape() const { return shape_; }
     const RowNumbers& rows() const { return rows_; }

@@ -138,7 +138,8 @@ inline __m256i lookup(const __m256i* table, __m256i codes) {
     const auto pair = [&](int i) {
         return _mm256_blendv_epi8(_mm256_shuffle_epi8(table[i], low), _mm256_shuffle_epi8(table[i + 1], low), bit4);
     };
-    const __m256i first = _mm256_blendv_epi8(pair(0), pair(2), bit5), second = _mm256_blendv_epi8(pair(4), pair(6), bit5);
+    const __m256i first = _mm256_blendv_epi8(pair(0), pair(2), bit5),
+                  second = _mm256_blendv_epi8(pair(4), pair(6), bit5);
     return _mm256_blendv_epi8(first, second, bit6);
 }
 
@@ -171,9 +172,9 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
 } // namespace
 
 const Kernels& avx2_kernels() {
-    static const Kernels k{"avx2",    squared_distances, inner_products, rotate,  to_steps, add_rows, below, add_terms,
-                           add_steps, quantize_steps,    square_of_sum, minima,         max_abs, argmin,     quantize,
-                           scan};
+    static const Kernels k{
+        "avx2",    squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms,
+        add_steps, quantize_steps,    square_of_sum,  minima, max_abs,  argmin,   quantize, scan};
     return k;
 }
 } // namespace interlace

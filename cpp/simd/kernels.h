@@ -12,13 +12,13 @@
 namespace interlace {
 
 inline constexpr std::size_t kWords = 256; // entries of a table; shorter books are padded with +inf
-inline constexpr std::size_t kPanel = 32; // words that stand together
+inline constexpr std::size_t kPanel = 32;  // words that stand together
 // Words float [kWords / kPanel][dim][kPanel]: a kernel goes through one panel after the other, and a panel stays in the
 // first-level cache while it serves several vectors.
 inline std::size_t word_place(std::size_t dim, std::size_t d, std::size_t w) {
     return (w / kPanel * dim + d) * kPanel + w % kPanel;
 }
-inline constexpr std::size_t kBlock = 64;  // rows of a block of crude codes
+inline constexpr std::size_t kBlock = 64; // rows of a block of crude codes
 inline constexpr std::size_t kScanColumns =
     16;                                   // crude columns the byte scan reads; a sum of fewer is still a lower bound
 inline constexpr std::size_t kChunk = 16; // blocks per call of scan(): 1,024 rows between updates of the threshold

@@ -21,9 +21,9 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
 } // namespace
 
 const Kernels& scalar_kernels() {
-    static const Kernels k{"scalar",  squared_distances, inner_products, rotate,  to_steps, add_rows, below, add_terms,
-                           add_steps, quantize_steps,    square_of_sum, minima,         max_abs, argmin,     quantize,
-                           scan};
+    static const Kernels k{
+        "scalar",  squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms,
+        add_steps, quantize_steps,    square_of_sum,  minima, max_abs,  argmin,   quantize, scan};
     return k;
 }
 } // namespace interlace

@@ -43,11 +43,11 @@ template <Sum kind> void accumulate_all(const float* const* x, std::size_t n, co
     constexpr std::size_t two = 2 * LANES, pairs = kPanel % two == 0 ? kPanel / two : 1;
     const std::size_t fours = n / 4 * 4;
     for (std::size_t w = 0; w + two <= width; w += two)
-        for (std::size_t q = 0; q < fours; q += 4) accumulate<kind, 4, 2>(x + q, columns, dim, width, w, out + q, shift);
+        for (std::size_t q = 0; q < fours; q += 4)
+            accumulate<kind, 4, 2>(x + q, columns, dim, width, w, out + q, shift);
     for (std::size_t q = fours; q < n; ++q)
         for (std::size_t w = 0; w + two <= width; w += w + pairs * two <= width ? pairs * two : two) {
-            if (w + pairs * two <= width)
-                accumulate<kind, 1, 2 * pairs>(x + q, columns, dim, width, w, out + q, shift);
+            if (w + pairs * two <= width) accumulate<kind, 1, 2 * pairs>(x + q, columns, dim, width, w, out + q, shift);
             else accumulate<kind, 1, 2>(x + q, columns, dim, width, w, out + q, shift);
         }
     for (std::size_t w = width / two * two; w < width; ++w)
@@ -64,8 +64,7 @@ template <Sum kind> void accumulate_all(const float* const* x, std::size_t n, co
 
 template <Sum kind>
 void all_panels(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out) {
-    for (std::size_t w = 0; w < kWords; w += kPanel)
-        accumulate_all<kind>(x, n, words + w * dim, dim, kPanel, out, w);
+    for (std::size_t w = 0; w < kWords; w += kPanel) accumulate_all<kind>(x, n, words + w * dim, dim, kPanel, out, w);
 }
 
 void squared_distances(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out) {

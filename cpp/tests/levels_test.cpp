@@ -65,7 +65,8 @@ void compare_tables(const Kernels& k, const Kernels& scalar, std::mt19937& rando
             scalar.add_rows(rows, n, sums_b.data());
             expect(sums_a == sums_b, k.name, "add_rows");
         }
-        for (const std::int16_t limit : {static_cast<std::int16_t>(-32768), terms[0], static_cast<std::int16_t>(32767)}) {
+        for (const std::int16_t limit :
+             {static_cast<std::int16_t>(-32768), terms[0], static_cast<std::int16_t>(32767)}) {
             std::vector<std::uint8_t> words_a(kWords), words_b(kWords);
             const std::size_t n = k.below(terms.data(), limit, words_a.data());
             expect(n == scalar.below(terms.data(), limit, words_b.data()) &&
