@@ -159,7 +159,7 @@ class Index:
                 self.codebooks, self._segments, queries, k, rule, workers, mask
             )
         seconds = time.perf_counter() - started
-        cells, scanned, survivors, lookups = work.sum(0).tolist()
+        cells, scanned, survivors, lookups = (work[0] if len(work) == 1 else work.sum(0)).tolist()
         stats = SearchStats(
             queries=len(queries),
             rows=len(self),

@@ -132,11 +132,16 @@ def parse(
         raise InputError(
             f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {type(margin).__name__}"
         )
+    return _number(float(margin), k, n, calibration, filtered)
+
+
+@functools.lru_cache(maxsize=256)  # single queries ask for the same rule again and again
+def _number(margin: float, k: int, n: int, calibration: Calibration | None, filtered: bool) -> Rule:
     if margin == math.inf:
         return Rule("none", 1.0, 0.0, "inf")
     if not 0 < margin < 1:
         raise InputError(f"margin as a target agreement must lie between 0 and 1 ('exact' for 1), got {margin}")
-    found = None if calibration is None else calibration.rule(k, float(margin), n)
+    found = None if calibration is None else calibration.rule(k, margin, n)
     if calibration is None or found is None or filtered:
         why = "not calibrated" if calibration is None else "not covered" if found is None else "has no rule for filters"
         return Rule("share", 1.0, 0.0, f"exact ({margin:g} {why})")
