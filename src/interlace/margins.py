@@ -193,7 +193,7 @@ def calibrate(held: Held, n: int, metric: str) -> Calibration:
             in_rows = math.floor(lost * (1 - CELLS_PART))
             shares[i, j] = min(1.0, float(need[len(need) - 1 - in_rows]) * (1 + 1e-6))
             cells[i, j] = _stop(held, scores, full, k, math.floor(lost) - in_rows)
-    return Calibration(n, shares, cells, least, float(nearest.max(initial=0.0)))
+    return Calibration(n, shares, cells, least, float(nearest.max()) if len(nearest) else 0.0)
 
 
 def _needed_shares(held: Held, full: NDArray[np.bool_], k: int) -> NDArray[np.float64]:
