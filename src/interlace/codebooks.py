@@ -359,5 +359,8 @@ def codebooks_of(file: storage.File) -> Codebooks:
     for name in names:
         file.check(name)
     arrays = {name[len(prefix) :]: file.array(name) for name in names}
+    if file.version == 1:  # there a norm of one value had a column too: with two values it still has
+        norms = {name for name, array in arrays.items() if name.startswith("norm.") and array.shape == (1,)}
+        arrays = {name: np.repeat(array, 2) if name in norms else array for name, array in arrays.items()}
     with file.damage_named("codebooks"):
         return Codebooks.from_arrays(arrays, description)

@@ -64,15 +64,15 @@ class Calibration:
     reach: float
 
     @classmethod
-    def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration | None:
-        """From a file; one that knows no rule for cells (format version 1) is of no use."""
-        if "cells" not in arrays:
-            return None
+    def stored(
+        cls, description: dict[str, Any], shares: NDArray[np.float32], cells: NDArray[np.float32]
+    ) -> Calibration:
+        """From a file."""
         shape = (len(KS), len(TARGETS))
-        if arrays["shares"].shape != shape or arrays["cells"].shape != (*shape, 2):
-            raise ValueError(f"shares of shape {arrays['shares'].shape}, cells of shape {arrays['cells'].shape}")
+        if shares.shape != shape or cells.shape != (*shape, 2):
+            raise ValueError(f"shares of shape {shares.shape}, cells of shape {cells.shape}")
         least, reach = float(description["least"]), float(description["reach"])
-        return cls(int(description["n"]), arrays["shares"], arrays["cells"], least, reach)
+        return cls(int(description["n"]), shares, cells, least, reach)
 
     @functools.cached_property
     def _rules(self) -> list[list[tuple[float, float, float] | None]]:
