@@ -8,7 +8,39 @@ from interlace import Book, Codebooks, Index, Norm
 from interlace.ids import Ids
 from interlace.segments import Segment
 
-LAYOUTS = ("subspace", "hybrid", "residual")
+#: Beside the learned layouts: ``additive`` books overlap and no norm covers them, ``constant`` ones have the constant of
+#: composite quantization, ``partial`` ones overlap here and there.
+LAYOUTS = ("subspace", "hybrid", "residual", "additive", "constant", "partial")
+
+
+def random_supports(rng: np.random.Generator, layout: str, dim: int, n_books: int) -> list[np.ndarray]:
+    """Dimensions of each book."""
+    everything = np.arange(dim)
+    if layout == "subspace":
+        return np.array_split(everything, n_books)
+    if layout == "hybrid":
+        return [everything, *np.array_split(everything, n_books - 1)] if n_books > 1 else [everything]
+    if layout == "partial":
+        return [np.flatnonzero(rng.random(dim) < rng.choice([0.1, 0.4, 0.9])) for _ in range(n_books)]
+    return [everything] * n_books
+
+
+def random_norms(rng: np.random.Generator, layout: str, n_books: int, n_words: int, scale: float) -> list[Norm]:
+    """Norms that cover all books after the first, where the layout has them."""
+
+    def norm(n_values: int, covers: range) -> Norm:
+        values = np.sort(rng.normal(size=n_values) * 3 * scale**2).astype(np.float32)
+        return Norm(values, tuple(covers), crude=bool(rng.integers(2)))
+
+    if n_books < 3 or layout not in ("residual", "constant", "partial"):
+        return []
+    if layout == "residual":
+        norms = [norm(n_words, range(1, n_books))]
+        return [norm(n_words, range(1, 3)), *norms] if rng.random() < 0.3 else norms
+    if layout == "constant":
+        norms = [norm(1, range(1, n_books))]
+        return [norm(n_words, range(1, 3)), *norms] if rng.random() < 0.3 else norms
+    return [norm(n_words, range(1, n_books))] if rng.random() < 0.3 else []
 
 
 def random_codebooks(
@@ -21,37 +53,29 @@ def random_codebooks(
     n_crude: int = 2,
     metric: str = "l2",
     beam: int = 3,
+    sweeps: int = 0,
     integers: bool = False,
+    scale: float = 1.0,
 ) -> Codebooks:
     """``integers`` draws words from few values, so that distances tie all the time."""
 
-    def words(n: int, width: int, scale: float) -> np.ndarray:
+    def words(n: int, width: int, spread: float) -> np.ndarray:
         if integers:
-            return rng.integers(-2, 3, (n, width)).astype(np.float32)
-        return (rng.normal(size=(n, width)) * scale).astype(np.float32)
+            return (rng.integers(-2, 3, (n, width)) * scale).astype(np.float32)
+        return (rng.normal(size=(n, width)) * spread * scale).astype(np.float32)
 
-    everything = np.arange(dim)
-    if layout == "residual":
-        supports = [everything] * n_books
-    elif layout == "hybrid":
-        supports = [everything, *np.array_split(everything, n_books - 1)] if n_books > 1 else [everything]
-    else:
-        supports = np.array_split(everything, n_books)
+    supports = random_supports(rng, layout, dim, n_books)
     books = [Book(words(n_words, len(s), 2.0 / (1 + i)), s) for i, s in enumerate(supports)]
-    norms = []
-    if layout == "residual" and metric == "l2" and n_books > 2:
-        values = np.sort(rng.normal(size=min(n_words, 256)) * 3).astype(np.float32)
-        norms = [Norm(values, tuple(range(1, n_books)), crude=bool(rng.integers(2)))]
-    rotation = None if integers else np.linalg.qr(rng.normal(size=(dim, dim)))[0]
     return Codebooks(
         books,
         dim=dim,
         n_crude=min(n_crude, n_books),
         metric=metric,
-        mean=np.zeros(dim) if integers else rng.normal(size=dim),
-        rotation=rotation,
-        norms=norms,
+        mean=np.zeros(dim) if integers else rng.normal(size=dim) * scale,
+        rotation=None if integers else np.linalg.qr(rng.normal(size=(dim, dim)))[0],
+        norms=random_norms(rng, layout, n_books, n_words, scale) if metric == "l2" else [],
         beam=min(beam, n_words),
+        sweeps=sweeps,
         layout=layout,
         residual_variance=1.5,
     )
@@ -59,10 +83,7 @@ def random_codebooks(
 
 def random_codes(rng: np.random.Generator, codebooks: Codebooks, n: int) -> np.ndarray:
     """Codes of n rows, valid for the books, skewed so that some cells are crowded and some empty."""
-    sizes = [codebooks.n_cells]
-    sizes += [
-        len(codebooks.books[c].words) if c >= 0 else len(codebooks.norms[-1 - c].values) for c in codebooks.columns
-    ]
+    sizes = codebooks.column_sizes
     draws = [np.minimum((rng.random(n) ** 2 * size).astype(np.int64), size - 1) for size in sizes]
     return np.stack(draws, axis=1).astype(np.uint8).reshape(n, len(sizes))
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import books
 import interlace as il
 from helpers import LAYOUTS, METRICS, build, hand_made, small_index
+from interlace import reference
 
 WORDS = np.arange(6, dtype=np.float32).reshape(3, 2)
 BOOK = il.Book(WORDS, [0, 1])
@@ -97,6 +99,7 @@ def test_arrays_are_copied_and_frozen() -> None:
     ("changes", "message"),
     [
         ({"books": []}, "at least one book is needed"),
+        ({"books": [BOOK] * 257}, "at most 256 books fit, got 257"),
         ({"books": [BOOK, WORDS]}, r"books must be Book objects; books\[1\] is ndarray of shape \(3, 2\)"),
         ({"dim": 0}, "dim must be an integer of at least 1, got 0"),
         ({"dim": 2.5}, "dim must be an integer of at least 1, got 2.5"),
@@ -108,6 +111,8 @@ def test_arrays_are_copied_and_frozen() -> None:
         ({"metric": "ip"}, "norm columns belong to l2; the ip metric needs none"),
         ({"beam": 0}, "beam must be an integer of 1 to 256, got 0"),
         ({"beam": 257}, "beam must be an integer of 1 to 256, got 257"),
+        ({"sweeps": -1}, "sweeps must be an integer of 0 to 256, got -1"),
+        ({"sweeps": 0.5}, "sweeps must be an integer of 0 to 256, got 0.5"),
         ({"mean": [0.0]}, "mean has 1 entries, vectors have 2 dimensions"),
         ({"mean": [0.0, np.nan]}, "mean holds a value that is not finite"),
         ({"mean": [[0.0, 0.0]]}, r"mean must have 1 dimension\(s\)"),
@@ -127,26 +132,38 @@ def test_codebooks_that_cannot_be(changes: dict[str, Any], message: str) -> None
         made(**changes)
 
 
-def test_books_that_overlap_need_their_cross_terms() -> None:
+def test_norms_cover_all_cross_terms_or_there_are_none() -> None:
     books = [BOOK, BOOK, il.Book(WORDS, [1, 2]), il.Book(WORDS, [3, 4])]
-    with pytest.raises(
-        il.InputError, match="books 1 and 2 share dimension 1 but no norm column covers their cross term"
-    ):
-        il.Codebooks(books, dim=5, n_crude=1)
-    with pytest.raises(il.InputError, match="books 1 and 2 share dimension 1"):
-        il.Codebooks(books, dim=5, n_crude=1, norms=[il.Norm([0.0], (1, 3)), il.Norm([0.0], (2, 3))])
-    il.Codebooks(books, dim=5, n_crude=1, norms=[il.Norm([0.0], (1, 2))])
-    il.Codebooks(books, dim=5, n_crude=1, metric="ip")  # inner products have no cross terms
-    il.Codebooks([BOOK, BOOK], dim=5, n_crude=1)  # the first book is the cell, whose cross terms are in the tables
+    message = "books 1 and 2 share dimension 1 but no norm covers their cross term; let norms cover all pairs, or give"
+    for norms in ([il.Norm([0.0], (1, 3))], [il.Norm([0.0], (1, 3)), il.Norm([0.0, 1.0], (2, 3))]):
+        with pytest.raises(il.InputError, match=message):
+            il.Codebooks(books, dim=5, n_crude=1, norms=norms)
+    assert il.Codebooks(books, dim=5, n_crude=1).native.has_cross_sums  # search computes them
+    assert not il.Codebooks(books, dim=5, n_crude=1, norms=[il.Norm([0.0, 1.0], (1, 2))]).native.has_cross_sums
+    assert not il.Codebooks(books, dim=5, n_crude=1, norms=[il.Norm([0.0], (1, 2))]).native.has_cross_sums
+    assert not il.Codebooks(books, dim=5, n_crude=1, metric="ip").native.has_cross_sums  # inner products have none
+    # The first book is the cell, whose cross terms are in the tables.
+    assert not il.Codebooks([BOOK, BOOK], dim=5, n_crude=1).native.has_cross_sums
 
 
-def test_crude_columns_come_first() -> None:
+def test_crude_columns_come_first_and_a_constant_has_none() -> None:
     books = [il.Book(WORDS, [2 * i, 2 * i + 1]) for i in range(5)]
-    norms = [il.Norm([0.0], (3, 4)), il.Norm([0.0], (1, 2), crude=True)]
+    norms = [il.Norm([0.0, 1.0], (3, 4)), il.Norm([0.0, 1.0], (1, 2), crude=True), il.Norm([2.0], (1, 3), crude=True)]
     made = il.Codebooks(books, dim=10, n_crude=3, norms=norms)
     assert made.columns == (1, 2, -2, 3, 4, -1)
+    assert made.column_sizes == [3, 3, 3, 2, 3, 3, 2]
     assert made.n_crude_columns == 3
     assert (made.n_books, made.n_bytes, made.n_cells) == (5, 7, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(books.LAYOUTS), st.sampled_from(METRICS))
+def test_bases_are_those_that_search_adds(seed: int, layout: str, metric: str) -> None:
+    rng = np.random.default_rng(seed)
+    made = books.random_codebooks(rng, layout, dim=int(rng.integers(4, 20)), metric=metric)
+    q = rng.normal(size=(3, made.dim)).astype(np.float32)
+    exact = [reference.tables(made, row).base for row in q]
+    np.testing.assert_allclose(made.bases(q), exact, rtol=1e-4, atol=1e-3)
 
 
 @settings(max_examples=30, deadline=None)
@@ -189,6 +206,7 @@ def test_equality_looks_at_everything() -> None:
         {"residual_variance": 3.5},
         {"n_crude": 2},
         {"beam": 2},
+        {"sweeps": 1},
         {"layout": "other"},
         {"norms": [il.Norm([1.0], (1,), crude=True)]},
         {"norms": [il.Norm([2.0], (1,))]},
@@ -215,6 +233,15 @@ def test_codebooks_survive_their_file(layout: str, metric: str, tmp_path: Path) 
     assert len(grown) == len(index)
 
 
+@pytest.mark.parametrize("layout", books.LAYOUTS)
+def test_codebooks_of_any_structure_survive_their_file(layout: str, tmp_path: Path) -> None:
+    made = books.random_codebooks(np.random.default_rng(7), layout, sweeps=3)
+    made.save(tmp_path / "c")
+    loaded = il.Codebooks.load(tmp_path / "c")
+    assert loaded == made
+    assert loaded.sweeps == 3
+
+
 def test_codebooks_of_an_index_are_those_given() -> None:
     assert small_index().codebooks == hand_made()
 
@@ -222,6 +249,10 @@ def test_codebooks_of_an_index_are_those_given() -> None:
 def test_repr_says_what_matters() -> None:
     assert repr(hand_made(norms=True)) == (
         "Codebooks(custom, l2, dim=4: 3 books of 3 words + 1 norm column, 2 crude; 4 bytes per vector)"
+    )
+    constant = il.Codebooks([BOOK, BOOK, BOOK], dim=2, n_crude=1, norms=[il.Norm([0.5], (1, 2))])
+    assert repr(constant) == (
+        "Codebooks(custom, l2, dim=2: 3 books of 3 words + a constant, 1 crude; 3 bytes per vector)"
     )
     mixed = il.Codebooks([il.Book(WORDS, [0, 1]), il.Book(WORDS[:1], [2, 3])], dim=4, n_crude=1, metric="ip")
     assert repr(mixed) == "Codebooks(custom, ip, dim=4: 2 books of 1-3 words, 1 crude; 2 bytes per vector)"

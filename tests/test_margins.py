@@ -6,56 +6,86 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from books import LAYOUTS, index_of, random_codebooks, random_codes
+from helpers import METRICS
 from interlace import Index, InputError
+from interlace.encode import encode
 from interlace.evaluate import agreement
-from interlace.margins import GROWTH, KS, TARGETS, Calibration, calibrate, parse
+from interlace.margins import (
+    ANY_GAP,
+    FARTHEST,
+    GROWTH,
+    KS,
+    TARGETS,
+    WEIGHTS,
+    Calibration,
+    Held,
+    Rule,
+    calibrate,
+    gaps,
+    parse,
+    spread_of,
+)
+from interlace.searching import search_rows
 
-SHARES = np.array([[0.5, 0.6, 0.7], [0.55, 0.65, np.nan], [0.6, 0.7, 1.0]], np.float32)
-CALIBRATION = Calibration(1000, SHARES)
+NAN = np.nan
+SHARES = np.array([[0.5, 0.6, 0.7], [0.55, 0.65, NAN], [0.6, 0.7, 1.0]], np.float32)
+CELLS = np.array([[[k + t / 10, 1 + k + t / 10] for t in range(3)] for k in range(3)], np.float32)
+CALIBRATION = Calibration(1000, SHARES, CELLS, 0.25, 7.0)
 
 
-def rule(margin, k=10, n=1000, calibration=CALIBRATION):
-    return parse(margin, k=k, n=n, calibration=calibration, sigma=2.5)
+def rule(margin, k=10, n=1000, calibration=CALIBRATION, filtered=False):
+    return parse(margin, k=k, n=n, calibration=calibration, sigma=2.5, filtered=filtered)
+
+
+# --- which rule a margin is -------------------------------------------------------------------------------------------
 
 
 def test_targets_and_k_round_up_to_what_is_stored():
     assert rule(0.999, k=10).share == pytest.approx(0.65)
     assert rule(0.95, k=10).share == pytest.approx(0.55)
     assert rule(0.995, k=10).share == pytest.approx(0.65)
+    for margin, k, (i, j) in [(0.999, 10, (1, 1)), (0.95, 10, (1, 0)), (0.999, 1, (0, 1)), (0.9999, 100, (2, 2))]:
+        found = rule(margin, k=k)
+        assert found.spread.tobytes() == spread_of(*CELLS[i, j].tolist()).tobytes()
+        assert (found.kind, found.least, found.reach) == ("share", 0.25, 7.0)
 
 
-def test_a_k_between_two_stored_ones_takes_the_larger_share():
+def test_a_k_between_two_stored_ones_takes_the_larger_share_and_the_cells_of_the_larger_k():
     assert rule(0.999, k=2).share == pytest.approx(0.65)
-    falling = Calibration(1000, SHARES[::-1].copy())
+    falling = Calibration(1000, SHARES[::-1].copy(), CELLS, 0.25, 7.0)
     assert rule(0.99, k=11, calibration=falling).share == pytest.approx(0.55)
     assert rule(0.999, k=99, calibration=falling).share == pytest.approx(0.65)
     assert rule(0.999, k=100, calibration=falling).share == pytest.approx(0.6)
-    assert rule(0.9999, k=11, calibration=falling).share == 1  # a NaN beside it does not count
+    assert rule(0.99, k=11).spread.tobytes() == spread_of(*CELLS[2, 0].tolist()).tobytes()
 
 
 @pytest.mark.parametrize(
-    ("margin", "k", "n", "calibration"),
+    ("margin", "k", "n", "calibration", "filtered", "why"),
     [
-        (0.9999, 10, 1000, CALIBRATION),  # NaN: could not be calibrated
-        (0.9999, 100, 1000, CALIBRATION),  # 1: only exact reaches it
-        (0.99999, 10, 1000, CALIBRATION),
-        (0.999, 101, 1000, CALIBRATION),
-        (0.999, 10, int(1000 * GROWTH) + 1, CALIBRATION),
-        (0.999, 10, 1000, None),
+        (0.9999, 10, 1000, CALIBRATION, False, "not covered"),  # NaN: could not be calibrated
+        (0.9999, 11, 1000, CALIBRATION, False, "not covered"),  # NaN at the next smaller k
+        (0.99999, 10, 1000, CALIBRATION, False, "not covered"),
+        (0.999, 101, 1000, CALIBRATION, False, "not covered"),
+        (0.999, 10, int(1000 * GROWTH) + 1, CALIBRATION, False, "not covered"),
+        (0.999, 10, 1000, None, False, "not calibrated"),
+        (0.999, 10, 1000, CALIBRATION, True, "has no rule for filters"),
     ],
 )
-def test_what_is_not_covered_falls_back_to_exact_and_says_so(margin, k, n, calibration):
-    found = rule(margin, k, n, calibration)
-    assert found.kind == "share"
-    assert found.share == 1
-    assert found.label.startswith("exact (")
+def test_what_is_not_covered_falls_back_to_exact_and_says_so(margin, k, n, calibration, filtered, why):
+    found = rule(margin, k, n, calibration, filtered)
+    assert (found.kind, found.share, len(found.spread)) == ("share", 1, 0)
+    assert found.label == f"exact ({margin:g} {why})"
 
 
 def test_named_margins():
-    assert rule("exact").share == 1
-    assert rule("paper").sigma == 2.5
+    assert (rule("exact").share, len(rule("exact").spread)) == (1, 0)
+    assert (rule("paper").sigma, len(rule("paper").spread)) == (2.5, 0)
     assert rule(math.inf).kind == "none"
+    assert rule("exact", filtered=True).label == "exact"
 
 
 @pytest.mark.parametrize("margin", ["loose", 0, 1, 1.5, -0.1, math.nan, None, True, [0.9], -math.inf])
@@ -64,27 +94,229 @@ def test_nonsense_is_refused_by_name(margin):
         rule(margin)
 
 
-def test_calibration_is_the_quantile_that_loses_half_of_what_the_target_allows():
+# --- cells: gaps and spreads ------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sampled_from(WEIGHTS), st.floats(0, 10), st.lists(st.floats(0, 1e7), min_size=256, max_size=256))
+def test_a_spread_is_the_largest_gap_that_the_stop_allows(weight, stop, found):
+    spread = spread_of(weight, stop)
+    assert len(spread) == 256
+    assert np.isfinite(spread).all()  # times a unit of 0 it is still a number
+    assert spread[0] == np.float32(ANY_GAP)
+    for rank in range(1, 256):
+        gap = min(found[rank], FARTHEST)
+        score = math.log1p(rank) + weight * gap
+        if abs(score - stop) > 1e-5 * max(1, stop, score):
+            assert (found[rank] <= spread[rank]) == (score < stop)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(METRICS), st.sampled_from([1e-30, 0.1, 5.0]))
+def test_gaps_are_in_units_of_the_query(seed, metric, least):
+    rng = np.random.default_rng(seed)
+    bases = np.sort(rng.normal(size=(5, 7)), axis=1).astype(np.float32)
+    bases = np.abs(bases) if metric == "l2" else bases
+    bases[1] = bases[1, 0]  # all the same
+    bases[2, 0] = 0
+    bases.sort(axis=1)
+    found = gaps(bases, metric, least)
+    for row, gap in zip(bases.astype(float), found, strict=True):
+        unit = max(row[0], np.float32(least)) if metric == "l2" else sum(b - row[0] for b in row) / len(row)
+        for base, value in zip(row, gap, strict=True):
+            expected = 0.0 if base == row[0] else min((base - row[0]) / unit, FARTHEST)
+            assert value == pytest.approx(expected, rel=1e-6)
+
+
+# --- calibration ------------------------------------------------------------------------------------------------------
+
+
+def held_of(need, ranks, bases, *, sizes=None, lengths=None):
+    """Hits that need these shares, in cells of these ranks."""
+    n, depth = need.shape
+    return Held(
+        distances=np.full((n, depth), 3.0, np.float32),
+        crude_excess=(need * 2.0).astype(np.float32),
+        floors=np.full((n, depth), 1.0, np.float32),
+        ranks=ranks,
+        bases=bases.astype(np.float32),
+        sizes=np.ones(bases.shape) if sizes is None else sizes,
+        lengths=np.ones(n) if lengths is None else lengths,
+    )
+
+
+def test_calibration_loses_at_most_half_of_what_the_target_allows_and_not_much_less():
     rng = np.random.default_rng(0)
-    need = rng.random((5000, 100))  # excess / (tau - floor) of every hit, by construction
-    distances = np.full((5000, 100), 3.0, np.float32)
-    floors = np.full((5000, 100), 1.0, np.float32)
-    excess = (need * 2.0).astype(np.float32)
-    found = calibrate(distances, excess, floors, 123)
+    need = rng.random((2000, 100))
+    bases = np.sort(1 + rng.random((2000, 30)), axis=1)
+    ranks = np.minimum(rng.geometric(0.3, (2000, 100)) - 1, 29)
+    held = held_of(need, ranks, bases)
+    found = calibrate(held, 123, "l2")
     assert found.n == 123
+    assert found.reach == pytest.approx(bases[:, 0].max())
+    assert found.least == pytest.approx(np.quantile(bases[:, 0], 0.05))
+    gap = gaps(held.bases, "l2", found.least)
     for i, k in enumerate(KS):
         for j, target in enumerate(TARGETS):
-            lost = (need[:, :k] > found.shares[i, j]).mean()
-            assert lost <= 1 - target
-            if 5000 * k * (1 - target) > 50:
-                assert lost >= (1 - target) / 4
+            if np.isnan(found.shares[i, j]):
+                assert 2000 * k * (1 - target) < 2
+                continue
+            spread = spread_of(*found.cells[i, j].tolist())[:30]
+            in_rows = need[:, :k] > found.shares[i, j]
+            in_cells = np.take_along_axis(~(gap <= spread), ranks[:, :k], axis=1)
+            lost = (in_rows | in_cells).sum()
+            assert lost <= 2000 * k * (1 - target) / 2
+            if 2000 * k * (1 - target) > 100:
+                assert in_rows.sum() >= 2000 * k * (1 - target) / 16
+                assert in_cells.sum() > 0
+
+
+def test_the_weight_is_the_one_that_visits_the_fewest_rows():
+    rng = np.random.default_rng(1)
+    bases = np.sort(1 + rng.random((3000, 40)) * rng.choice([0.1, 5.0], (3000, 1)), axis=1)
+    near = gaps(bases.astype(np.float32), "l2", 0.0) < 0.3  # hits are near, whatever the rank
+    ranks = (rng.random((3000, 10)) * near.sum(1, keepdims=True)).astype(int)
+    found = calibrate(held_of(np.zeros((3000, 10)), ranks, bases), 10, "l2")
+    assert found.cells[1, 1, 0] > 0
+    by_rank = Held(**{**vars(held_of(np.zeros((3000, 10)), ranks, bases)), "bases": np.ones((3000, 40), np.float32)})
+    assert calibrate(by_rank, 10, "l2").cells[1, 1, 0] == 0  # no gap tells anything: rank alone, and the first weight
 
 
 def test_too_few_hits_calibrate_nothing_they_cannot_tell():
-    distances = np.full((20, 10), 3.0, np.float32)
-    found = calibrate(distances, distances * 0, distances * 0, 20)
+    held = held_of(np.zeros((20, 10)), np.zeros((20, 10), int), np.ones((20, 3)))
+    found = calibrate(held, 20, "l2")
     assert np.isnan(found.shares[:, 2]).all()  # .9999 of 200 hits
     assert np.isnan(found.shares[2]).all()  # k = 100
+    assert (np.isnan(found.cells) == np.isnan(found.shares)[:, :, None]).all()
+
+
+def test_queries_with_fewer_hits_than_k_do_not_count():
+    held = held_of(np.zeros((400, 10)), np.zeros((400, 10), int), np.ones((400, 3)))
+    held.distances[:200, 5:] = np.inf
+    held.crude_excess[:200] = 1.9  # what they need is not asked
+    assert calibrate(held, 20, "l2").shares[1, 0] == 0
+    held.distances[:, 5:] = np.inf
+    assert np.isnan(calibrate(held, 20, "l2").shares[1]).all()
+
+
+def test_bases_of_zero_leave_a_unit():
+    """Rows that equal words: the smallest base says nothing."""
+    bases = np.tile(np.array([[0.0, 0.0, 1.0, 4.0]]), (500, 1))
+    ranks = np.tile(np.arange(4), (500, 3))
+    found = calibrate(held_of(np.zeros((500, 12)), ranks, bases), 10, "l2")
+    assert found.least > 0
+    with np.errstate(over="ignore"):
+        room = spread_of(*found.cells[1, 1].tolist())[:4] * np.float32(found.least)
+    assert (bases[0].astype(np.float32) <= room).all()  # all cells have hits, all are visited
+
+
+# --- searches by a calibration ----------------------------------------------------------------------------------------
+
+
+def calibrated_index(layout, metric, n=2000):
+    """Rows round the words of random books, and queries like them, which calibrated it."""
+    rng = np.random.default_rng(0)
+    codebooks = random_codebooks(rng, layout, dim=12, n_books=4, n_words=32, n_crude=3, metric=metric, beam=4)
+    rows = codebooks.decode(random_codes(rng, codebooks, n + 500))
+    rows += 0.3 * rng.normal(size=rows.shape).astype(np.float32)
+    if metric == "cosine":
+        rows /= np.sqrt((rows**2).sum(1, keepdims=True))
+    index = index_of(codebooks, encode(codebooks, rows[:n], 1))
+    queries = rows[n:]
+    index.calibrate(queries, threads=1)
+    return index, queries
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_calibrated_search_keeps_its_promise_on_its_own_queries(layout, metric):
+    index, queries = calibrated_index(layout, metric)
+    covered = 0
+    for k in KS:
+        whole = index.search(queries, k, margin=math.inf, threads=1)
+        for target in TARGETS:
+            found = index.search(queries, k, margin=target, threads=1)
+            assert agreement(found.ids, whole.ids) >= 1 - (1 - target) / 2
+            if not found.stats.margin.startswith("exact"):
+                covered += 1
+                assert found.stats.lookups < whole.stats.lookups
+    assert covered >= 6
+
+
+@pytest.mark.parametrize("layout", ["subspace", "hybrid", "additive"])
+def test_rows_that_equal_words_keep_the_promise_too(layout):
+    rng = np.random.default_rng(3)
+    codebooks = random_codebooks(rng, layout, dim=4, n_books=3, n_words=8, integers=True)
+    index = index_of(codebooks, random_codes(rng, codebooks, 2000))
+    queries = codebooks.books[0].words[rng.integers(8, size=400)]
+    if layout == "subspace":
+        queries = np.pad(queries, ((0, 0), (0, 4 - queries.shape[1])))
+    index.calibrate(queries, threads=1)
+    for k in KS:
+        whole = index.search(queries, k, margin=math.inf, threads=1)
+        assert agreement(index.search(queries, k, margin=0.99, threads=1).ids, whole.ids) >= 0.99
+
+
+@pytest.mark.parametrize("metric", ["l2", "ip"])
+@pytest.mark.parametrize("layout", ["subspace", "hybrid", "additive"])
+def test_a_far_query_is_searched_exactly(layout, metric):
+    index, queries = calibrated_index(layout, metric)
+    nearest = index.codebooks.bases(queries).min(1)
+    if metric == "ip":  # where length says nothing
+        nearest = nearest / np.sqrt((queries**2).sum(1))
+    index.calibrate(queries[nearest < np.median(nearest)], threads=1)
+    assert index._calibration.reach < np.median(nearest)
+    far = queries[nearest > np.median(nearest) + 1e-3]
+    assert len(far) > 200
+    for k in (1, 10):
+        assert index.search(far, k, margin=0.99, threads=1).stats.margin.startswith("0.99 (share ")
+        whole = index.search(far, k, margin=math.inf, threads=1)
+        found = index.search(far, k, margin=0.99, threads=1)
+        assert (found.ids == whole.ids).all()
+        assert found.distances.tobytes() == whole.distances.tobytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    layout=st.sampled_from(LAYOUTS),
+    metric=st.sampled_from(METRICS),
+    k=st.sampled_from([1, 3, 40, 200, 500]),
+    n=st.sampled_from([1, 10, 200]),
+)
+def test_k_hits_come_back_whatever_the_rule(seed, layout, metric, k, n):
+    """A stop before the first cell, a share of nothing: still k rows, or all there are."""
+    rng = np.random.default_rng(seed)
+    codebooks = random_codebooks(rng, layout, metric=metric)
+    codes = random_codes(rng, codebooks, n)
+    index = index_of(codebooks, codes[: n // 3], codes[n // 3 :])
+    q = rng.normal(size=(3, codebooks.dim)).astype(np.float32)
+    strict = Rule("share", 1e-6, 0.0, "strict", spread_of(16.0, 0.0), 1e-30, 1e30)
+    rows, distances, counts, work, _ = search_rows(codebooks, index._segments, q, k, strict, 1)
+    assert (counts == min(k, n)).all()
+    for found, of_row in zip(rows, distances, strict=True):
+        assert len(set(found[: min(k, n)].tolist())) == min(k, n)
+        assert (np.diff(of_row[: min(k, n)]) >= 0).all()
+    if k == 1:
+        assert (work[:, 0] == 1).all()  # and no cell more than it takes
+
+
+def test_a_filtered_search_is_exact():
+    index, queries = calibrated_index("hybrid", "l2")
+    mask = np.random.default_rng(2).random(len(index)) < 0.02
+    found = index.search(queries, 10, margin=0.99, filter=mask, threads=1)
+    assert found.stats.margin == "exact (0.99 has no rule for filters)"
+    exact = index.search(queries, 10, margin=math.inf, filter=mask, threads=1)
+    assert (found.ids == exact.ids).all()
+    assert index.search(queries, 10, margin=0.99, threads=1).stats.margin.startswith("0.99 (share ")
+
+
+def test_growth_ends_a_calibration():
+    index, queries = calibrated_index("hybrid", "l2")
+    index.add(queries[:200], threads=1)
+    assert index.search(queries[0], margin=0.99).stats.margin.startswith("0.99 (share ")
+    index.add(queries[:1], threads=1)
+    assert index.search(queries[0], margin=0.99).stats.margin == "exact (0.99 not covered)"
 
 
 def clustered(n, dim, rng, n_clusters=60):

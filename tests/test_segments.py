@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from books import index_of, random_codebooks, random_codes
-from interlace import DamagedFileError
-from interlace.segments import Segment, merge
+from books import LAYOUTS, index_of, random_codebooks, random_codes
+from interlace import Book, Codebooks, DamagedFileError, _native, reference
+from interlace.segments import CROSS_FLOORS, Segment, merge
 
 SIZES = [0, 1, 63, 64, 65, 127, 128, 1000]
 
@@ -49,6 +49,56 @@ def test_merge_keeps_the_order_of_rows():
     assert (merged.unpack() == np.concatenate(parts)).all()
 
 
+def test_merge_takes_the_smaller_of_the_cross_floors():
+    rng = np.random.default_rng(6)
+    codebooks = random_codebooks(rng, "additive")
+    parts = [random_codes(rng, codebooks, n) for n in (30, 50)]
+    whole = Segment.pack(np.concatenate(parts), codebooks)
+    merged = merge([Segment.pack(p, codebooks) for p in parts], codebooks)
+    assert (merged.arrays[CROSS_FLOORS] == whole.arrays[CROSS_FLOORS]).all()
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), n=st.sampled_from([0, 1, 65, 300]), layout=st.sampled_from(LAYOUTS))
+def test_cross_floors_are_the_smallest_cross_sums_of_a_cell(simd, seed, n, layout):
+    rng = np.random.default_rng(seed)
+    codebooks = random_codebooks(rng, layout, dim=int(rng.integers(5, 40)), n_books=5, n_words=17)
+    codes = random_codes(rng, codebooks, n)
+    segment = Segment.pack(codes, codebooks)
+    assert codebooks.native.has_cross_sums == bool(reference.dense_words(codebooks).of)
+    assert (CROSS_FLOORS in segment.arrays) == codebooks.native.has_cross_sums
+    if codebooks.native.has_cross_sums:
+        assert segment.arrays[CROSS_FLOORS].dtype == np.int32
+        np.testing.assert_array_equal(segment.arrays[CROSS_FLOORS], reference.cross_floors(codebooks, codes))
+
+
+def test_cross_sums_of_the_longest_words_fit(simd):
+    """All words of all books point the same way: the sum is as long as it can be, and its square still fits."""
+    for dim, n_books in ((1, 40), (7, 3), (33, 12), (700, 8)):
+        direction = np.random.default_rng(dim).normal(size=(1, dim))
+        books = [Book(direction * s, np.arange(dim)) for s in np.linspace(1, 3, n_books)]
+        codebooks = Codebooks(books, dim=dim, n_crude=1)
+        codes = np.zeros((1, n_books), np.uint8)
+        dense = reference.dense_words(codebooks)
+        total = dense.cross_sum(codes[0])
+        assert 0.4 * 2**30 < total < 2**30
+        assert Segment.pack(codes, codebooks).arrays[CROSS_FLOORS].tolist() == [total]
+        exact = (sum(b.words.astype(np.float64) for b in books[1:]) ** 2).sum()
+        exact -= sum((b.words.astype(np.float64) ** 2).sum() for b in books[1:])
+        assert dense.cross_term(total) == pytest.approx(exact, rel=1e-2)
+
+
+def test_cross_floors_are_the_same_for_any_number_of_threads():
+    rng = np.random.default_rng(5)
+    codebooks = random_codebooks(rng, "additive", dim=8, n_books=4, n_words=64)
+    codes = random_codes(rng, codebooks, 70_000)
+    found = [np.empty(64, np.int32) for _ in range(3)]
+    for floors, threads in zip(found, (1, 2, 5), strict=True):
+        _native.cross_floors(codebooks.native, codes, threads, floors)
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
+
+
 def test_row_numbers_of_256_even_cells_take_about_ten_bits():
     rng = np.random.default_rng(2)
     codebooks = random_codebooks(rng, "hybrid", dim=8, n_books=8, n_words=256)
@@ -72,11 +122,22 @@ def test_damaged_row_numbers_raise_instead_of_reading_elsewhere():
         index.search(np.zeros(codebooks.dim, np.float32))
 
 
-@pytest.mark.parametrize("name", ["cell_starts", "crude", "rest", "low", "high", "samples"])
+@pytest.mark.parametrize("name", ["cell_starts", "crude", "rest", "low", "high", "samples", "cross_floors"])
 def test_arrays_of_the_wrong_size_are_refused(name):
     rng = np.random.default_rng(4)
-    codebooks = random_codebooks(rng)
+    codebooks = random_codebooks(rng, "additive")
     arrays = dict(Segment.pack(random_codes(rng, codebooks, 500), codebooks).arrays)
     arrays[name] = np.ascontiguousarray(arrays[name][:-1])
-    with pytest.raises(ValueError, match="cell_starts|crude|row number|rows"):
+    with pytest.raises(ValueError, match="cell_starts|crude|row number|rows|cross_floors"):
         Segment(arrays)
+
+
+def test_a_segment_without_its_cross_floors_is_not_searched():
+    rng = np.random.default_rng(7)
+    codebooks = random_codebooks(rng, "additive")
+    index = index_of(codebooks, random_codes(rng, codebooks, 50))
+    arrays = dict(index._segments[0].arrays)
+    del arrays[CROSS_FLOORS]
+    index._segments = (Segment(arrays),)
+    with pytest.raises(ValueError, match="a segment does not fit the books"):
+        index.search(np.zeros(codebooks.dim, np.float32))

@@ -18,6 +18,7 @@ from .errors import InputError
 
 METRICS = ("l2", "ip", "cosine")
 MAX_WORDS = 256
+MAX_BOOKS = 256  # kMaxBooks of cpp/core/encode.cpp
 
 
 def _frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
@@ -123,6 +124,8 @@ class Codebooks:
         self.books: tuple[Book, ...] = tuple(books)
         if not self.books:
             raise InputError("at least one book is needed")
+        if len(self.books) > MAX_BOOKS:
+            raise InputError(f"at most {MAX_BOOKS} books fit, got {len(self.books)}")
         self.dim = _integer(dim, "dim", 1)
         self.n_crude = _integer(n_crude, "n_crude", 1, len(self.books))
         self.metric = metric
@@ -339,7 +342,9 @@ class Codebooks:
     def __repr__(self) -> str:
         words = sorted({len(book.words) for book in self.books})
         counted = f"{words[0]}" if len(words) == 1 else f"{words[0]}-{words[-1]}"
-        norms = f" + {len(self.norms)} norm column{'s' * (len(self.norms) > 1)}" if self.norms else ""
+        stored = sum(norm.stored for norm in self.norms)
+        norms = f" + {stored} norm column{'s' * (stored > 1)}" if stored else ""
+        norms += " + a constant" if stored < len(self.norms) else ""
         return (
             f"Codebooks({self.layout}, {self.metric}, dim={self.dim}: {self.n_books} books of {counted} words{norms}, "
             f"{self.n_crude} crude; {self.n_bytes} bytes per vector)"
@@ -354,5 +359,8 @@ def codebooks_of(file: storage.File) -> Codebooks:
     for name in names:
         file.check(name)
     arrays = {name[len(prefix) :]: file.array(name) for name in names}
+    if file.version == 1:  # there a norm of one value had a column too: with two values it still has
+        norms = {name for name, array in arrays.items() if name.startswith("norm.") and array.shape == (1,)}
+        arrays = {name: np.repeat(array, 2) if name in norms else array for name, array in arrays.items()}
     with file.damage_named("codebooks"):
         return Codebooks.from_arrays(arrays, description)

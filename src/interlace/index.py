@@ -300,15 +300,10 @@ class Index:
                 raise ValueError("the columns do not fit the books")
         index._segments, index._ids, index._file = ((segment,) if n else ()), kept, file
         with file.damage_named("calibration"):
-            if (calibration := file.meta.get("calibration")) is not None:
-                index._calibration = margins.Calibration.stored(
-                    calibration,
-                    {
-                        name: file.array(f"calibration.{name}")
-                        for name in ("shares", "cells")
-                        if f"calibration.{name}" in file.names
-                    },
-                )
+            calibration = file.meta.get("calibration")
+            if calibration is not None and file.version > 1:  # one of version 1 has no rule for cells
+                shares, cells = (file.array(f"calibration.{name}") for name in ("shares", "cells"))
+                index._calibration = margins.Calibration.stored(calibration, shares, cells)
         return index
 
     def verify(self) -> None:

@@ -25,6 +25,10 @@ CELLS_PART = 0.75
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0)
 #: A gap beyond which all cells are equally far; its products stay within float32.
 FARTHEST = 1e6
+#: Any gap will do. Not infinite, because the unit it is multiplied by may be 0.
+ANY_GAP = float(np.finfo(np.float32).max)
+#: No unit of l2 is smaller: rows that equal words leave bases of 0.
+SMALLEST_UNIT = 1e-30
 NO_SPREAD: FloatArray = np.zeros(0, np.float32)
 
 
@@ -60,15 +64,15 @@ class Calibration:
     reach: float
 
     @classmethod
-    def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration | None:
-        """From a file; one that knows no rule for cells (format version 1) is of no use."""
-        if "cells" not in arrays:
-            return None
+    def stored(
+        cls, description: dict[str, Any], shares: NDArray[np.float32], cells: NDArray[np.float32]
+    ) -> Calibration:
+        """From a file."""
         shape = (len(KS), len(TARGETS))
-        if arrays["shares"].shape != shape or arrays["cells"].shape != (*shape, 2):
-            raise ValueError(f"shares of shape {arrays['shares'].shape}, cells of shape {arrays['cells'].shape}")
+        if shares.shape != shape or cells.shape != (*shape, 2):
+            raise ValueError(f"shares of shape {shares.shape}, cells of shape {cells.shape}")
         least, reach = float(description["least"]), float(description["reach"])
-        return cls(int(description["n"]), arrays["shares"], arrays["cells"], least, reach)
+        return cls(int(description["n"]), shares, cells, least, reach)
 
     @functools.cached_property
     def _rules(self) -> list[list[tuple[float, float, float] | None]]:
@@ -98,9 +102,9 @@ class Calibration:
 def spread_of(weight: float, stop: float) -> FloatArray:
     """The largest gap at which the cell of each rank is visited; the first cell always is."""
     room = stop - np.log1p(np.arange(MAX_WORDS))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        allowed = np.where(room < 0, -1.0, room / weight if weight > 0 else np.inf)
-    allowed[0] = np.inf
+    allowed = np.where(room < 0, -1.0, room / weight if weight > 0 else ANY_GAP)
+    allowed[allowed >= FARTHEST] = ANY_GAP  # as gaps() sees it
+    allowed[0] = ANY_GAP
     spread = allowed.astype(np.float32)
     spread.flags.writeable = False
     return spread
@@ -115,7 +119,7 @@ def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
     above = bases.astype(np.float64) - bases[:, :1]
     unit = np.maximum(bases[:, :1], least) if metric == "l2" else above.mean(1, keepdims=True)
     # A unit of 0 (rows that equal words) leaves the cells at distance 0 near and all others far.
-    return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), 1e-30), FARTHEST))
+    return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), SMALLEST_UNIT), FARTHEST))
 
 
 def parse(
@@ -179,7 +183,7 @@ def calibrate(held: Held, n: int, metric: str) -> Calibration:
     shares = np.full((len(KS), len(TARGETS)), np.nan, np.float32)
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
     nearest = held.bases[:, 0] / held.lengths
-    least = float(np.quantile(nearest, 0.05)) if metric == "l2" else 0.0
+    least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
     gap = gaps(held.bases, metric, least)
     scores = {weight: np.log1p(np.arange(gap.shape[1])) + weight * gap for weight in WEIGHTS}
     for i, k in enumerate(KS):
@@ -194,7 +198,7 @@ def calibrate(held: Held, n: int, metric: str) -> Calibration:
             in_rows = math.floor(lost * (1 - CELLS_PART))
             shares[i, j] = min(1.0, float(need[len(need) - 1 - in_rows]) * (1 + 1e-6))
             cells[i, j] = _stop(held, scores, full, k, math.floor(lost) - in_rows)
-    return Calibration(n, shares, cells, least, float(nearest.max(initial=0.0)))
+    return Calibration(n, shares, cells, least, float(nearest.max()) if len(nearest) else 0.0)
 
 
 def _needed_shares(held: Held, full: NDArray[np.bool_], k: int) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from .errors import DamagedFileError, NewerFormatError, NotAnIndexError
 
-VERSION = 1
+VERSION = 2  # older ones are read too
 ALIGNMENT = 64
 LARGEST_HEADER = 16 << 20
 
@@ -133,7 +133,13 @@ class File:
     """An opened file: header checked, tensors mapped but not read."""
 
     def __init__(
-        self, path: str, n_bytes: int, header: dict[str, Any], data: NDArray[np.uint8], meta: dict[str, Any]
+        self,
+        path: str,
+        n_bytes: int,
+        header: dict[str, Any],
+        data: NDArray[np.uint8],
+        meta: dict[str, Any],
+        version: int,
     ) -> None:
         self.path = path
         self.n_bytes = n_bytes  # of the whole file
@@ -141,7 +147,7 @@ class File:
         self._data = data
         self.meta: dict[str, Any] = meta["description"]
         self._checksums: dict[str, str] = meta["checksums"]
-        self.version = VERSION  # read() lets no other through
+        self.version = version  # 1 to VERSION
 
     @property
     def names(self) -> list[str]:
@@ -211,17 +217,17 @@ def read(path: str | PathLike[str]) -> File:
             raise DamagedFileError(f"{name!r} is truncated: {size} bytes, its header alone needs {8 + length}")
         file.seek(8)
         text = file.read(length)
-        header, meta = _parse_header(name, head[:8], text)
+        header, meta, version = _parse_header(name, head[:8], text)
         expected = max((entry["data_offsets"][1] for entry in header.values()), default=0)
         if size != 8 + length + expected:
             how = "truncated" if size < 8 + length + expected else "longer than it should be"
             raise DamagedFileError(f"{name!r} is {how}: {size} bytes, {8 + length + expected} expected")
         # The same descriptor: the name may belong to another file by now.
         data = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
-    return File(name, size, header, data, meta)
+    return File(name, size, header, data, meta, version)
 
 
-def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any], dict[str, Any], int]:
     try:
         header = json.loads(text)
         metadata = header.pop("__metadata__")
@@ -242,13 +248,15 @@ def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any]
             raise NewerFormatError(
                 f"{name!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
             )
+        if version < 1:
+            raise ValueError(f"version {version}")
         meta = json.loads(metadata["interlace"])
         _check_sections(name, header, meta["checksums"], 8 + len(text))
         if not isinstance(meta["description"], dict):
             raise TypeError("no description")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedFileError(f"{name!r} is damaged: its header makes no sense ({error})") from error
-    return header, meta
+    return header, meta, version
 
 
 def _check_sections(name: str, header: dict[str, Any], checksums: dict[str, str], data_start: int) -> None:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 
-VERSION = 1
+VERSION = 2
 
 
 def shown(distances: np.ndarray) -> list[list[float | str]]:
@@ -37,6 +37,35 @@ def tiny(ids: str = "default", **settings: str) -> il.Index:
     return index
 
 
+def composite() -> il.Index:
+    """Books whose cross terms count as a constant."""
+    index = tiny(layout="residual")
+    learned, codes = index.codebooks, index._codes_of(np.arange(len(index)))
+    words = [book.words[codes[:, 1 + i]] for i, book in enumerate(learned.books[1:])]
+    mean = float(((sum(words) ** 2).sum(1) - sum((w**2).sum(1) for w in words)).mean())
+    norm = il.Norm([mean], tuple(range(1, learned.n_books)))
+    constant = il.Codebooks(learned.books, dim=5, n_crude=2, mean=learned.mean, norms=[norm], beam=4, sweeps=1)
+    index = il.Index(constant)
+    index.add(clustered(70, 5, seed=7), threads=1)
+    index.calibrate(clustered(300, 5, seed=8), threads=1)
+    return index
+
+
+def numbers(values: np.ndarray) -> list:
+    """JSON has no NaN."""
+    return np.where(np.isnan(values), None, values.astype(object)).tolist()
+
+
+def write_model(name: str) -> None:
+    """An estimator, and the codes of some rows."""
+    model = il.ICQ(3, n_words=16, layout="hybrid", threads=1).fit(clustered(300, 5))
+    model.save(HERE / f"{name}.interlace")
+    rows = clustered(20, 5, seed=9)
+    params = {key: value for key, value in model.get_params().items() if key != "progress"}
+    answers = {"params": params, "rows": rows.tolist(), "codes": model.encode(rows).tolist()}
+    (HERE / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
+
+
 def write(name: str, index: il.Index) -> None:
     """The file, and what it answers today."""
     index.save(HERE / f"{name}.interlace")
@@ -48,7 +77,11 @@ def write(name: str, index: il.Index) -> None:
     books = index.codebooks
     answers = {
         "codebooks": {key: getattr(books, key) for key in ("dim", "metric", "layout", "n_books", "n_crude", "n_bytes")},
-        "shares": [[None if np.isnan(share) else float(share) for share in row] for row in index._calibration.shares],
+        "shares": numbers(index._calibration.shares),
+        "cells": numbers(index._calibration.cells),
+        "least": index._calibration.least,
+        "reach": index._calibration.reach,
+        "margin": index.search(queries, 10, margin=0.99, threads=1).stats.margin,
         "ids": index.ids.tolist(),
         "reconstructed": index.reconstruct(index.ids).tolist(),
         "queries": queries.tolist(),
@@ -63,3 +96,6 @@ if __name__ == "__main__":
             write(f"v{VERSION}-{layout}-{ids}", tiny(layout=layout, ids=ids))
     write(f"v{VERSION}-ip", tiny(metric="ip"))
     write(f"v{VERSION}-cosine", tiny(metric="cosine"))
+    write(f"v{VERSION}-byte", tiny(layout="residual", cross="byte"))
+    write(f"v{VERSION}-constant", composite())
+    write_model(f"v{VERSION}-model")
