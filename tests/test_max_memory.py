@@ -85,5 +85,5 @@ def test_the_defaults() -> None:
     assert rows_that_fit(10**9, 128, "2GB") == 2 * 10**9 // row
     assert rows_that_fit(10**9, 128, LEAST_ROWS * row) == LEAST_ROWS
     assert rows_that_fit(10, 128, 10 * row) == 10  # all rows, though few
-    with pytest.raises(il.InputError, match=r"takes about 2,048,000 bytes, limit allows 2,047,999$"):
+    with pytest.raises(il.InputError, match=r"takes about 4,096,000 bytes, limit allows 4,095,999$"):
         rows_that_fit(10**9, 128, LEAST_ROWS * row - 1, name="limit")

@@ -68,6 +68,26 @@ class Index:
         return cls.of_learned(learned, rows, ids, checked, lambda what, done: progress(what, 0.8 + 0.2 * done))
 
     @classmethod
+    def from_codes(cls, codebooks: Codebooks, codes: Any, ids: Any = None) -> Index:
+        """An index of rows that were coded elsewhere: codes uint8 [n, n_bytes], the cell's first.
+
+        Columns are those of :attr:`Codebooks.columns`, as :meth:`interlace.ICQ.encode` gives them. The margin is not
+        calibrated: searches are exact until :meth:`calibrate`.
+        """
+        index = cls(codebooks)
+        array = to_numpy(codes, "codes")
+        if array.ndim != 2 or array.shape[1] != codebooks.n_bytes or array.dtype != np.uint8:
+            raise InputError(f"codes must be uint8 [n, {codebooks.n_bytes}], got {describe(codes)}")
+        for column, (largest, size) in enumerate(zip(array.max(0, initial=0), codebooks.column_sizes, strict=True)):
+            if largest >= size:
+                row = int(np.argmax(array[:, column] >= size))
+                raise InputError(f"codes[{row}, {column}] is {array[row, column]}, but its column has {size} words")
+        index._ids = index._ids.extend(ids, len(array))
+        if len(array):
+            index._segments = (Segment.pack(np.ascontiguousarray(array), codebooks),)
+        return index
+
+    @classmethod
     def of_learned(cls, learned: Learned, rows: Rows, ids: Any, settings: Settings, progress: Progress) -> Index:
         """All rows coded and the margin calibrated on rows that were not learned from."""
         index = cls(learned.codebooks)

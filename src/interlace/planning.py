@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ._threads import thread_count
 from .arrays import positive
-from .codebooks import METRICS
 from .errors import InputError
 from .ids import STORED
-from .learning import HELD_OUT_FROM, HELD_OUT_ROWS, MAX_BYTES, MAX_TRAIN_ROWS
+from .learning import HELD_OUT_FROM, HELD_OUT_ROWS, Settings
+from .memory import rows_that_fit
 from .segments import MAX_ROWS
-from .shapes import STRING_LENGTH, Shape, id_bytes, shape_of
+from .shapes import CALIBRATION_BYTES, STRING_LENGTH, Shape, candidates, id_bytes, shape_of
 
 #: Header of a file: what describes the index, and each section with its checksum and padding.
 HEADER_BYTES, SECTION_BYTES = 900, 210
@@ -44,6 +44,9 @@ class Plan:
     learning_memory: int  #: the sample and the working set of learning, at their peak
     coding_memory: int  #: codes while they are packed, and the index they are packed into
     n_indexes: int = 1  #: more rows than one index holds need several
+    #: layouts that ``"auto"`` will try on the data; ``layout`` is then the most expensive of them
+    tried: tuple[str, ...] = ()
+    trying_seconds: float | None = None  #: what that takes
     learning_seconds: float | None = None
     coding_seconds: float | None = None
     calibrating_seconds: float | None = None
@@ -77,8 +80,8 @@ class Plan:
 
     @property
     def build_seconds(self) -> float | None:
-        """Learning, coding and calibrating."""
-        parts = (self.learning_seconds, self.coding_seconds, self.calibrating_seconds)
+        """Trying layouts, learning, coding and calibrating."""
+        parts = (self.trying_seconds, self.learning_seconds, self.coding_seconds, self.calibrating_seconds)
         return None if None in parts else sum(part for part in parts if part is not None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -105,12 +108,16 @@ class Plan:
             f"{self.rows:,} rows x {self.dim} dimensions, {self.layout}, {self.metric}: "
             f"{self.code_bytes_per_vector:.2f} code bytes per vector (n_bytes={self.n_bytes})"
         ]
+        if self.tried:
+            named = ", ".join(self.tried)
+            lines.append(f"  layout 'auto' tries {named} on the data; {self.layout}, the most expensive, is assumed")
         lines += [f"  {name:<17}{size:>{width},} bytes  {note}".rstrip() for name, size, note in sizes]
         if self.n_indexes > 1:
             lines.append(f"  in {self.n_indexes} indexes, because one holds at most {MAX_ROWS:,} rows")
         if self.query_seconds is None:
             return "\n".join([*lines, "  times were not measured"])
         times = [
+            ("trying layouts", self.trying_seconds if self.tried else None),
             ("learning", self.learning_seconds),
             ("coding", self.coding_seconds),
             ("calibrating", self.calibrating_seconds),
@@ -127,46 +134,40 @@ class Plan:
         return f"strings of {STRING_LENGTH} bytes" if self.id_kind == "string" else self.id_kind
 
 
-def plan(
-    n: int,
-    dim: int,
-    *,
-    n_bytes: int | None = None,
-    n_books: int | None = None,
-    layout: str = "auto",
-    metric: str = "l2",
-    max_train_rows: int = MAX_TRAIN_ROWS,
-    ids: str = "default",
-    threads: int | None = None,
-    measure: bool = True,
-) -> Plan:
+def plan(n: int, dim: int, *, ids: str = "default", measure: bool = True, **settings: Any) -> Plan:
     """What ``Index.build`` of n rows with these settings will cost; takes the same settings and limits.
 
-    ``ids`` is ``"default"``, ``"int64"`` or ``"string"``. ``measure=False`` leaves out the times, which take up to
-    half a second to estimate. Nothing is allocated in proportion to n.
+    ``layout="auto"`` depends on the data: the most expensive layout that it may choose is assumed, which is
+    ``"residual"`` up to 24 bytes. ``ids`` is ``"default"``, ``"int64"`` or ``"string"``. ``measure=False`` leaves out
+    the times, which take up to half a second to estimate. Nothing is allocated in proportion to n.
     """
     n, dim = positive(n, "n"), positive(dim, "dim")
-    n_bytes, n_books = _size(n_bytes, n_books)
-    if metric not in METRICS:
-        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    unknown = settings.keys() - {field.name for field in fields(Settings)}
+    if unknown:
+        raise TypeError(f"plan() has no setting {min(unknown)!r}")
+    checked = Settings(**settings).checked()
     if not isinstance(ids, str) or ids not in STORED:
         raise InputError(f"ids must be one of {', '.join(STORED)}: the kind, not the ids themselves; got {ids!r:.60}")
     held_out = min(HELD_OUT_ROWS, n // 10) if n >= HELD_OUT_FROM else 0
-    n_train = min(n - held_out, positive(max_train_rows, "max_train_rows"))
-    shape = shape_of(dim, n_bytes=n_bytes, n_books=n_books, layout=layout, metric=metric, n_train=n_train)
-    workers = thread_count(threads)
+    n_train = min(n - held_out, checked.max_train_rows, rows_that_fit(n, dim, checked.max_memory))
+    shape, tried = shape_of(dim, checked, n_train), candidates(dim, checked, n_train)
+    workers = thread_count(checked.threads)
     n_indexes = -(-n // MAX_ROWS)
     codes, row_numbers, id_size = (
         _over(n, n_indexes, part) for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows))
     )
     learned = n_indexes * shape.learned_bytes()
+    beside = n_indexes * (shape.floor_bytes() + CALIBRATION_BYTES)
     sections = shape.n_sections() + len(STORED[ids])
     stored = codes + row_numbers + id_size + learned
-    seconds = _measured(shape, n, n_train, workers) if measure else {}
+    seconds: dict[str, float] = {}
+    if measure:
+        others = tuple(shape_of(dim, checked, n_train, layout) for layout in tried)
+        seconds = _measured(shape, others, n, n_train, checked.iterations, workers)
     return Plan(
         rows=n,
         dim=dim,
-        metric=metric,
+        metric=shape.metric,
         layout=shape.layout,
         n_bytes=1 + shape.n_columns,
         id_kind=ids,
@@ -176,19 +177,23 @@ def plan(
         ids=id_size,
         learned=learned,
         tables=n_indexes * shape.table_bytes(),
-        file=stored + n_indexes * (HEADER_BYTES + SECTION_BYTES * sections),
-        learning_memory=math.ceil(4 * n_train * dim * copies(shape)),
+        file=stored + beside + n_indexes * (HEADER_BYTES + SECTION_BYTES * sections),
+        learning_memory=learning_bytes(shape, n_train),
         # The unpacked codes with their cells and the row numbers before they are coded, of one index at a time.
-        coding_memory=stored + -(-n // n_indexes) * (1 + shape.n_columns + 4),
+        coding_memory=stored + shape.pair_bytes() + -(-n // n_indexes) * (1 + shape.n_columns + 4),
         n_indexes=n_indexes,
+        tried=tried,
         **seconds,
     )
 
 
-def _measured(shape: Shape, n: int, n_train: int, threads: int) -> dict[str, float]:
+def _measured(
+    shape: Shape, tried: tuple[Shape, ...], n: int, n_train: int, iterations: int, threads: int
+) -> dict[str, float]:
     from . import speed  # only here: `import interlace` should be quick
 
-    return {f"{name}_seconds": value for name, value in vars(speed.measure(shape, n, n_train, threads)).items()}
+    found = speed.measure(shape, n, n_train, threads, iterations=iterations, tried=tried)
+    return {f"{name}_seconds": value for name, value in vars(found).items()}
 
 
 def _over(n: int, n_indexes: int, part: Callable[[int], int]) -> int:
@@ -197,23 +202,20 @@ def _over(n: int, n_indexes: int, part: Callable[[int], int]) -> int:
     return (n_indexes - more) * part(rows) + (more * part(rows + 1) if more else 0)
 
 
+def learning_bytes(shape: Shape, n_train: int) -> int:
+    """Peak of learning: the copies of its sample, or the refit with those that are kept meanwhile."""
+    sample = 4 * n_train * shape.dim
+    kept = 2 if shape.layout == "residual" else 3
+    return max(math.ceil(copies(shape) * sample), kept * sample + shape.refit_bytes() if shape.pairs else 0)
+
+
 def copies(shape: Shape) -> float:
-    """Peak of learning in copies of its float32 sample, as measured; the sample itself is one of them."""
-    if shape.n_norms:
-        return 2 + 2.1 * shape.n_books  # the norm column is learned from the words of every book
-    return {"subspace": 5.1, "hybrid": 7.2, "residual": 4.7}[shape.layout]
-
-
-def _size(n_bytes: Any, n_books: Any) -> tuple[int | None, int | None]:
-    """As ``Index.build`` reads them."""
-    if n_bytes is not None and n_books is not None:
-        raise InputError("give n_bytes or n_books, not both")
-    for name, value in (("n_bytes", n_bytes), ("n_books", n_books)):
-        if value is not None and positive(value, name) > MAX_BYTES:
-            raise InputError(f"{name} must be at most {MAX_BYTES}, got {value}")
-    if n_books is not None:
-        return None, positive(n_books, "n_books")
-    return 8 if n_bytes is None else positive(n_bytes, "n_bytes"), None
+    """Peak of learning without refits in copies of its float32 sample, as measured; the sample is one of them."""
+    if shape.rotation == "learned":
+        return 9.3
+    if shape.layout == "subspace":
+        return 6.7 if shape.pairs else 6.1
+    return {"hybrid": 7.1, "residual": 6.1}[shape.layout]
 
 
 def _shown(seconds: float) -> str:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from .codebooks import MAX_WORDS
 from .encode import EFFORTS
-from .errors import InputError
-from .quantizers import LAYOUTS
+from .learning import Settings
+from .margins import KS, TARGETS
+from .quantizers.choice import LEAST_ROWS, MOST_RESIDUAL_BYTES
 from .quantizers.layouts import default_crude
 from .segments import BLOCK
 
@@ -17,25 +18,41 @@ STRING_ID_BYTES = 8 + 4 + 8  # offset instead of the id; the text comes on top
 #: What a string id is taken to be long, in bytes of UTF-8.
 STRING_LENGTH = 16
 EVERY_SAMPLE = 256  # kSample of cpp/core/elias_fano.h
+DENSE_STEP = 32  # values that Books::compute_dense_words rounds a word up to
+CALIBRATION_BYTES = 4 * len(KS) * len(TARGETS) * 3  # a share, and the weight and stop of cells
+
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Books and columns that learning will make (quantizers/layouts.py); ``widths`` are the dimensions of each book."""
+    """Books and columns that learning will make (quantizers/layouts.py).
+
+    ``spans`` are the first dimension of each book and the one behind its last, the cell's book first. How a split
+    shares the dimensions is the data's affair: here parts are equal.
+    """
 
     dim: int
     metric: str
     layout: str
-    widths: tuple[int, ...]  # the cell's book first; how a split shares the dimensions is the data's affair
+    spans: tuple[Span, ...]
     n_words: int  # of every book
+    n_values: int  # of a norm column
     n_norms: int
     n_crude: int  # books
     beam: int
+    sweeps: int
+    rotation: str  # principal, learned or none
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Dimensions of each book."""
+        return tuple(stop - start for start, stop in self.spans)
 
     @property
     def n_books(self) -> int:
         """Norm columns not counted."""
-        return len(self.widths)
+        return len(self.spans)
 
     @property
     def n_columns(self) -> int:
@@ -49,14 +66,32 @@ class Shape:
 
     @property
     def rotated(self) -> bool:
-        """Whether the books stand on principal axes."""
-        return self.layout != "residual"
+        """Whether the books stand on axes of their own."""
+        return self.rotation != "none"
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of books that share dimensions."""
+        return tuple((i, j) for j in range(self.n_books) for i in range(j) if _overlap(self.spans[i], self.spans[j]))
 
     @property
     def n_pairs(self) -> int:
-        """Pairs of books after the first that share dimensions, each with a table of cross terms."""
-        others = self.n_books - 1
-        return others * (others - 1) // 2 if self.layout == "residual" else 0
+        """Such pairs after the first book; coding makes a table of cross terms for each."""
+        return sum(i > 0 for i, _ in self.pairs)
+
+    @property
+    def n_dense(self) -> int:
+        """Books whose words are kept as int16 over all dimensions, for the cross terms of the second step."""
+        if self.metric != "l2" or self.n_norms:
+            return 0
+        return len({book for pair in self.pairs if pair[0] > 0 for book in pair})
+
+    @property
+    def systems(self) -> tuple[tuple[int, int], ...]:
+        """Sets of books that are refitted together (quantizers/refit.py): how many they are, and their dimensions."""
+        bounds = sorted({bound for span in self.spans for bound in span})
+        parts = zip(bounds[:-1], bounds[1:], strict=True)
+        return tuple((sum(_overlap(span, part) for span in self.spans), part[1] - part[0]) for part in parts)
 
     def code_bytes(self, n: int) -> int:
         """Code columns of n rows; crude ones fill whole blocks."""
@@ -70,49 +105,110 @@ class Shape:
     def learned_bytes(self) -> int:
         """Words, supports, rotation, mean and what describes them, as a file holds them."""
         words = sum(self.n_words * width + width for width in self.widths)
-        norms = self.n_norms * self.n_words
-        variances = self.dim if self.rotated else self.n_books + 1
-        crude = sum(self.widths[self.layout == "hybrid" : self.n_crude]) if self.rotated else 0
-        return 4 * (words + norms + variances + crude + self.dim + (self.dim**2 if self.rotated else 0))
+        if self.layout == "residual":
+            described = self.n_books  # the energy of each
+        else:
+            crude = [range(*span) for span in self.spans[self.layout == "hybrid" : self.n_crude]]
+            described = self.dim + len(set().union(*crude))
+        return 4 * (words + self.n_norms * self.n_values + described + self.dim + self.rotated * self.dim**2)
 
     def table_bytes(self) -> int:
         """What the native core computes when an index is opened (Books::bytes in cpp/core/books.cpp)."""
         padded = sum(MAX_WORDS * (width + 1) for width in self.widths)  # words and their squares
-        shared = self.layout != "subspace" and self.n_books > 1
-        cell_terms = self.n_words * self.n_columns * MAX_WORDS if shared else 0
-        return 4 * padded + 2 * (cell_terms + self.n_pairs * MAX_WORDS**2)
+        cell_terms = self.n_words * self.n_columns * MAX_WORDS if any(i == 0 for i, _ in self.pairs) else 0
+        dense = self.n_dense * MAX_WORDS
+        return 4 * (padded + dense) + 2 * (cell_terms + dense * -(-self.dim // DENSE_STEP) * DENSE_STEP)
+
+    def pair_bytes(self) -> int:
+        """Tables of cross terms at their peak: made when the first row is coded, from floats."""
+        return self.n_pairs * MAX_WORDS * (2 * MAX_WORDS + 4 * self.n_words)
+
+    def refit_bytes(self) -> int:
+        """Normal equations of the largest refit, the copy that LAPACK works on, and the counts of all pairs."""
+        if not self.pairs:
+            return 0
+        n_together, dims = max(self.systems)
+        size = n_together * self.n_words
+        counts = (len(self.pairs) + self.n_books) * self.n_words**2
+        vectors = 2 * size * dims + 2 * self.n_words * sum(self.widths)  # right side, solution; sums and words
+        return 8 * (2 * size**2 + counts + vectors)
+
+    def floor_bytes(self) -> int:
+        """The least cross term of each cell."""
+        return 4 * self.n_words if self.n_dense else 0
 
     def n_sections(self) -> int:
         """Arrays in a file, those of ids left out."""
-        return 3 + self.rotated + 2 * self.n_books + self.n_norms + 6 + 2
+        return 3 + self.rotated + 2 * self.n_books + self.n_norms + 6 + (self.n_dense > 0) + 2
 
 
-def shape_of(dim: int, *, n_bytes: int | None, n_books: int | None, layout: str, metric: str, n_train: int) -> Shape:
-    """The shape that ``quantizers.learn`` gives to this many rows without two alike."""
-    if layout == "auto":
-        layout = "hybrid" if (n_bytes or n_books or 0) > 1 and dim > 1 else "subspace"
-    if layout not in LAYOUTS:
-        raise InputError(f"layout must be 'auto' or one of {', '.join(LAYOUTS)}, got {layout!r}")
-    n_words = min(MAX_WORDS, n_train)
-    additive = layout == "residual" and metric == "l2"
-    if n_bytes is None:
-        assert n_books is not None
-        n_bytes = n_books + (additive and n_books > 2)
-    n_norms = int(additive and n_bytes > 2)
-    widths: tuple[int, ...]
-    if layout == "subspace":
-        widths, beam = shared(dim, min(n_bytes, dim)), 1
+def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = None) -> Shape:
+    """The shape that checked settings give to this many rows without two alike; ``layout`` instead of theirs."""
+    assert settings.n_bytes is not None
+    n_bytes, layout = settings.n_bytes, layout or assumed_layout(dim, settings, n_train)
+    additive = settings.cross in ("exact", "byte")
+    n_norms = int(settings.cross == "byte" and settings.metric == "l2")
+    n_books = n_bytes - n_norms
+    spans: tuple[Span, ...]
+    if layout == "residual":
+        spans = ((0, dim),) * n_books
     elif layout == "hybrid":
-        widths, beam = (dim, *shared(dim, min(n_bytes - 1, dim))), EFFORTS["balanced"][0]
+        spans = ((0, dim), *(split(dim, n_books - 1, additive) if n_books > 1 else ()))
     else:
-        widths, beam = (dim,) * (n_bytes - n_norms), EFFORTS["balanced"][0]
-    n_crude = min(default_crude(len(widths)), len(widths))
-    return Shape(dim, metric, layout, widths, n_words, n_norms if n_words > 1 else 0, n_crude, beam)
+        spans = split(dim, n_books, additive)
+    if not any(_overlap(a, b) for i, a in enumerate(spans[1:]) for b in spans[1 : 1 + i]):
+        n_norms = 0  # nothing to store there
+    default = len(spans) if layout == "residual" and not n_norms else default_crude(len(spans))
+    asked = settings.n_crude
+    beam, sweeps = EFFORTS[settings.effort]
+    rotation = "principal" if settings.rotation == "auto" else settings.rotation
+    return Shape(
+        dim=dim,
+        metric=settings.metric,
+        layout=layout,
+        spans=spans,
+        n_words=min(settings.n_words, n_train),
+        n_values=min(MAX_WORDS, max(2, n_train)),
+        n_norms=n_norms,
+        n_crude=min(asked if isinstance(asked, int) else default, len(spans)),
+        beam=min(beam, MAX_WORDS),
+        sweeps=sweeps,
+        rotation="none" if layout == "residual" else rotation,
+    )
 
 
-def shared(dim: int, n_books: int) -> tuple[int, ...]:
-    """Dimensions in parts as equal as can be."""
-    return tuple(dim // n_books + (i < dim % n_books) for i in range(n_books))
+def assumed_layout(dim: int, settings: Settings, n_train: int) -> str:
+    """The layout asked for; for ``"auto"``, which tries them on the data, the most expensive one it may choose."""
+    assert settings.n_bytes is not None
+    if settings.layout != "auto":
+        return settings.layout
+    if settings.n_bytes < 3 or dim < 4:
+        return "hybrid" if settings.n_bytes > 1 and dim > 1 else "subspace"
+    return "residual" if n_train >= LEAST_ROWS and settings.n_bytes <= MOST_RESIDUAL_BYTES else "hybrid"
+
+
+def candidates(dim: int, settings: Settings, n_train: int) -> tuple[str, ...]:
+    """Layouts that ``"auto"`` tries; none where there is nothing to compare."""
+    assert settings.n_bytes is not None
+    if settings.layout != "auto" or settings.n_bytes < 3 or dim < 4 or n_train < LEAST_ROWS:
+        return ()
+    return ("subspace", "hybrid", *(["residual"] if settings.n_bytes <= MOST_RESIDUAL_BYTES else []))
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def split(dim: int, n_books: int, additive: bool) -> tuple[Span, ...]:
+    """Product books on parts as equal as can be; additive ones half on the first dimensions, half on the others."""
+    if not additive:
+        n_books = min(n_books, dim)
+        bounds = [i * (dim // n_books) + min(i, dim % n_books) for i in range(n_books + 1)]
+        return tuple(zip(bounds[:-1], bounds[1:], strict=True))
+    if n_books == 1 or dim == 1:
+        return ((0, dim),) * n_books
+    n_first = n_books // 2
+    return ((0, dim // 2),) * n_first + ((dim // 2, dim),) * (n_books - n_first)
 
 
 def row_number_bytes(n: int, n_cells: int) -> int:

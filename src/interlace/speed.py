@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,26 +18,33 @@ from numpy.typing import NDArray
 from .arrays import FloatArray, as_rows
 from .codebooks import MAX_WORDS, Book, Codebooks, Norm
 from .encode import encode
-from .ids import Ids
 from .index import Index
-from .learning import HELD_OUT_FROM, HELD_OUT_ROWS
-from .learning import ITERATIONS as REFITS
+from .learning import HELD_OUT_FROM, HELD_OUT_ROWS, ITERATIONS
+from .quantizers.choice import TRIAL_ITERATIONS, TRIAL_QUERIES, TRIAL_ROWS, TRIAL_TRAIN
 from .quantizers.grouping import near_words_together
 from .quantizers.kmeans import means, nearest
+from .quantizers.layouts import LEARNED_ROUNDS
+from .quantizers.learner import START_ROUNDS
 from .segments import Segment
-from .shapes import Shape, shared
+from .shapes import Shape, split
 
 #: Largest sizes that are measured; what is larger is scaled from there.
-WIDEST, MOST_BOOKS, WIDEST_EIGEN = 384, 9, 96
+WIDEST, MOST_BOOKS, WIDEST_EIGEN = 256, 9, 96
 #: Multiplications and additions of a measurement, per thread: some ten milliseconds each.
 WORK = 1 << 27
-ITERATIONS = 16  # of k-means, the last assignment included
+PRODUCT_ROUNDS, CELL_ROUNDS, ROTATION_ROUNDS = 16, 10, 6  # of k-means, the last assignments included
+SOLVED = 384  # unknowns of the least-squares problem that is measured
+#: Refits solve larger ones, a little faster than with the cube.
+SOLVE_POWER = 2.8
+REFIT_BEAM = 8  # of Learner._alternate
 #: Eigenvectors of larger matrices, as LAPACK does them, grow a little slower than with the cube.
 EIGEN_POWER = 2.6
 #: More rows bring the k-th neighbour nearer, and more of them are passed over.
 SEARCH_POWER = 0.8
-#: A refit besides its coding: means of the cells and the books, and what the others leave to them.
-REFIT_PASSES = 4
+#: Memory traffic of a refit: seconds for a value that is added to its word, for a row that is counted in a pair.
+PER_VALUE, PER_COUNT = 1e-9, 4e-9
+#: Brute force of a trial, seconds: for a product, and for finding the nearest.
+PER_PRODUCT, PER_SCORE = 1e-10, 2e-8
 #: What margins.calibrate takes for a query.
 CALIBRATING = 2e-4
 QUERIES, COPIES = 32, (1, 8)  # fewer copies than neighbours, so that the k-th is another row
@@ -46,26 +54,49 @@ QUERIES, COPIES = 32, (1, 8)  # fewer copies than neighbours, so that the k-th i
 class Seconds:
     """Estimates in seconds."""
 
+    trying: float  #: layouts, where they are compared
     learning: float
     coding: float
     calibrating: float
     query: float  #: one query on one thread, k=10, exact
 
 
-def measure(shape: Shape, n: int, n_train: int, threads: int) -> Seconds:
-    """Estimates for n rows, learned from n_train of them."""
+def measure(
+    shape: Shape,
+    n: int,
+    n_train: int,
+    threads: int,
+    *,
+    iterations: int = ITERATIONS,
+    tried: tuple[Shape, ...] = (),
+) -> Seconds:
+    """Estimates for n rows, learned from n_train of them after ``tried`` layouts were compared."""
     rng = np.random.default_rng(0)
     small = _limited(shape)
     index, sample = _stand_in(small, rng)
-    per_row = _coding(index.codebooks, sample, threads) * _coding_work(shape) / _coding_work(small)
+    per_work = _coding(index.codebooks, sample, threads) / _coding_work(small)
     columns = (1 + shape.n_columns) / (1 + small.n_columns)
-    fixed, large = _searching(index, sample)
-    times = n / (COPIES[1] * len(sample))
-    query = (fixed * shape.dim / small.dim + large * min(times, math.pow(times, SEARCH_POWER))) * columns
+    fixed, large = _searching(index, sample, threads)
+
+    def querying(rows: float) -> float:
+        times = rows / (COPIES[1] * len(sample))
+        return (fixed * shape.dim / small.dim + large * min(times, math.pow(times, SEARCH_POWER))) * columns
+
+    query = querying(n)
     held_out = n - n_train if n - n_train >= HELD_OUT_FROM // 10 else n
     # k is a hundred there, which lets more rows through.
     calibrating = min(held_out, HELD_OUT_ROWS) * (2 * query / threads + CALIBRATING)
-    return Seconds(_learning(shape, n_train, per_row, sample, threads), n * per_row, calibrating, query)
+    work = _Work(per_work, sample, threads)
+    trying = 0.0
+    for other in tried:
+        rows = min(TRIAL_ROWS, n_train // 2)
+        trying += work.learning(other, min(TRIAL_TRAIN, n_train // 2), TRIAL_ITERATIONS)
+        trying += rows * per_work * _coding_work(other)
+        trying += 2 * TRIAL_QUERIES * rows * (other.dim * PER_PRODUCT + PER_SCORE)
+        trying += 4 * TRIAL_QUERIES * (querying(rows) / threads + CALIBRATING / 2)  # for two numbers of crude books
+    return Seconds(
+        trying, work.learning(shape, n_train, iterations), n * per_work * _coding_work(shape), calibrating, query
+    )
 
 
 def _timed(work: Callable[[], object], repeats: int = 2) -> float:
@@ -80,16 +111,16 @@ def _timed(work: Callable[[], object], repeats: int = 2) -> float:
 
 def _limited(shape: Shape) -> Shape:
     """The same shape, small enough to be measured."""
-    widths = shape.widths[:MOST_BOOKS]
-    dim = min(shape.dim, WIDEST)
+    n_books, dim = min(shape.n_books, MOST_BOOKS), min(shape.dim, WIDEST)
+    additive = shape.n_pairs > 0
     if shape.layout == "hybrid":
-        widths = (dim, *shared(dim, min(len(widths) - 1, dim)))
+        spans = ((0, dim), *(split(dim, n_books - 1, additive) if n_books > 1 else ()))
     elif shape.layout == "subspace":
-        widths = shared(dim, min(len(widths), dim))
+        spans = split(dim, n_books, additive)
     else:
-        widths = (dim,) * len(widths)
-    n_crude = max(1, round(shape.n_crude * len(widths) / shape.n_books))
-    return Shape(dim, shape.metric, shape.layout, widths, MAX_WORDS, shape.n_norms, n_crude, shape.beam)
+        spans = ((0, dim),) * n_books
+    n_crude = max(1, round(shape.n_crude * len(spans) / shape.n_books))
+    return replace(shape, dim=dim, spans=spans, n_crude=n_crude, n_words=MAX_WORDS)
 
 
 def _rows(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
@@ -100,14 +131,11 @@ def _rows(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
 def _stand_in(shape: Shape, rng: np.random.Generator) -> tuple[Index, FloatArray]:
     """An empty index whose words are rows taken at random, shrunk where other books came before; and such rows."""
     sample = _rows(2048, shape.dim, rng)
-    books, start = [], 0
-    for i, width in enumerate(shape.widths):
-        everything = shape.layout == "residual" or (shape.layout == "hybrid" and i == 0)
-        support = np.arange(width) if everything else np.arange(start, start + width)
-        start += 0 if everything else width
-        scale = 0.7 ** (i if shape.layout == "residual" else shape.layout == "hybrid" and i > 0)
-        words = _rows(shape.n_words, shape.dim, rng)[:, support] * scale
-        books.append(Book(words, support.astype(np.uint32)))
+    books = []
+    for i, (start, stop) in enumerate(shape.spans):
+        before = sum(pair[1] == i for pair in shape.pairs)  # books that shared its dimensions came before
+        words = _rows(shape.n_words, shape.dim, rng)[:, start:stop] * 0.7**before
+        books.append(Book(words, np.arange(start, stop, dtype=np.uint32)))
     norms = [
         Norm(np.linspace(-1, 1, MAX_WORDS, dtype=np.float32), tuple(range(1, shape.n_books)), crude=True)
     ] * shape.n_norms
@@ -119,6 +147,7 @@ def _stand_in(shape: Shape, rng: np.random.Generator) -> tuple[Index, FloatArray
         rotation=np.eye(shape.dim) if shape.rotated else None,
         norms=norms,
         beam=shape.beam,
+        sweeps=shape.sweeps,
     )
     return Index(codebooks), sample
 
@@ -131,9 +160,10 @@ def _many(sample: FloatArray, work_per_row: float, threads: int) -> FloatArray:
 
 def _coding_work(shape: Shape) -> float:
     """Multiplications and table additions of coding one row (cpp/core/encode.cpp)."""
-    linked = shape.n_pairs * shape.beam * MAX_WORDS / 8  # int16 additions, many at a time
+    beam = shape.beam if shape.pairs else 1  # as the encoder has it
+    linked = shape.n_pairs * (beam + 2 * shape.sweeps) * MAX_WORDS / 8  # int16 additions, many at a time
     tables = MAX_WORDS * sum(shape.widths) + (shape.dim**2 if shape.rotated else 0)
-    return tables + linked + 4 * shape.beam * MAX_WORDS * shape.n_books
+    return tables + linked + 4 * beam * MAX_WORDS * shape.n_books
 
 
 def _coding(codebooks: Codebooks, sample: FloatArray, threads: int) -> float:
@@ -147,57 +177,89 @@ def _coding(codebooks: Codebooks, sample: FloatArray, threads: int) -> float:
     return _timed(run) / len(rows)
 
 
-def _searching(index: Index, sample: FloatArray) -> tuple[float, float]:
+def _searching(index: Index, sample: FloatArray, threads: int) -> tuple[float, float]:
     """Seconds of one query on one thread: for its tables, and for the rows of the larger index.
 
     Copies of the codes make a larger index in no time; the k-th neighbour comes nearer, as it does with more rows.
     """
-    codes, queries = encode(index.codebooks, sample, 1), sample[:QUERIES] * np.float32(0.9)
+    codes, queries = encode(index.codebooks, sample, threads, "fast"), sample[:QUERIES] * np.float32(0.9)
     taken = []
     for copies in COPIES:
-        index._segments = (Segment.pack(np.tile(codes, (copies, 1)), index.codebooks),)
-        index._ids = Ids.default(copies * len(codes))
-        taken.append(_timed(lambda: index.search(queries, 10, margin="exact", threads=1)) / len(queries))
+        larger = Index.from_codes(index.codebooks, np.tile(codes, (copies, 1)))
+        search = partial(larger.search, queries, 10, margin="exact", threads=1)
+        taken.append(_timed(search) / len(queries))
     # Of the smaller index a tenth at least is tables: measurements are not exact enough to tell it apart.
     fixed = max(taken[0] / 10, taken[0] - (taken[1] - taken[0]) / (COPIES[1] / COPIES[0] - 1))
     return fixed, max(0.0, taken[1] - fixed)
 
 
-def _learning(shape: Shape, n_train: int, coding: float, sample: FloatArray, threads: int) -> float:
-    """K-means of every book and the order of its words; principal axes; refits, which code the sample."""
-    assigned: dict[int, float] = {}
-    seconds = 0.0
-    for width in shape.widths:
-        if width not in assigned:
-            assigned[width] = n_train * _assigning(width, sample, threads) + _ordering(width) / ITERATIONS
-        seconds += ITERATIONS * assigned[width]
-    if shape.rotated:
-        seconds += _axes(shape.dim, n_train)
-    if shape.layout == "hybrid" and shape.n_books > 1:
-        means_only = REFIT_PASSES * n_train * shape.dim * 1e-9  # memory traffic, about a nanosecond per value
-        seconds += REFITS * (n_train * coding + means_only)
-    elif shape.layout == "residual":
-        seconds += n_train * (coding if shape.n_norms else 0.0) + 3e-9 * n_train * shape.dim * shape.n_books
-    return seconds
+class _Work:
+    """Times of the parts of learning, each measured once."""
+
+    def __init__(self, per_work: float, sample: FloatArray, threads: int) -> None:
+        self._per_work, self._sample, self._threads = per_work, sample, threads
+        self._assigned: dict[int, float] = {}
+        self._ordered: dict[int, float] = {}
+        self._solved = _solving()
+
+    def learning(self, shape: Shape, n_train: int, iterations: int) -> float:
+        """K-means of every book and the order of its words; axes; refits, which code the sample."""
+        rounds = START_ROUNDS + 2 if shape.pairs else PRODUCT_ROUNDS
+        seconds = sum(rounds * n_train * self._assigning(width) for width in shape.widths)
+        if shape.n_words == MAX_WORDS:
+            seconds += sum(self._ordering(width) for width in shape.widths[1:])
+        if shape.rotated:
+            seconds += _axes(shape.dim, n_train)
+        if shape.rotation == "learned":
+            per_round = ROTATION_ROUNDS * n_train * sum(map(self._assigning, shape.widths)) + _axes(shape.dim, n_train)
+            seconds += LEARNED_ROUNDS * per_round
+        if shape.layout == "hybrid":
+            seconds += CELL_ROUNDS * n_train * self._assigning(shape.dim)
+        if shape.pairs:
+            seconds += iterations * self._refitting(shape, n_train)
+        if shape.n_norms:
+            seconds += n_train * self._per_work * _coding_work(replace(shape, sweeps=0))
+        return seconds
+
+    def _refitting(self, shape: Shape, n_train: int) -> float:
+        """Tables of cross terms, coding, and least squares."""
+        plain = replace(shape, beam=REFIT_BEAM, sweeps=0, rotation="none")
+        tables = len(shape.pairs) * MAX_WORDS * self._assigning(shape.dim) * self._threads
+        coding = n_train * self._per_work * _coding_work(plain)
+        sums = n_train * (PER_VALUE * sum(shape.widths) + PER_COUNT * (len(shape.pairs) + shape.n_books))
+        sizes = [(together * shape.n_words, dims) for together, dims in shape.systems if together]
+        # Elimination takes n^3 / 3, each right side n^2.
+        solving = sum(math.pow(n / SOLVED, SOLVE_POWER) * (1 + 3 * dims / n) for n, dims in sizes) * self._solved
+        return tables + coding + sums + solving
+
+    def _assigning(self, width: int) -> float:
+        """Seconds per row of one iteration of k-means: measured for powers of two, between them by proportion."""
+        measured: int = min(1 << (width.bit_length() - 1), self._sample.shape[1])
+        if measured not in self._assigned:
+            part = np.ascontiguousarray(self._sample[:, :measured])
+            rows = _many(part, MAX_WORDS * measured, self._threads)
+            words, threads = rows[:MAX_WORDS], self._threads
+
+            def run() -> None:
+                means(rows, nearest(rows, words, threads)[0], words, threads)
+
+            self._assigned[measured] = _timed(run) / len(rows) / measured
+        return self._assigned[measured] * width
+
+    def _ordering(self, width: int) -> float:
+        """Seconds to put near words together, by singular vectors: the square of the dimensions up to 256 of them."""
+        measured = min(1 << (width.bit_length() - 1), WIDEST_EIGEN)
+        if measured not in self._ordered:
+            words = _rows(MAX_WORDS, measured, np.random.default_rng(1))
+            self._ordered[measured] = _timed(lambda: near_words_together(words), 1) / measured**2
+        return self._ordered[measured] * width * min(width, MAX_WORDS)
 
 
-def _assigning(width: int, sample: FloatArray, threads: int) -> float:
-    """Seconds per row of one iteration of k-means."""
-    measured: int = min(width, sample.shape[1])
-    rows = _many(np.ascontiguousarray(sample[:, :measured]), MAX_WORDS * measured, threads)
-    words = rows[:MAX_WORDS]
-
-    def run() -> None:
-        means(rows, nearest(rows, words, threads)[0], words, threads)
-
-    return _timed(run) / len(rows) * width / measured
-
-
-def _ordering(width: int) -> float:
-    """Seconds to put near words together."""
-    measured = min(width, WIDEST_EIGEN)
-    words = _rows(MAX_WORDS, measured, np.random.default_rng(1))
-    return _timed(lambda: near_words_together(words), 1) * math.pow(width / measured, EIGEN_POWER)
+def _solving() -> float:
+    """Seconds to solve SOLVED equations, for few right sides."""
+    rng = np.random.default_rng(3)
+    square = rng.standard_normal((SOLVED, SOLVED)) + SOLVED * np.eye(SOLVED)
+    return _timed(lambda: np.linalg.solve(square, square[:, :8]))
 
 
 def _axes(dim: int, n_train: int) -> float:
