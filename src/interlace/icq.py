@@ -21,6 +21,7 @@ from .index import Index
 from .learning import ITERATIONS, MAX_TRAIN_ROWS, Learned, Settings, learn_codebooks
 from .progress import shown
 from .quantizers.choice import Choice
+from .quantizers.prior import Prior
 
 
 class ICQ(Transformer):
@@ -38,8 +39,9 @@ class ICQ(Transformer):
     any ``threads``. ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or a function of what is
     done and its share.
 
-    ``fit`` sets ``codebooks_``, ``choice_``, ``n_features_in_``. Ctrl-C ends learning early and leaves what was
-    learned.
+    ``fit`` sets ``codebooks_``, ``choice_``, ``prior_`` (the fitted prior, None where the layout has none) and
+    ``n_features_in_``. Ctrl-C ends learning early and leaves what was learned, or, before there are books, the
+    estimator as it was.
     """
 
     _preserves_dtype = ("float32",)
@@ -90,17 +92,20 @@ class ICQ(Transformer):
         if y is not None:
             raise InputError(f"ICQ learns without labels: fit(X) takes no y, got {describe(y)}")
         settings = self._settings()
-        rows, names = readable(X)
-        learned = learn_codebooks(Rows(rows, name="X"), settings, shown(self.progress))
+        progress = shown(self.progress)
+        given, names = readable(X)
+        rows = Rows(given, name="X")
+        learned = learn_codebooks(rows, settings, progress)
         if learned.interrupted:
             warnings.warn("learning was interrupted; the books are usable, but not as good as they get", stacklevel=2)
-        self._learned(learned, names)
+        self._learned(learned, len(rows), names)
         return self
 
-    def _learned(self, learned: Learned, names: NDArray[Any] | None) -> None:
+    def _learned(self, learned: Learned, n_rows: int, names: NDArray[Any] | None) -> None:
         self.codebooks_: Codebooks = learned.codebooks
         self.choice_: Choice = learned.choice
-        self._sample = learned.sample  # the rest of the rows calibrate an index of the same data
+        self.prior_: Prior | None = learned.prior
+        self._sample, self._n_rows = learned.sample, n_rows  # other rows calibrate an index of the same data
         self._remember(learned.codebooks.dim, names)
 
     def encode(self, X: Any, *, effort: str | None = None) -> NDArray[np.uint8]:
@@ -142,8 +147,8 @@ class ICQ(Transformer):
         """An :class:`Index` of rows X: coded by these books, its margin calibrated on some of them."""
         self._check_fitted()
         rows = Rows(self._like_fit(X), dim=self.codebooks_.dim)
-        sample = self._sample if len(self._sample) and self._sample[-1] < len(rows) else np.zeros(0, np.int64)
-        learned = Learned(self.codebooks_, sample, self.choice_, False)
+        sample = self._sample if len(rows) == self._n_rows else np.zeros(0, np.int64)
+        learned = Learned(self.codebooks_, sample, self.choice_, self.prior_, False)
         settings = dataclasses.replace(self._settings(), metric=self.codebooks_.metric)
         return Index.of_learned(learned, rows, ids, settings, shown(self.progress))
 
@@ -152,15 +157,17 @@ class ICQ(Transformer):
         self._check_fitted()
         arrays, description = self.codebooks_.to_arrays()
         names = getattr(self, "feature_names_in_", None)
-        params = {name: value for name, value in self.get_params().items() if name != "progress"}
+        params = {name: _plain(value) for name, value in self.get_params().items() if name != "progress"}
         storage.write(
             path,
-            {f"codebooks.{name}": array for name, array in arrays.items()},
+            {f"codebooks.{name}": array for name, array in arrays.items()} | {"sample": self._sample},
             {
                 "kind": "model",
                 "codebooks": description,
                 "params": params,
                 "choice": dataclasses.asdict(self.choice_),
+                "prior": None if self.prior_ is None else self.prior_.to_dict(),
+                "n_rows": self._n_rows,
                 "feature_names": None if names is None else [*names],
             },
         )
@@ -176,10 +183,14 @@ class ICQ(Transformer):
             model = cls(**file.meta["params"])
             choice = file.meta["choice"]
             names = file.meta["feature_names"]
-            learned = Learned(
-                codebooks, np.zeros(0, np.int64), Choice(**choice | {"table": tuple(choice["table"])}), False
-            )
-        model._learned(learned, None if names is None else np.array(names, dtype=object))
+            prior = None if file.meta["prior"] is None else Prior.from_dict(file.meta["prior"])
+            file.check("sample")
+            sample = np.array(file.array("sample"), np.int64)
+            n_rows = int(file.meta["n_rows"])
+            if sample.ndim != 1 or (len(sample) and not 0 <= sample[0] <= sample[-1] < n_rows):
+                raise ValueError(f"a sample of shape {sample.shape} out of {n_rows} rows")
+            learned = Learned(codebooks, sample, Choice(**choice | {"table": tuple(choice["table"])}), prior, False)
+        model._learned(learned, n_rows, None if names is None else np.array(names, dtype=object))
         return model
 
     def __getstate__(self) -> dict[str, Any]:
@@ -194,3 +205,8 @@ class ICQ(Transformer):
         vars(self).update(state)
         if saved is not None:
             self.codebooks_ = from_bytes(saved, Codebooks.load)
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON holds it."""
+    return int(value) if isinstance(value, np.integer) else value

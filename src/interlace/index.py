@@ -20,7 +20,7 @@ from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
 from .learning import HELD_OUT_ROWS, Learned, Settings, held_out_rows, learn_codebooks
 from .matches import Matches, SearchStats
-from .progress import Progress, silent
+from .progress import Progress, shown, silent
 from .report import Report
 from .searching import calibrate, codes_of, search_rows
 from .segments import CROSS_FLOORS, NAMES, Segment, damage_named, merge
@@ -48,13 +48,16 @@ class Index:
         self._file: storage.File | None = None
 
     @classmethod
-    def build(cls, x: Any, *, ids: Any = None, progress: Progress = silent, **settings: Any) -> Index:
+    def build(cls, x: Any, *, ids: Any = None, progress: Any = False, **settings: Any) -> Index:
         """Learn codebooks from a sample of x, code all rows, calibrate the default margin.
 
         ``settings`` are those of :class:`interlace.ICQ`: ``n_bytes`` (default 8), ``n_books``, ``n_words``, ``layout``,
         ``n_crude``, ``rotation``, ``cross``, ``prior``, ``metric``, ``effort``, ``iterations``, ``max_train_rows``,
         ``max_memory``, ``seed``, ``threads``. x is anything :class:`interlace.ICQ` takes, and is read in blocks.
+        ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or a function of what is done and its
+        share. After Ctrl-C there is no index.
         """
+        said = shown(progress)
         unknown = settings.keys() - {field.name for field in dataclasses.fields(Settings)}
         if unknown:
             raise TypeError(f"Index.build() has no setting {min(unknown)!r}")
@@ -62,10 +65,10 @@ class Index:
         rows = Rows(x)
         if ids is not None:
             parse_ids(ids, len(rows))  # before minutes of learning
-        learned = learn_codebooks(rows, checked, lambda what, done: progress(f"learning: {what}", 0.8 * done))
+        learned = learn_codebooks(rows, checked, lambda what, done: said(f"learning: {what}", 0.8 * done))
         if learned.interrupted:
             raise KeyboardInterrupt
-        return cls.of_learned(learned, rows, ids, checked, lambda what, done: progress(what, 0.8 + 0.2 * done))
+        return cls.of_learned(learned, rows, ids, checked, lambda what, done: said(what, 0.8 + 0.2 * done))
 
     @classmethod
     def from_codes(cls, codebooks: Codebooks, codes: Any, ids: Any = None) -> Index:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from dataclasses import dataclass, replace
 
@@ -13,19 +14,19 @@ from .arrays import FloatArray, Rows, normalize, positive
 from .codebooks import MAX_WORDS, METRICS, Codebooks
 from .encode import EFFORTS
 from .errors import FewRowsWarning, InputError
-from .memory import rows_that_fit
-from .progress import Progress
-from .quantizers.choice import Choice, choose
+from .memory import parse_memory, rows_that_fit
+from .progress import Progress, silent
+from .quantizers.choice import TRIAL_ITERATIONS, Choice, choose
 from .quantizers.layouts import CROSS, LAYOUTS, ROTATIONS, learn
 from .quantizers.learner import Learner
-from .quantizers.prior import METHODS
+from .quantizers.prior import METHODS, Prior
 
 MAX_TRAIN_ROWS = 65536
 MAX_BYTES = 64
 HELD_OUT_ROWS = 2000  # for the calibration
 HELD_OUT_FROM = 2000  # rows from which some are held out of learning
 ITERATIONS = 10
-_TRIAL_ITERATIONS = 3
+_TRIAL_SHARE = 0.2  # of the progress
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class Settings:
         positive(self.max_train_rows, "max_train_rows")
         positive(self.iterations, "iterations", least=0)
         positive(self.seed, "seed", least=0)
+        thread_count(self.threads)
+        if self.max_memory is not None:
+            parse_memory(self.max_memory)
         n_bytes = self.n_bytes if self.n_books is None else self.n_books + (self.cross == "byte")
         settings = replace(self, n_bytes=8 if n_bytes is None else n_bytes, n_crude=n_crude)
         settings._check_conflicts()
@@ -84,7 +88,7 @@ class Settings:
         if self.layout == "residual" and self.rotation not in ("auto", "none"):
             raise InputError(f"residual books span all dimensions: rotation={self.rotation!r} would change nothing")
         if self.layout != "subspace" and self.rotation == "learned":
-            raise InputError("rotation='learned' belongs to layout='subspace'")
+            raise InputError(f"rotation='learned' belongs to layout='subspace', got layout={self.layout!r}")
         if self.rotation == "learned" and self.cross in ("exact", "byte"):
             raise InputError("rotation='learned' belongs to product books; additive ones (cross) absorb a rotation")
         if self.cross == "byte":
@@ -96,12 +100,24 @@ class Settings:
         if isinstance(self.n_crude, int):
             if self.n_crude > n_books:
                 raise InputError(f"n_crude must be 1 to {n_books} (the number of books), got {self.n_crude}")
-            two_steps = self.layout == "residual" or self.cross == "exact" or self.layout == "auto"
-            if self.n_crude == n_books > 2 and not two_steps:
+            if self.n_crude == n_books > 2 and not self.layouts():
                 raise InputError(
                     f"n_crude={self.n_crude} makes all {n_books} books crude and leaves nothing for the second step; "
                     f"give at most {n_books - 1}"
                 )
+
+    def layouts(self) -> tuple[str, ...]:
+        """The layouts that the other settings allow; for ``"auto"`` these are the candidates.
+
+        Product books have no second step if all are crude; residual books have cross terms and no rotation.
+        """
+        assert self.n_bytes is not None
+        asked = tuple(LAYOUTS) if self.layout == "auto" else (self.layout,)
+        out = {"residual"} if self.cross == "none" or self.rotation == "principal" else set()
+        all_crude = self.n_crude == self.n_bytes - (self.cross == "byte") > 2
+        if all_crude and self.cross != "exact":
+            out |= {"subspace", "hybrid"}
+        return tuple(layout for layout in asked if layout not in out)
 
 
 @dataclass(frozen=True)
@@ -111,6 +127,7 @@ class Learned:
     codebooks: Codebooks
     sample: NDArray[np.int64]
     choice: Choice
+    prior: Prior | None  # the paper's Theta, of layouts that split the dimensions by it
     interrupted: bool
 
 
@@ -124,8 +141,8 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
     x = rows.take(sample)
     if settings.metric == "cosine":
         x = normalize(x, name="x", rows=sample)
-    _warn_if_few(len(sample), rows.dim, settings)
     threads = thread_count(settings.threads)
+    asked = settings.n_crude if isinstance(settings.n_crude, int) else None
 
     def learner(part: FloatArray, n_crude: int | None, iterations: int, said: Progress) -> Learner:
         assert settings.n_bytes is not None
@@ -138,6 +155,7 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
             progress=said,
             n_words=settings.n_words,
             n_crude=n_crude,
+            n_psi=asked,
             rotation=settings.rotation,
             cross=settings.cross,
             prior=settings.prior,
@@ -145,41 +163,45 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
             iterations=iterations,
         )
 
-    n_crude = settings.n_crude if isinstance(settings.n_crude, int) else None
-    choice, begun = Choice(settings.layout, n_crude, "asked for"), 0.0
+    choice, begun = Choice(settings.layout, asked, "asked for"), 0.0
     if settings.layout == "auto":
-        begun = 0.2
+        begun, layouts = _TRIAL_SHARE, settings.layouts()
 
         def trial(part: FloatArray, layout: str) -> Codebooks:
-            progress(f"trying {layout}", begun * list(LAYOUTS).index(layout) / len(LAYOUTS))
-            return learn(learner(part, n_crude, _TRIAL_ITERATIONS, lambda what, done: None), layout)
+            progress(f"trying {layout}", _TRIAL_SHARE * layouts.index(layout) / len(layouts))
+            tried = learner(part, asked, min(TRIAL_ITERATIONS, settings.iterations), silent)
+            codebooks = learn(tried, layout)
+            if tried.interrupted:  # there is nothing to keep yet
+                raise KeyboardInterrupt
+            return codebooks
 
         assert settings.n_bytes is not None
-        choice = choose(x, trial, n_bytes=settings.n_bytes, n_crude=n_crude, n_rows=len(rows), rng=rng, threads=threads)
+        choice = choose(
+            x, trial, layouts, n_bytes=settings.n_bytes, n_crude=asked, n_rows=len(rows), rng=rng, threads=threads
+        )
+    _warn_if_few(len(sample), rows.dim, replace(settings, layout=choice.layout))
     last = learner(
         x, choice.n_crude, settings.iterations, lambda what, done: progress(what, begun + (1 - begun) * done)
     )
     codebooks = learn(last, choice.layout)
-    return Learned(codebooks, sample, choice, last.interrupted)
+    return Learned(codebooks, sample, choice, last.fitted_prior, last.interrupted)
 
 
 def _warn_if_few(n: int, dim: int, settings: Settings) -> None:
     """One warning when the data cannot fill what was asked for."""
     assert settings.n_bytes is not None
-    if n < settings.n_words:
-        warnings.warn(
-            f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words",
-            FewRowsWarning,
-            stacklevel=4,
-        )
-        return
     most = dim + (settings.layout == "hybrid")  # product books
-    if settings.layout in ("subspace", "hybrid") and settings.cross in ("auto", "none") and settings.n_bytes > most:
-        warnings.warn(
-            f"{settings.n_bytes} product books do not fit {dim} dimensions: there will be {most}",
-            FewRowsWarning,
-            stacklevel=4,
-        )
+    product = settings.layout in ("subspace", "hybrid") and settings.cross in ("auto", "none")
+    if n < settings.n_words:
+        text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
+    elif product and settings.n_bytes > most:
+        text = f"{settings.n_bytes} product books do not fit {dim} dimensions: there will be {most}"
+    else:
+        return
+    frame, level = sys._getframe(), 1  # the first line outside of this package
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, FewRowsWarning, stacklevel=level)
 
 
 def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:

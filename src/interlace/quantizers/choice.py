@@ -49,6 +49,7 @@ class Choice:
 def choose(
     x: FloatArray,
     learn: Callable[[FloatArray, str], Codebooks],
+    layouts: tuple[str, ...],
     *,
     n_bytes: int,
     n_crude: int | None,
@@ -56,23 +57,28 @@ def choose(
     rng: np.random.Generator,
     threads: int,
 ) -> Choice:
-    """Try the layouts on part of the sample x; ``learn(x, layout)`` gives codebooks of few rounds.
+    """Try some layouts on part of the sample x; ``learn(x, layout)`` gives codebooks of few rounds.
 
-    ``n_rows`` is the number of rows the index will hold, for the prediction.
+    ``n_crude`` is what the user asked for, None if nothing. The choice has a number of its own only where another one
+    than the layout's was cheaper. ``n_rows`` is the number of rows the index will hold, for the prediction.
     """
+    usual = "hybrid" if "hybrid" in layouts else layouts[0]
+    if len(layouts) == 1:
+        return Choice(usual, n_crude, "the only one that the other settings allow")
     if n_bytes < 3 or x.shape[1] < 4:
-        layout = "hybrid" if n_bytes > 1 and x.shape[1] > 1 else "subspace"
+        layout = usual if n_bytes > 1 and x.shape[1] > 1 else "subspace"
         return Choice(layout, n_crude, "so few bytes or dimensions leave no choice that matters")
     if len(x) < LEAST_ROWS:
-        return Choice("hybrid", n_crude, f"fewer than {LEAST_ROWS} rows are too few to compare layouts")
+        return Choice(usual, n_crude, f"the usual one; {len(x)} rows are too few to compare layouts ({LEAST_ROWS})")
     order = rng.permutation(len(x))
     queries = x[order[:TRIAL_QUERIES]]
     rest = order[TRIAL_QUERIES:]
     train = x[np.sort(rest[: min(TRIAL_TRAIN, len(rest) // 2)])]
     rows = x[np.sort(rest[len(rest) // 2 :][:TRIAL_ROWS])]
-    layouts = ["subspace", "hybrid", *(["residual"] if n_bytes <= MOST_RESIDUAL_BYTES else [])]
     table = []
     for layout in layouts:
+        if layout == "residual" and n_bytes > MOST_RESIDUAL_BYTES:
+            continue
         codebooks = learn(train, layout)
         codes = encode(codebooks, rows, threads)
         table += _measured(codebooks, codes, rows, queries, n_crude, n_rows, threads)
@@ -100,9 +106,13 @@ def _measured(
     recall = _recall(_nearest(rows, queries, codebooks.metric), _nearest(decoded, queries, codebooks.metric))
     error = float(((rows - decoded).astype(np.float64) ** 2).sum(1).mean())
     out = []
-    for crude in sorted({codebooks.n_crude, codebooks.n_books} if n_crude is None else {n_crude}):
+    # Where search computes cross terms there is a second step even if all books are crude.
+    more = {codebooks.n_books} if n_crude is None and codebooks.native.has_cross_sums else set()
+    for crude in sorted({codebooks.n_crude, *more}):
         arrays, description = codebooks.to_arrays()
-        tried = Codebooks.from_arrays(arrays, description | {"n_crude": min(crude, codebooks.n_books)})
+        tried = Codebooks.from_arrays(arrays, description | {"n_crude": crude})
+        if tried.columns != codebooks.columns:  # norm columns move with the number of crude books
+            continue
         segments = (Segment.pack(codes, tried),)
         half = len(queries) // 2
         calibration = calibrate(tried, segments, queries[:half], None, threads)

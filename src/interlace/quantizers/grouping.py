@@ -35,10 +35,15 @@ def near_words_together(words: FloatArray) -> FloatArray:
     return np.ascontiguousarray(words[order])
 
 
+def _shares(variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """In units of the largest, so that the scale of the data changes nothing; ones if all are zero."""
+    largest = float(variances.max(initial=0.0))
+    return variances / largest if largest > 0 else np.ones_like(variances)
+
+
 def fair_bits(variances: NDArray[np.float64], n_bits: float) -> NDArray[np.float64]:
     """Bits per dimension that minimise the error of Gaussian sources: reverse water-filling."""
-    variances = np.maximum(variances, 1e-30 + variances.max() * 1e-12)
-    logs = np.log2(variances)
+    logs = np.log2(np.maximum(_shares(variances), 1e-12))
     low, high = logs.min() - 2 * n_bits, logs.max()
     for _ in range(200):
         level = (low + high) / 2
@@ -76,14 +81,13 @@ def leading_groups(
 
 def balanced_groups(dims: Dims, variances: NDArray[np.float64], n_groups: int) -> list[Dims]:
     """Split ``dims`` into groups of equal size and nearly equal product of variances (eigenvalue allocation)."""
-    floor = max(float(variances[dims].max(initial=0.0)) * 1e-9, 1e-30)
-    logs = np.log(np.maximum(variances, floor)) - np.log(floor)
+    logs = np.log(np.maximum(_shares(variances[dims]), 1e-9)) - np.log(1e-9)
     room = [len(dims) // n_groups + (g < len(dims) % n_groups) for g in range(n_groups)]
     groups: list[list[int]] = [[] for _ in range(n_groups)]
     load = np.zeros(n_groups)
-    for d in dims[np.argsort(-variances[dims], kind="stable")]:
+    for i in np.argsort(-variances[dims], kind="stable"):
         open_groups = [g for g in range(n_groups) if len(groups[g]) < room[g]]
         g = min(open_groups, key=lambda i: (load[i], len(groups[i]), i))
-        groups[g].append(int(d))
-        load[g] += logs[d]
+        groups[g].append(int(dims[i]))
+        load[g] += logs[i]
     return [np.array(sorted(group), np.int64) for group in groups]

@@ -18,7 +18,7 @@ from ..codebooks import Codebooks
 from ..errors import InputError
 from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, leading_groups
 from .kmeans import nearest
-from .learner import Learner, principal_axes
+from .learner import BLOCK, Learner, principal_axes
 from .prior import split_dimensions
 
 ROTATIONS = ("auto", "principal", "learned", "none")
@@ -37,11 +37,12 @@ def subspace(learner: Learner) -> Codebooks:
     n_books = learner.n_bytes - (learner.cross == "byte" and learner.metric == "l2")
     if not additive:
         n_books = min(n_books, learner.dim)
-    groups = _psi_groups(variances[order], n_books, learner.n_crude, learner.prior, additive)
+    groups = _psi_groups(learner, variances[order], n_books, additive)
     supports = [np.sort(order[dims]) for dims in groups.supports]
     n_crude = learner.crude(max(groups.n_psi, default_crude(n_books)), n_books)
     if rotation is not None and learner.rotation == "learned" and not additive:
         rotation, y = _learned_rotation(learner, centred, rotation, supports)
+    del centred  # a copy of the sample less
     crude_dims = np.unique(np.concatenate(supports[:n_crude]))
     settings = _settings(learner, mean, rotation, n_crude, "subspace") | {
         "crude_dims": crude_dims,
@@ -56,9 +57,11 @@ def hybrid(learner: Learner) -> Codebooks:
     mean = _mean(learner.x)
     centred = learner.x - mean
     cells = learner.kmeans(centred, rounds=8)
-    labels, _ = nearest(centred, cells, learner.threads)
-    rotation, variances = _axes(learner, centred - cells[labels])
+    left = cells[nearest(centred, cells, learner.threads)[0]]
+    rotation, variances = _axes(learner, np.subtract(centred, left, out=left))
+    del left  # copies of the sample
     y = centred if rotation is None else _rotated(centred, rotation)
+    del centred
     additive = learner.cross in ("exact", "byte")
     n_rest = learner.n_bytes - 1 - (learner.cross == "byte" and learner.metric == "l2")
     if not additive:
@@ -66,7 +69,7 @@ def hybrid(learner: Learner) -> Codebooks:
     order = np.argsort(-variances, kind="stable")
     n_crude = learner.crude(default_crude(n_rest + 1), n_rest + 1)
     if additive:
-        groups = _psi_groups(variances[order], n_rest, None, learner.prior, True).supports if n_rest else []
+        groups = _psi_groups(learner, variances[order], n_rest, True).supports if n_rest else []
     else:
         groups = _leading_split(variances[order], n_rest, _leading(n_rest + 1, n_crude - 1)) if n_rest else []
     supports = [np.sort(order[dims]) for dims in groups]
@@ -91,7 +94,7 @@ def residual(learner: Learner) -> Codebooks:
     # The paper's sigma: what the books that are not crude add on average, by the energy of their words.
     energies = np.array([float((book.words.astype(np.float64) ** 2).sum(1).mean()) for book in codebooks.books])
     arrays, description = codebooks.to_arrays()
-    arrays["variances"] = energies.astype(np.float32)
+    arrays["variances"] = _variances(y)
     description["residual_variance"] = float(energies[n_crude:].sum())
     return Codebooks.from_arrays(arrays, description)
 
@@ -120,8 +123,18 @@ def _settings(learner: Learner, mean: FloatArray, rotation: FloatArray | None, n
 def _axes(learner: Learner, centred: FloatArray) -> tuple[FloatArray | None, NDArray[np.float64]]:
     """The rotation to principal axes, or none, and the variances on the axes."""
     if learner.rotation == "none":
-        return None, centred.astype(np.float64).var(0)
+        return None, _variances(centred)
     return principal_axes(centred)
+
+
+def _variances(centred: FloatArray) -> NDArray[np.float64]:
+    """Of each column, added up in float64, a block at a time."""
+    sums = np.zeros((2, centred.shape[1]))
+    for start in range(0, len(centred), BLOCK):
+        block = centred[start : start + BLOCK].astype(np.float64)
+        sums += block.sum(0), (block * block).sum(0)
+    mean, squares = sums / max(1, len(centred))
+    return np.asarray(np.maximum(squares - mean * mean, 0.0))
 
 
 def _rotated(x: FloatArray, rotation: FloatArray) -> FloatArray:
@@ -139,20 +152,19 @@ class _Groups:
         self.supports, self.n_psi = supports, n_psi
 
 
-def _psi_groups(
-    variances: NDArray[np.float64], n_books: int, n_crude: int | None, method: str, additive: bool
-) -> _Groups:
+def _psi_groups(learner: Learner, variances: NDArray[np.float64], n_books: int, additive: bool) -> _Groups:
     """Books on psi and on its complement; variances descend, so psi is a prefix.
 
-    psi gets ``n_crude`` books where that was asked for, its fair share of the bits otherwise: more of them starve the
-    complement, and recall falls.
+    psi gets as many books as were asked for, its fair share of the bits otherwise: more of them starve the complement,
+    and recall falls.
     """
     dim = len(variances)
     if n_books == 1 or dim == 1:
         return _Groups([np.arange(dim)] * n_books, n_books)
-    n_dims = int(split_dimensions(variances, method=method)[0].sum())
+    psi, learner.fitted_prior = split_dimensions(variances, method=learner.prior)
+    n_dims = int(psi.sum())
     fair = float(fair_bits(variances, BOOK_BITS * n_books)[:n_dims].sum()) / BOOK_BITS
-    n_psi = min(max(1, round(fair) if n_crude is None else n_crude), n_books - 1)
+    n_psi = min(max(1, round(fair) if learner.n_psi is None else learner.n_psi), n_books - 1)
     if additive:
         return _Groups([np.arange(n_dims)] * n_psi + [np.arange(n_dims, dim)] * (n_books - n_psi), n_psi)
     n_dims = min(max(n_dims, n_psi), dim - (n_books - n_psi))

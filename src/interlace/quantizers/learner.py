@@ -18,10 +18,15 @@ from ..encode import EFFORTS, encode
 from ..progress import Progress
 from .grouping import Dims, near_words_together
 from .kmeans import kmeans, nearest
+from .prior import Prior
 from .refit import refit
 
 #: Rounds of the k-means that starts a book which is refitted later. Fewer, or fewer rows, end in worse books.
 START_ROUNDS = 12
+#: What is left of the energy, as a share, below which there is nothing to code but rounding. Books of such words would
+#: make cross terms so small that their steps drown in the rounding of the coder's scores.
+NEGLIGIBLE = 1e-12
+BLOCK = 4096  # rows that are held in float64 at a time
 
 
 @dataclass
@@ -35,13 +40,15 @@ class Learner:
     threads: int
     progress: Progress
     n_words: int = MAX_WORDS
-    n_crude: int | None = None  # None: the layout's choice
+    n_crude: int | None = None  # crude books; None: the layout's choice
+    n_psi: int | None = None  # books on psi; None: its fair share of them
     rotation: str = "auto"
     cross: str = "auto"
     prior: str = "em"
     effort: str = "balanced"
     iterations: int = 10
     interrupted: bool = field(default=False, init=False)
+    fitted_prior: Prior | None = field(default=None, init=False)
 
     @property
     def dim(self) -> int:
@@ -69,14 +76,21 @@ class Learner:
         return Codebooks(books, **settings, norms=self._norms(y, books, settings))
 
     def _start(self, y: FloatArray, supports: list[Dims], rounds: int | None) -> list[Book]:
-        left = y.copy()
-        books = []
+        overlap = rounds is not None
+        left, books = y.copy() if overlap else y, []
+        least = NEGLIGIBLE * float(np.einsum("ij,ij->", y, y, dtype=np.float64))
         for i, dims in enumerate(supports):
-            self.progress(f"book {i + 1} of {len(supports)}", (0.3 if rounds else 1.0) * i / len(supports))
-            part = np.ascontiguousarray(left[:, dims])
-            words = self.kmeans(part, rounds)
-            labels, _ = nearest(part, words, self.threads)
-            left[:, dims] -= words[labels]
+            self.progress(f"book {i + 1} of {len(supports)}", (0.3 if overlap else 1.0) * i / len(supports))
+            whole = len(dims) == self.dim
+            part = left if whole else np.ascontiguousarray(left[:, dims])
+            if np.einsum("ij,ij->", part, part, dtype=np.float64) <= least:
+                words = np.zeros((1, len(dims)), np.float32)
+            else:
+                words = self.kmeans(part, rounds)
+            if overlap:
+                part -= words[nearest(part, words, self.threads)[0]]
+                if not whole:
+                    left[:, dims] = part
             books.append(Book(words, dims.astype(np.uint32)))
         return books
 
@@ -121,8 +135,11 @@ def _any_overlap(supports: list[Any], dim: int) -> bool:
 
 def principal_axes(x: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
     """Rotation [dim, dim] to axes of descending variance, with fixed signs, and the variances."""
-    centred = x - x.mean(0, dtype=np.float64)
-    variances, axes = np.linalg.eigh(centred.T.astype(np.float64) @ centred / max(1, len(x)))
+    mean, covariance = x.mean(0, dtype=np.float64), np.zeros((x.shape[1], x.shape[1]))
+    for start in range(0, len(x), BLOCK):  # in float64, but never all of x
+        centred = x[start : start + BLOCK] - mean
+        covariance += centred.T @ centred
+    variances, axes = np.linalg.eigh(covariance / max(1, len(x)))
     variances, axes = np.maximum(variances[::-1], 0.0), axes[:, ::-1]
     axes = axes * np.sign(axes[np.argmax(np.abs(axes), axis=0), np.arange(axes.shape[1])])
     return np.ascontiguousarray(axes, np.float32), variances
