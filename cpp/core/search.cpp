@@ -107,12 +107,14 @@ private:
     }
 
     void visit(std::size_t cell, float base) {
-        if (has_terms_)
-            for (std::size_t j = 0; j < n_columns_; ++j) {
-                step_minima_[j] = kernel_.add_steps(steps_ + j * kWords, books_.cell_terms(cell, j),
-                                                    sums_.data() + j * kWords, step_groups_.data() + j * kGroups);
-                minima_[j] = low_[j] + step_ * static_cast<float>(step_minima_[j]);
-            }
+        // Most cells are skipped by the exact bound, most are visited where far ones were dropped before.
+        const bool sums_first = has_terms_ && !rule_.spread.empty();
+        if (sums_first) add_steps(cell);
+        else if (has_terms_)
+            for (std::size_t j = 0; j < n_columns_; ++j)
+                step_minima_[j] = kernel_.min_steps(steps_ + j * kWords, books_.cell_terms(cell, j));
+        for (std::size_t j = 0; has_terms_ && j < n_columns_; ++j)
+            minima_[j] = low_[j] + step_ * static_cast<float>(step_minima_[j]);
         crude_floor_ = base;
         for (std::size_t j = 0; j < n_crude_; ++j) crude_floor_ += minima_[j];
         rest_floor_ = 0;
@@ -124,6 +126,7 @@ private:
         update_limit();
         if (crude_floor_ > limit_) return;
         if (has_terms_) {
+            if (!sums_first) add_steps(cell);
             scale_ = 0; // other tables: quantize anew
             n_crude_looked_up_ = n_rest_looked_up_ = 0;
         }
@@ -131,6 +134,12 @@ private:
         base_ = base;
         ++work_.cells;
         for (std::size_t s = 0; s < segments_.size(); ++s) scan(s);
+    }
+
+    void add_steps(std::size_t cell) {
+        for (std::size_t j = 0; j < n_columns_; ++j)
+            step_minima_[j] = kernel_.add_steps(steps_ + j * kWords, books_.cell_terms(cell, j),
+                                                sums_.data() + j * kWords, step_groups_.data() + j * kGroups);
     }
 
     std::int32_t cross_floor(std::size_t cell) const {

@@ -91,6 +91,23 @@ void quantize(const float*, const float* group_minima, float floor, float scale,
     }
 }
 
+inline std::int16_t smallest(__m256i values) {
+    const __m128i eight = _mm_min_epi16(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
+    // minpos knows unsigned numbers only: flipping the sign bit keeps the order
+    const __m128i flipped = _mm_xor_si128(eight, _mm_set1_epi16(-32768));
+    return static_cast<std::int16_t>(_mm_extract_epi16(_mm_minpos_epu16(flipped), 0) ^ 0x8000);
+}
+
+std::int16_t min_steps(const std::int16_t* steps, const std::int16_t* terms) {
+    __m256i low[2] = {_mm256_set1_epi16(32767), _mm256_set1_epi16(32767)};
+    for (std::size_t w = 0; w < kWords; w += 32)
+        for (int v = 0; v < 2; ++v)
+            low[v] = _mm256_min_epi16(
+                low[v], _mm256_adds_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(steps + w + 16 * v)),
+                                          _mm256_load_si256(reinterpret_cast<const __m256i*>(terms + w + 16 * v))));
+    return smallest(_mm256_min_epi16(low[0], low[1]));
+}
+
 std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums,
                        std::int16_t* group_minima) {
     constexpr int vectors = kGroups / 16;
@@ -105,12 +122,9 @@ std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std
     for (std::size_t w = kGroups; w < kWords; w += kGroups)
         for (int v = 0; v < vectors; ++v) low[v] = _mm256_min_epi16(low[v], sum(w + 16 * v));
     for (int v = 0; v < vectors; ++v) _mm256_store_si256(reinterpret_cast<__m256i*>(group_minima + 16 * v), low[v]);
-    __m256i pairs = low[0];
-    for (int v = 1; v < vectors; ++v) pairs = _mm256_min_epi16(pairs, low[v]);
-    const __m128i eight = _mm_min_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-    // minpos knows unsigned numbers only: flipping the sign bit keeps the order
-    const __m128i flipped = _mm_xor_si128(eight, _mm_set1_epi16(-32768));
-    return static_cast<std::int16_t>(_mm_extract_epi16(_mm_minpos_epu16(flipped), 0) ^ 0x8000);
+    __m256i all = low[0];
+    for (int v = 1; v < vectors; ++v) all = _mm256_min_epi16(all, low[v]);
+    return smallest(all);
 }
 
 void quantize_steps(const std::int16_t*, const std::int16_t* group_minima, std::int16_t floor, float scale,
@@ -173,7 +187,7 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
 
 const Kernels& avx2_kernels() {
     static const Kernels k{
-        "avx2",    squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms,
+        "avx2",    squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms, min_steps,
         add_steps, quantize_steps,    square_of_sum,  minima, max_abs,  argmin,   quantize, scan};
     return k;
 }

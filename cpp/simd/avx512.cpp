@@ -41,13 +41,27 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
 
 #ifdef INTERLACE_EMULATE_AVX512
 const Kernels& emulated_avx512_kernels() {
-    static const Kernels k{
-        "emulated-avx512", squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms,
-        add_steps,         quantize_steps,    square_of_sum,  minima, max_abs,  argmin,   quantize, scan};
+    static const Kernels k{"emulated-avx512",
+                           squared_distances,
+                           inner_products,
+                           rotate,
+                           to_steps,
+                           add_rows,
+                           below,
+                           add_terms,
+                           min_steps,
+                           add_steps,
+                           quantize_steps,
+                           square_of_sum,
+                           minima,
+                           max_abs,
+                           argmin,
+                           quantize,
+                           scan};
 #else
 const Kernels& avx512_kernels() {
     static const Kernels k{
-        "avx512",  squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms,
+        "avx512",  squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms, min_steps,
         add_steps, quantize_steps,    square_of_sum,  minima, max_abs,  argmin,   quantize, scan};
 #endif
     return k;

@@ -54,6 +54,8 @@ struct Kernels {
     std::size_t (*below)(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words);
     // out[w] = a[w] + scale * terms[w]
     void (*add_terms)(const float* a, const std::int16_t* terms, float scale, float* out);
+    // The smallest of steps[w] + terms[w], saturated
+    std::int16_t (*min_steps)(const std::int16_t* steps, const std::int16_t* terms);
     // Lower bounds in steps: sums[w] = steps[w] + terms[w], saturated, and group_minima [kGroups] of them where the
     // level's quantize_steps reads these; returns the smallest.
     std::int16_t (*add_steps)(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums,

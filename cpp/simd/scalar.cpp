@@ -22,7 +22,7 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
 
 const Kernels& scalar_kernels() {
     static const Kernels k{
-        "scalar",  squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms,
+        "scalar",  squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms, min_steps,
         add_steps, quantize_steps,    square_of_sum,  minima, max_abs,  argmin,   quantize, scan};
     return k;
 }

@@ -137,6 +137,17 @@ std::size_t argmin(const float* table) {
     return first;
 }
 
+#ifndef HAS_STEP_ROWS
+std::int16_t min_steps(const std::int16_t* steps, const std::int16_t* terms) {
+    int best = 32767;
+    for (std::size_t w = 0; w < kWords; ++w) {
+        const int sum = steps[w] + terms[w];
+        best = sum < best ? sum : best;
+    }
+    return static_cast<std::int16_t>(best < -32768 ? -32768 : best);
+}
+#endif
+
 constexpr float kMostSteps = 40959.0f;
 
 #ifndef HAS_STEP_ROWS // a level with saturating int16 arithmetic has its own of these

@@ -65,6 +65,8 @@ void compare_tables(const Kernels& k, const Kernels& scalar, std::mt19937& rando
             scalar.add_rows(rows, n, sums_b.data());
             expect(sums_a == sums_b, k.name, "add_rows");
         }
+        expect(k.min_steps(steps_b.data(), terms.data()) == scalar.min_steps(steps_b.data(), terms.data()), k.name,
+               "min_steps");
         for (const std::int16_t limit :
              {static_cast<std::int16_t>(-32768), terms[0], static_cast<std::int16_t>(32767)}) {
             std::vector<std::uint8_t> words_a(kWords), words_b(kWords);
