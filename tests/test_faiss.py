@@ -38,7 +38,7 @@ def codes_of(index):
 
 
 def norm_errors(index):
-    """What the rounding of norm columns adds to the distance of every row, pair by pair."""
+    """What the rounding of norm columns, or a constant in their place, adds to the distance of every row."""
     codes, codebooks = index._codes_of(np.arange(len(index))), index.codebooks
     errors = np.zeros(len(index))
     dense = np.zeros((codebooks.n_books, 256, codebooks.dim))
@@ -46,21 +46,30 @@ def norm_errors(index):
         dense[b][: len(book.words), book.support] = book.words
     for row, code in enumerate(codes):
         words = {c: dense[c][code[j]] for j, c in enumerate((0, *codebooks.columns)) if c >= 0}
-        for j, c in enumerate(codebooks.columns, 1):
-            if c < 0:
-                norm = codebooks.norms[-1 - c]
-                pairs = [(a, b) for a in norm.covers for b in norm.covers if a < b]
-                errors[row] += norm.values[code[j]] - sum(2 * words[a] @ words[b] for a, b in pairs)
+        for i, norm in enumerate(codebooks.norms):
+            stored = code[1 + codebooks.columns.index(-1 - i)] if norm.stored else 0
+            pairs = [(a, b) for a in norm.covers for b in norm.covers if a < b]
+            errors[row] += norm.values[stored] - sum(2 * words[a] @ words[b] for a, b in pairs)
     return errors
 
 
 def rounding(index):
-    """Half a step of every column of cell terms: they are int16."""
+    """The most that int16 can cost: half a step for every column of cell terms, and what words of cross terms add.
+
+    A word is off by half a step in each dimension, and 2 w_i.w_j over all pairs by no more than the lengths allow.
+    """
     books = index.codebooks.books
     if index.metric != "l2":
         return 0.0
-    terms = [reference.cross_terms(books[0], book, index.dim) for book in books[1:]]
-    return sum(float(np.abs(term).max(initial=0)) / 32767 / 2 for term in terms)
+    terms = [float(np.abs(reference.cross_terms(books[0], book, index.dim)).max(initial=0)) for book in books[1:]]
+    cells = sum(term > 0 for term in terms) * max(terms, default=0.0) / 32767 / 2
+    linked = [b for b in books[1:] if any(a is not b and np.isin(a.support, b.support).any() for a in books[1:])]
+    if index.codebooks.norms or not linked:
+        return cells
+    reach = sum(float(np.sqrt((book.words.astype(np.float64) ** 2).sum(1).max())) for book in linked)
+    step = reach / (32700 - 0.5 * len(linked) * math.sqrt(index.dim))
+    off = sum(step / 2 * math.sqrt(len(book.support)) for book in linked)
+    return cells + 2 * reach * off + off**2
 
 
 def slack(index, q):
@@ -107,7 +116,7 @@ def assert_same_answers(index, other, q, k=5):
     best, best_ids = other.search(q, k)
     for margin in ("exact", math.inf):
         found = index.search(q, k, margin=margin, threads=1)
-        np.testing.assert_allclose(found.distances, as_distances(index, best), rtol=0, atol=apart + 1e-9)
+        np.testing.assert_allclose(found.distances, as_distances(index, best), rtol=0, atol=apart + small)
         for i in range(len(q)):
             limit = as_distances(index, best)[i, -1] + 2 * apart + 1e-9
             assert (theirs[i, index._ids.find(found.ids[i])] <= limit).all()
@@ -152,6 +161,22 @@ def test_faiss_finds_the_same_distances(layout, metric, data):
 def test_a_learned_index_goes_through(layout, n, dim, metric):
     index = build(n, dim, layout=layout, metric=metric, ids="int64" if n > 5 else "default", n_bytes=5)
     assert_same_answers(index, il.to_faiss(index), clustered(4, dim, seed=5))
+
+
+NO_SQUARES = pytest.mark.xfail(
+    reason="distances lack |q|^2 where only books after the first share dimensions", strict=True
+)
+
+
+@pytest.mark.parametrize("cross", ["exact", "byte"])
+@pytest.mark.parametrize("layout", [pytest.param("subspace", marks=NO_SQUARES), "hybrid", "residual"])
+def test_cross_terms_of_either_kind_go_through(layout, cross):
+    index = build(300, 13, layout=layout, cross=cross, n_bytes=6, iterations=2)
+    assert len(index.codebooks.norms) == (cross == "byte")
+    made = il.to_faiss(index)
+    assert_same_answers(index, made, clustered(4, 13, seed=5))
+    again = il.from_faiss(made)
+    np.testing.assert_array_equal(codes_of(again), codes_of(index))
 
 
 @pytest.mark.parametrize(
@@ -379,16 +404,26 @@ def test_an_empty_index_takes_rows_as_faiss_does():
     assert_same_answers(index, core, queries(3, DIM, seed=1))
 
 
-def test_the_norm_column_holds_the_nearest_value():
-    index = il.from_faiss(made_by_faiss("RQ4x4"))
-    codebooks, codes = index.codebooks, index._codes_of(np.arange(len(index)))
-    assert [norm.covers for norm in codebooks.norms] == [(1, 2, 3)]
-    values = codebooks.norms[0].values.astype(np.float64)
-    at = 1 + codebooks.columns.index(-1)
-    exact = values[codes[:, at]] - norm_errors(index)
-    nearest = np.abs(values - exact[:, None]).min(1)
-    np.testing.assert_allclose(np.abs(norm_errors(index)), nearest, atol=1e-5)
-    assert len(values) > 50
+@pytest.mark.parametrize("spec", ["RQ4x4", "LSQ3x4", "RQ2x3_2x5"])
+def test_additive_books_need_no_norm_column(spec):
+    made = made_by_faiss(spec)
+    index = il.from_faiss(made)
+    codebooks = index.codebooks
+    assert codebooks.norms == ()
+    assert codebooks.n_crude == codebooks.n_books == codebooks.n_bytes
+    q = clustered(20, DIM, seed=8)
+    ours, theirs = index.search(q, 10, margin="exact", threads=1).distances, made.search(q, 10)[0]
+    scale = np.abs(theirs).max()
+    assert np.abs(ours - theirs).max() < 1e-3 * scale  # words are int16 where cross terms are added
+
+
+def test_an_empty_additive_index_takes_rows():
+    core = with_eight_bits(faiss.IndexResidualQuantizer(DIM, 4, 8))
+    index = il.from_faiss(core)
+    assert len(index) == 0
+    x = queries(40, DIM)
+    index.add(x, threads=1)
+    assert_same_answers(index, il.to_faiss(index), queries(3, DIM, seed=1))
 
 
 def test_books_with_the_widest_spread_come_first():
@@ -535,7 +570,6 @@ REFUSED = {
     "no residuals": (lambda: lists_of(lambda lists: setattr(lists, "by_residual", False)), "by_residual=False"),
     "many lists": (lambda: lists_of(lambda lists: setattr(lists, "nlist", 257)), "257 lists.*at most 256"),
     "coarse graph": (lambda: _trained(faiss.index_factory(DIM, "IVF16_HNSW8,PQ3x4")), "flat quantizer, got IndexHNSW"),
-    "no rows for a norm": (lambda: with_eight_bits(faiss.IndexResidualQuantizer(DIM, 4, 8)), "has no rows"),
 }
 
 

@@ -84,7 +84,7 @@ class Index:
         for column, (largest, size) in enumerate(zip(array.max(0, initial=0), codebooks.column_sizes, strict=True)):
             if largest >= size:
                 row = int(np.argmax(array[:, column] >= size))
-                raise InputError(f"codes[{row}, {column}] is {array[row, column]}, but its column has {size} words")
+                raise InputError(f"codes[{row}, {column}] is {array[row, column]}, but its column has {size} entries")
         index._ids = index._ids.extend(ids, len(array))
         if len(array):
             index._segments = (Segment.pack(np.ascontiguousarray(array), codebooks),)

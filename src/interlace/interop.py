@@ -18,15 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import FloatArray, describe
-from .codebooks import MAX_WORDS, Book, Codebooks, Norm
+from .codebooks import MAX_WORDS, Book, Codebooks
 from .errors import InputError
-from .ids import Ids, parse_ids
 from .index import Index
-from .quantizers.kmeans import kmeans
-from .segments import Codes, Segment
+from .quantizers.layouts import default_crude
+from .segments import Codes
 
 ROWS_AT_ONCE = 16384
-MAX_FIT_ROWS = 65536  # rows that the values of a norm column are fitted to
 BEAM = 8  # for rows added later, where faiss's own encoder has no beam
 
 
@@ -382,13 +380,13 @@ def _affine(faiss: Any, transform: Any) -> tuple[NDArray[np.float64], NDArray[np
 def _assembled(found: _Found, frame: _Frame, ids: NDArray[np.int64] | None) -> Index:
     books = [frame.book(words, dims) for words, dims in zip(found.words, found.dims, strict=True)]
     codes, cells = found.codes, not _disjoint(books)
-    if _disjoint(books[cells:]):  # the widest spread first: it rules most rows out
+    product = _disjoint(books[cells:])
+    if product:  # the widest spread first: it rules most rows out
         order = sorted(range(cells, len(books)), key=lambda b: -_spread(books[b], codes[:, b]))
         order = [*range(cells), *order]
         books, codes = [books[b] for b in order], codes[:, order]
-    n, n_books = len(codes), len(books)
-    n_crude = min(9, max(1, 3 * n_books // 4))  # as our own layouts have it
-    norms, norm_codes = _norms_for(books, codes) if frame.metric == "l2" else ([], codes[:, :0])
+    # As our own layouts have it: all additive books are crude, the second step adds their cross terms.
+    n_crude = default_crude(len(books)) if product else len(books)
     codebooks = Codebooks(
         books,
         dim=len(frame.mean),
@@ -396,42 +394,11 @@ def _assembled(found: _Found, frame: _Frame, ids: NDArray[np.int64] | None) -> I
         metric=frame.metric,
         mean=frame.mean,
         rotation=frame.rotation,
-        norms=norms,
         beam=min(found.beam, MAX_WORDS),
         crude_dims=np.unique(np.concatenate([np.zeros(0, np.uint32), *(b.support for b in books[cells:n_crude])])),
         residual_variance=_unseen_variance(books[n_crude:], codes[:, n_crude:]),
     )
-    columns = [codes[:, c] if c >= 0 else norm_codes[:, -1 - c] for c in (0, *codebooks.columns)]
-    index = Index(codebooks)
-    if n:
-        index._segments = (Segment.pack(np.stack(columns, axis=1), codebooks),)
-    index._ids = Ids.default(n) if ids is None else Ids.of(parse_ids(ids, n))
-    return index
-
-
-def _norms_for(books: list[Book], codes: Codes) -> tuple[list[Norm], Codes]:
-    """The norm columns that the books need, and the rows' codes in them.
-
-    Books after the first that share dimensions need their cross terms, 2 w_i.w_j over all pairs, in one column:
-    256 values fitted to the rows.
-    """
-    if len(books) < 3 or _disjoint(books[1:]):
-        return [], codes[:, :0]
-    if len(codes) == 0:
-        raise InputError("the faiss index has no rows; the norm column of additive books is fitted to rows")
-    squares = [np.einsum("ij,ij->i", book.words, book.words, dtype=np.float64) for book in books]
-    cross = np.empty(len(codes), np.float64)
-    for start, whole in _sums(books[1:], codes[:, 1:]):
-        part = codes[start : start + len(whole)]
-        own = sum(squares[j][part[:, j]] for j in range(1, len(books)))
-        cross[start : start + len(whole)] = np.einsum("ij,ij->i", whole, whole, dtype=np.float64) - own
-    rng = np.random.default_rng(0)
-    sample = cross[np.sort(rng.choice(len(cross), min(len(cross), MAX_FIT_ROWS), replace=False))]
-    centre = sample.mean()
-    fitted = kmeans((sample - centre)[:, None].astype(np.float32), MAX_WORDS, rng=rng, threads=1, iterations=30)
-    values = np.sort(fitted[:, 0] + centre).astype(np.float32)
-    nearest = np.searchsorted((values[1:].astype(np.float64) + values[:-1]) / 2, cross).astype(np.uint8)
-    return [Norm(values, tuple(range(1, len(books))), crude=True)], nearest[:, None]
+    return Index.from_codes(codebooks, codes, ids)  # without norms, columns are the books in their order
 
 
 def _sums(books: list[Book], codes: Codes) -> Iterator[tuple[int, FloatArray]]:

@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 16)).astype(np.float32)
 QUERIES = RNG.normal(size=(12, 16)).astype(np.float32)
 TRUTH, _ = evaluate.exact_neighbours(X, QUERIES, 20)
-COMMANDS = ("demo", "plan", "build", "search", "evaluate", "info", "verify")
+COMMANDS = ("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify")
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +152,32 @@ class TestBuild:
         wanted = il.Index.build(X, n_books=3, layout="subspace", metric="cosine", n_crude=1, seed=7, threads=1)
         assert il.open(folder / "options.index").codebooks == wanted.codebooks
 
+    def test_options_of_learning_arrive(self, run, folder):
+        options = {"layout": "residual", "cross": "byte", "effort": "best", "iterations": 1, "n_words": 16}
+        options |= {"n_bytes": 4, "rotation": "none", "max_train_rows": 300, "seed": 3}
+        args = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+        assert run("build", "x.npy", "-o", "learned.index", *args, "--max-memory", "50MB", "--threads", 1)[0] == 0
+        wanted = il.Index.build(X, **options, max_memory="50MB", threads=1)
+        assert il.open(folder / "learned.index").codebooks == wanted.codebooks
+        assert_fails(run("build", "x.npy", "-o", "bad.index", "--max-memory", "much"), "max_memory must be a positive")
+        assert_fails(run("build", "x.npy", "-o", "bad.index", "--max-memory", "9"), "max_memory allows 9")
+
+    def test_the_choice_is_told(self, run):
+        args = ("build", "x.npy", "-o", "auto.index", "--n-bytes", 3, "--threads", 1)
+        why = "fewer than 4000 rows are too few to compare layouts"
+        assert f"layout 'hybrid': {why}" in run(*args)[1]
+        assert json.loads(run(*args, "--json")[1])["choice"]["why"] == why
+        assert "layout 'subspace': asked for" in run(*args, "--layout", "subspace")[1]
+
+    def test_ctrl_c_while_learning_leaves_nothing(self, run, folder, monkeypatch):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("interlace.quantizers.learner.refit", interrupted)
+        args = ("build", "x.npy", "-o", "half.index", "--layout", "residual", "--n-bytes", 3, "--threads", 1)
+        assert_fails(run(*args), "interrupted", 130)
+        assert not (folder / "half.index").exists()
+
     def test_key(self, run, folder):
         np.savez(folder / "two.npz", a=X, b=QUERIES)
         assert_fails(run("build", "two.npz", "-o", "two.index"), "choose one with key")
@@ -186,7 +212,7 @@ class TestBuild:
 
     def test_targets_that_cannot_be_written_are_refused_first(self, run, folder):
         before = (folder / "x.npy").read_bytes()
-        assert_fails(run("build", "x.npy", "-o", "x.npy"), "would replace its own data")
+        assert_fails(run("build", "x.npy", "-o", "x.npy"), "'x.npy' would be replaced, but it is read, too")
         assert_fails(run("build", "x.npy", "-o", "q.npy"), "not overwriting 'q.npy', which is no interlace file")
         assert_fails(run("build", "x.npy", "-o", "."), "it is a directory")
         assert_fails(run("build", "x.npy", "-o", "gone/x.index"), "there is no folder 'gone'")

@@ -6,8 +6,14 @@ import argparse
 import os
 import time
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from .options import add_json, add_threads, natural, positive
+from .options import add_json, add_learning, add_threads, learning
+
+if TYPE_CHECKING:
+    from .. import Index
+    from ..progress import Progress
+    from ..quantizers.choice import Choice
 
 HELP = "learn codes for a file of vectors and write an index"
 DESCRIPTION = """\
@@ -20,6 +26,8 @@ examples:
   interlace build vectors.npy -o my.index
   interlace build features.npz --key train --n-bytes 16 --metric cosine -o my.index
   interlace build items.parquet --key embedding --ids names.txt -o items.index
+  interlace build vectors.npy --layout residual --effort best --max-memory 2GB -o my.index
+  interlace build more.npy --model model.icq -o more.index
 """
 
 
@@ -30,51 +38,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", required=True, help="index file to write; an old index is replaced"
     )
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--n-bytes", type=positive, metavar="N", help="bytes per vector: more is more accurate (default: 8)"
-    )
-    size.add_argument("--n-books", type=positive, metavar="N", help="the same in books, norm columns not counted")
-    layout = ("auto", "hybrid", "subspace", "residual")
-    parser.add_argument(
-        "--layout", choices=layout, default="auto", help="how the books share the dimensions (default: auto)"
-    )
-    metric = "l2 (Euclidean), ip (inner product) or cosine (default: l2)"
-    parser.add_argument("--metric", choices=("l2", "ip", "cosine"), default="l2", help=metric)
     ids = "ids of the rows: a 1-D .npy, or text with one id per line (default: 0, 1, 2, ...)"
     parser.add_argument("--ids", metavar="FILE", help=ids)
-    parser.add_argument(
-        "--n-crude", type=positive, metavar="N", help="books read in the first, crude step (default: by layout)"
-    )
-    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="same seed, same index (default: 0)")
+    parser.add_argument("--model", metavar="FILE", help="code with a model of `interlace fit`: nothing is learned")
+    add_learning(parser)
     add_threads(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Build, save, report."""
-    from .. import Index
     from ..data import read_vectors
     from .inputs import read_ids
     from .output import print_json, progress_bar
+    from .targets import check_interlace_target
 
-    _check_target(args.output, args.data)
+    check_interlace_target(args.output, "an index", args.data, args.model)
     vectors = read_vectors(args.data, args.key)
     ids = None if args.ids is None else read_ids(args.ids)
     started = time.perf_counter()
     with progress_bar() as progress:
-        index = Index.build(
-            vectors,
-            n_bytes=args.n_bytes,
-            n_books=args.n_books,
-            layout=args.layout,
-            metric=args.metric,
-            ids=ids,
-            n_crude=args.n_crude,
-            seed=args.seed,
-            threads=args.threads,
-            progress=progress,
-        )
+        index, choice = (_learned if args.model is None else _coded)(args, vectors, ids, progress)
     index.save(args.output)
     seconds = time.perf_counter() - started
     report = index.report()
@@ -89,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
                 "layout": index.codebooks.layout,
                 "n_bytes": index.codebooks.n_bytes,
                 "code_bytes_per_vector": report.code_bytes_per_vector,
+                "choice": asdict(choice),
                 "report": asdict(report),
                 "seconds": seconds,
             }
@@ -96,32 +81,36 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"{args.output}: {os.path.getsize(args.output):,} bytes, built in {seconds:.1f} s")
     print(index.codebooks)
+    print(choice)
     print(report)
     return 0
 
 
-def _check_target(output: str, data: str) -> None:
-    """What would make the save fail, or destroy something, is better told before minutes of learning."""
-    from .. import FileError, InputError, NotAnIndexError
-    from ..storage import read
+def _learned(args: argparse.Namespace, vectors: Any, ids: Any, progress: Progress) -> tuple[Index, Choice]:
+    """As ``Index.build``, which does not tell why it chose a layout."""
+    from .. import Index
+    from ..arrays import Rows
+    from ..ids import parse_ids
+    from ..learning import Settings, learn_codebooks
 
-    if os.path.isdir(output):
-        raise InputError(f"cannot write an index to {output!r}: it is a directory")
-    folder = os.path.dirname(os.path.realpath(output))
-    if not os.path.isdir(folder):
-        raise InputError(f"cannot write an index to {output!r}: there is no folder {os.path.dirname(output)!r}")
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"cannot write an index to {output!r}: no permission to write in its folder")
-    if not os.path.exists(output):
-        return
-    if os.path.exists(data) and os.path.samefile(output, data):
-        raise InputError(f"the index would replace its own data: {output!r}")
-    try:
-        read(output)
-    except NotAnIndexError as error:
-        if os.path.getsize(output):
-            raise InputError(
-                f"not overwriting {output!r}, which is no interlace file: remove it or choose another name"
-            ) from error
-    except FileError:
-        pass  # a damaged or newer index may be replaced
+    settings = Settings(**learning(args), threads=args.threads).checked()
+    rows = Rows(vectors)
+    if ids is not None:
+        parse_ids(ids, len(rows))  # before minutes of learning
+    learned = learn_codebooks(rows, settings, lambda what, done: progress(f"learning: {what}", 0.8 * done))
+    if learned.interrupted:
+        raise KeyboardInterrupt
+    index = Index.of_learned(learned, rows, ids, settings, lambda what, done: progress(what, 0.8 + 0.2 * done))
+    return index, learned.choice
+
+
+def _coded(args: argparse.Namespace, vectors: Any, ids: Any, progress: Progress) -> tuple[Index, Choice]:
+    """With books that were learned before."""
+    from .. import ICQ, InputError
+
+    if given := learning(args):
+        name = next(iter(given)).replace("_", "-")
+        raise InputError(f"--model brings its own settings: --{name} cannot change what was learned")
+    model = ICQ.load(args.model)
+    model.set_params(threads=args.threads, progress=progress)
+    return model.index(vectors, ids), model.choice_

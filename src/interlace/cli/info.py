@@ -10,9 +10,9 @@ from .options import add_json
 
 HELP = "show what is inside an index file"
 DESCRIPTION = """\
-Shows what an index (or codebooks) file holds: rows, ids, codebooks, calibration, and every
-section with its type, shape and size. Reads only the header and the small sections, so it is
-quick for any size; `interlace verify` reads all of it.
+Shows what an index (or model, or codebooks) file holds: rows, ids, codebooks, calibration, and
+every section with its type, shape and size. Reads only the header and the small sections, so it
+is quick for any size; `interlace verify` reads all of it.
 """
 EPILOG = """\
 examples:
@@ -23,7 +23,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace info``."""
-    parser.add_argument("file", metavar="FILE", help="index or codebooks file")
+    parser.add_argument("file", metavar="FILE", help="index, model or codebooks file")
     add_json(parser)
 
 
@@ -61,6 +61,8 @@ def describe(path: str) -> dict[str, Any]:
             name: getattr(codebooks, name) for name in ("dim", "metric", "layout", "n_books", "n_crude", "n_bytes")
         }
         found["codebooks"] = repr(codebooks)
+    if kind == "model":
+        found["choice"] = file.meta["choice"]["why"]
     return found | {"sections": sections}
 
 
@@ -80,6 +82,8 @@ def _text(found: dict[str, Any]) -> str:
         facts += [("rows", f"{found['rows']:,}"), ("ids", found["ids"])]
     if "codebooks" in found:
         facts += [("layout", found["layout"]), ("metric", found["metric"]), ("codebooks", found["codebooks"])]
+    if "choice" in found:
+        facts.append(("choice", found["choice"]))
     if "rows" in found:
         made = found["calibration"]
         text = "none: a margin below 1 runs as exact"

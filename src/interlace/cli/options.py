@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import Any
 
 
 def positive(text: str) -> int:
@@ -45,3 +46,48 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """``--threads``."""
     parser.add_argument("--threads", type=positive, metavar="N", help="threads to use (default: all cores)")
+
+
+def memory(text: str) -> int | str:
+    """Bytes, or a number with a unit, which the library reads."""
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+#: Settings that learning takes; an option that was not given is not in the namespace, and the default is the library's.
+LEARNING = (
+    *("n_bytes", "n_books", "n_words", "layout", "metric", "n_crude", "rotation", "cross", "effort", "iterations"),
+    *("max_train_rows", "max_memory", "seed"),
+)
+
+
+def add_learning(parser: argparse.ArgumentParser) -> None:
+    """How books are learned: the options of `build` and `fit`, and of `plan`."""
+    group = parser.add_argument_group("learning")
+
+    def add(to: Any, *names: str, **settings: Any) -> None:
+        to.add_argument(*names, default=argparse.SUPPRESS, **settings)
+
+    size = group.add_mutually_exclusive_group()
+    add(size, "--n-bytes", "--bytes", type=positive, metavar="N", help="bytes per vector: more is more accurate (8)")
+    add(size, "--n-books", "--books", type=positive, metavar="N", help="the same in books, a norm column not counted")
+    layouts = ("auto", "hybrid", "subspace", "residual")
+    add(group, "--layout", choices=layouts, help="how books share the dimensions; auto tries them on a sample (auto)")
+    metrics = ("l2", "ip", "cosine")
+    add(group, "--metric", choices=metrics, help="l2 (Euclidean), ip (inner product) or cosine (l2)")
+    add(group, "--n-words", type=positive, metavar="N", help="words of a book, 2 to 256 (256)")
+    add(group, "--n-crude", type=positive, metavar="N", help="books read in the first, crude step (by layout)")
+    rotations = ("auto", "principal", "learned", "none")
+    add(group, "--rotation", choices=rotations, help="axes that books stand on; learned is for subspace (auto)")
+    cross = ("auto", "none", "exact", "byte")
+    add(group, "--cross", choices=cross, help="terms between books that share dimensions: computed, or a byte (auto)")
+    efforts = ("fast", "balanced", "best")
+    add(group, "--effort", choices=efforts, help="time of coding against accuracy (balanced)")
+    add(group, "--iterations", type=natural, metavar="N", help="rounds of learning where books overlap (10)")
+    add(group, "--max-train-rows", type=positive, metavar="N", help="at most so many rows are learned from (65536)")
+    add(group, "--max-memory", type=memory, metavar="SIZE", help="for learning, such as 2GB: fewer rows if need be")
+    add(group, "--seed", type=natural, metavar="N", help="same seed, same books (0)")
+
+
+def learning(args: argparse.Namespace) -> dict[str, Any]:
+    """Settings of learning that were given."""
+    return {name: vars(args)[name] for name in LEARNING if name in args}

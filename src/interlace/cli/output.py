@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..progress import Progress, silent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def print_json(value: Any) -> None:
@@ -27,6 +31,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def save_npy(path: str, array: NDArray[Any]) -> None:
+    """All of the array, or nothing."""
+    import numpy as np
+
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            np.save(file, array)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
 
 
 def aligned(rows: list[tuple[str, ...]], indent: str = "  ") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .options import add_json, add_threads, positive
+from .options import add_json, add_learning, add_threads, learning, positive
 
 HELP = "tell what an index would cost: bytes, memory, time"
 DESCRIPTION = """\
@@ -16,6 +16,7 @@ EPILOG = """\
 examples:
   interlace plan --rows 1000000 --dim 128 --bytes 8
   interlace plan --rows 50000000 --dim 768 --bytes 16 --layout subspace --ids int64 --json
+  interlace plan --rows 1000000 --dim 96 --layout residual --effort best --max-memory 1GB
 """
 
 
@@ -23,19 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace plan``."""
     parser.add_argument("--rows", type=positive, metavar="N", required=True, help="number of vectors")
     parser.add_argument("--dim", type=positive, metavar="N", required=True, help="dimensions of a vector")
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--bytes", "--n-bytes", dest="n_bytes", type=positive, metavar="N", help="bytes per vector (default: 8)"
-    )
-    size.add_argument("--books", "--n-books", dest="n_books", type=positive, metavar="N", help="the same in books")
-    layouts = ("auto", "hybrid", "subspace", "residual")
-    parser.add_argument("--layout", choices=layouts, default="auto", help="as for `interlace build` (default: auto)")
-    parser.add_argument("--metric", choices=("l2", "ip", "cosine"), default="l2", help="default: l2")
     kinds = ("default", "int64", "string")
     parser.add_argument(
         "--ids", choices=kinds, default="default", help="kind of ids; default ones (0, 1, ...) are free"
     )
     parser.add_argument("--no-times", action="store_true", help="sizes only: nothing is measured")
+    add_learning(parser)
     add_threads(parser)
     add_json(parser)
 
@@ -48,13 +42,10 @@ def run(args: argparse.Namespace) -> int:
     found = plan(
         args.rows,
         args.dim,
-        n_bytes=args.n_bytes,
-        n_books=args.n_books,
-        layout=args.layout,
-        metric=args.metric,
         ids=args.ids,
         threads=args.threads,
         measure=not args.no_times,
+        **learning(args),
     )
     if args.json:
         print_json(found.as_dict())

@@ -20,7 +20,7 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace verify``."""
-    parser.add_argument("file", metavar="FILE", help="index or codebooks file")
+    parser.add_argument("file", metavar="FILE", help="index, model or codebooks file")
     add_json(parser)
 
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
             Index.open(args.file).verify()
         else:
             file.verify()
-            if file.meta.get("kind") == "codebooks":
+            if "codebooks" in file.meta:
                 Codebooks.load(args.file)
     except FileError as error:
         if args.json:

@@ -1,0 +1,55 @@
+"""``interlace encode``: vectors in, their codes out."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from .options import add_json, add_threads
+
+HELP = "code a file of vectors with a model of `interlace fit`"
+DESCRIPTION = """\
+Writes the codes of vectors as an array of bytes, one row for each vector: the code of its cell,
+then one byte for each column. `Index.from_codes(ICQ.load(model).codebooks_, codes)` searches them.
+"""
+EPILOG = """\
+examples:
+  interlace encode vectors.npy --model model.icq -o codes.npy
+  interlace encode items.parquet --key embedding --model model.icq --effort best -o codes.npy
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``interlace encode``."""
+    parser.add_argument("data", metavar="DATA", help="file of vectors, one per row")
+    parser.add_argument("--model", metavar="FILE", required=True, help="model written by `interlace fit`")
+    parser.add_argument("-o", "--output", metavar="CODES.npy", required=True, help="uint8 [vectors, n_bytes]")
+    parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
+    parser.add_argument(
+        "--effort", choices=("fast", "balanced", "best"), help="time against accuracy (default: the model's)"
+    )
+    add_threads(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Code and save."""
+    from .. import ICQ, InputError
+    from ..data import read_vectors
+    from .output import print_json, save_npy
+    from .targets import check_folder
+
+    if not args.output.endswith(".npy"):
+        raise InputError(f"--output writes .npy files, got {args.output!r}")
+    check_folder(args.output, "codes", args.data, args.model)
+    model = ICQ.load(args.model).set_params(threads=args.threads)
+    vectors = read_vectors(args.data, args.key)
+    started = time.perf_counter()
+    codes = model.encode(vectors, effort=args.effort)
+    seconds = time.perf_counter() - started
+    save_npy(args.output, codes)
+    if args.json:
+        print_json({"file": args.output, "rows": len(codes), "n_bytes": codes.shape[1], "seconds": seconds})
+    else:
+        print(f"{args.output}: {len(codes):,} rows of {codes.shape[1]} bytes, coded in {seconds:.1f} s")
+    return 0
