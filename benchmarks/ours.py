@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from datasets import BenchSet, FloatArray
 from interlace import Index, _native
 from interlace.evaluate import agreement, recall
-from interlace.index import training_rows as learned_from
+from interlace.learning import training_rows as learned_from
 from measure import KS, Ids, Method
 from plan import Plan
 
