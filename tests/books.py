@@ -8,8 +8,8 @@ from interlace import Book, Codebooks, Index, Norm
 from interlace.ids import Ids
 from interlace.segments import Segment
 
-#: Beside the learned layouts: ``additive`` books overlap and no norm covers them, ``constant`` ones have the constant of
-#: composite quantization, ``partial`` ones overlap here and there.
+#: Beside the learned layouts: ``additive`` books overlap and no norm covers them, ``constant`` ones have the constant
+#: of composite quantization, ``partial`` ones overlap here and there.
 LAYOUTS = ("subspace", "hybrid", "residual", "additive", "constant", "partial")
 
 

@@ -41,10 +41,13 @@ def build(n: int = 60, dim: int = 6, *, ids: str = "default", seed: int = 0, **s
     return il.Index.build(clustered(n, dim, seed=seed), ids=ids_of(ids, n), seed=seed, **settings)
 
 
-def hand_made(*, metric: str = "l2", n_words: int = 3, norms: bool = False) -> il.Codebooks:
-    """Codebooks for 4 dimensions without learning: three books of a few words, the file of an index stays small."""
+def hand_made(*, metric: str = "l2", n_words: int = 3, norms: bool = False, cross: bool = False) -> il.Codebooks:
+    """Codebooks for 4 dimensions without learning: three books of a few words, the file of an index stays small.
+
+    The last two overlap with ``norms``, which cover them, and with ``cross``, where search computes their terms.
+    """
     rng = np.random.default_rng(1)
-    supports = ([0, 1, 2, 3], [0, 1], [1, 2, 3] if norms else [2, 3])
+    supports = ([0, 1, 2, 3], [0, 1], [1, 2, 3] if norms or cross else [2, 3])
     books = [il.Book(rng.normal(size=(n_words, len(s))), s) for s in supports]
     return il.Codebooks(
         books,

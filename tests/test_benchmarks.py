@@ -237,9 +237,9 @@ def test_all_learn_from_the_same_rows(with_faiss, monkeypatch):
         seen.append(vectors)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(interlace.index.quantizers, "learn", learn)
+    monkeypatch.setattr(interlace.learning, "Learner", learn)
     with pytest.raises(KeyboardInterrupt):
-        Index.build(x, seed=3, max_train_rows=500)
+        Index.build(x, seed=3, layout="hybrid", max_train_rows=500)
     assert np.array_equal(seen[0], x[ours_module.training_rows(len(x), plan.Plan(seed=3, train_rows=500))])
 
 

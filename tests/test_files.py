@@ -147,7 +147,7 @@ import _pickle, json, marshal, mmap, pickle, sys
 import numpy as np
 import interlace as il
 x = np.random.default_rng(0).normal(size=(50, 4))
-il.Index.build(x, n_bytes=2, ids=[str(i) for i in range(50)], threads=1).save(sys.argv[1])
+il.Index.build(x, n_bytes=2, n_words=16, ids=[str(i) for i in range(50)], threads=1).save(sys.argv[1])
 for module in (pickle, _pickle, marshal):
     for attribute in ("load", "loads", "Unpickler"):
         setattr(module, attribute, None)

@@ -78,7 +78,9 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "n_crude_dims": len(learned.crude_dims),
         "n_variances": len(learned.variances),
         "n_crude_columns": learned.n_crude - 1 + sum(norm.crude for norm in learned.norms if len(norm.values) > 1),
-        "n_rest_columns": len(learned.books) - learned.n_crude + sum(not norm.crude for norm in learned.norms if len(norm.values) > 1),
+        "n_rest_columns": len(learned.books)
+        - learned.n_crude
+        + sum(not norm.crude for norm in learned.norms if len(norm.values) > 1),
         "low_bits": sum(m * low for m, low in spare),
         "high_bits": sum(m + (n >> low) + 1 for m, low in spare),
         "n_samples": sum((m + 255) // 256 for m, _ in spare),

@@ -297,7 +297,7 @@ def test_k_hits_come_back_whatever_the_rule(seed, layout, metric, k, n):
     for found, of_row in zip(rows, distances, strict=True):
         assert len(set(found[: min(k, n)].tolist())) == min(k, n)
         assert (np.diff(of_row[: min(k, n)]) >= 0).all()
-    if k == 1:
+    if k == 1 and layout != "partial":  # where the first book may be empty, and all cells equally far
         assert (work[:, 0] == 1).all()  # and no cell more than it takes
 
 

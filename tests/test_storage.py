@@ -42,8 +42,8 @@ def sealed(header: dict[str, Any], data: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def whole() -> bytes:
-    """A small index file with every kind of section but norms: string ids and a calibration."""
-    index = small_index(ids="string", n=7)
+    """A small index file with every kind of section but norms: cross floors, string ids and a calibration."""
+    index = small_index(ids="string", n=7, cross=True)
     index.calibrate(clustered(20, 4, seed=1), threads=1)
     return saved(index)
 
@@ -200,7 +200,7 @@ def test_damage_is_told_from_a_file_of_another_kind(whole: bytes, tmp_path: Path
     path.write_bytes(whole[:at] + b"#" + whole[at + 1 :])
     with pytest.raises(il.DamagedFileError, match="is damaged: its header cannot be read"):
         il.open(path)
-    at = whole.index(b'"version":"1"') + len(b'"version":"')
+    at = whole.index(b'"version":"2"') + len(b'"version":"')
     path.write_bytes(whole[:at] + b"3" + whole[at + 1 :])  # one flipped bit must not send people to look for an upgrade
     with pytest.raises(il.DamagedFileError, match="is damaged: its header does not match its checksum"):
         il.open(path)
@@ -291,12 +291,21 @@ def test_codebooks_are_no_index_but_an_index_has_codebooks(tmp_path: Path) -> No
     assert il.Codebooks.load(tmp_path / "i") == hand_made()
 
 
+def test_a_file_knows_its_version(whole: bytes, tmp_path: Path) -> None:
+    (tmp_path / "i").write_bytes(whole)
+    assert storage.read(tmp_path / "i").version == storage.VERSION == 2
+    header = header_of(whole)
+    header["__metadata__"]["version"] = "1"
+    (tmp_path / "i").write_bytes(sealed(header, whole[8 + int.from_bytes(whole[:8], "little") :]))
+    assert storage.read(tmp_path / "i").version == 1
+
+
 def test_a_newer_format_asks_for_a_newer_library(whole: bytes, tmp_path: Path) -> None:
     header = header_of(whole)
-    header["__metadata__"]["version"] = "2"
-    header["__metadata__"]["interlace"] = "whatever version 2 writes here"
+    header["__metadata__"]["version"] = "3"
+    header["__metadata__"]["interlace"] = "whatever version 3 writes here"
     (tmp_path / "i").write_bytes(sealed(header, whole[8 + int.from_bytes(whole[:8], "little") :]))
-    message = "i' has format version 2, this interlace reads up to 1: install a newer one"
+    message = "i' has format version 3, this interlace reads up to 2: install a newer one"
     with pytest.raises(il.NewerFormatError, match=message):
         il.open(tmp_path / "i")
 
@@ -368,6 +377,9 @@ def lies(whole: bytes) -> dict[str, Callable[[dict[str, Any], dict[str, Any]], N
         "a beam of zero": described("description", "codebooks", "beam", value=0),
         "calibration of text": described("description", "calibration", value="x"),
         "calibration without n": described("description", "calibration", value={}),
+        "calibration without reach": described("description", "calibration", value={"n": 7, "least": 0.0}),
+        "sweeps of text": described("description", "codebooks", "sweeps", value="x"),
+        "version of nothing": lambda header, meta: header["__metadata__"].update(version="0"),
         "version of text": lambda header, meta: header["__metadata__"].update(version="one"),
         "no version": lambda header, meta: header["__metadata__"].pop("version") and None,
     }
@@ -394,7 +406,7 @@ def test_sections_that_lie_are_found_by_verify(whole: bytes, tmp_path: Path) -> 
         header, data = header_of(whole), bytearray(whole[start:])
         meta = json.loads(header["__metadata__"]["interlace"])
         begin, end = header[section]["data_offsets"]
-        dtype = {"U8": np.uint8, "U32": np.uint32, "U64": np.uint64}[header[section]["dtype"]]
+        dtype = {"U8": np.uint8, "U32": np.uint32, "U64": np.uint64, "I32": np.int32}[header[section]["dtype"]]
         change(np.frombuffer(data, dtype, (end - begin) // np.dtype(dtype).itemsize, begin))
         padding = header.get(f".pad.{section}", {"data_offsets": [end, end]})["data_offsets"][1]
         meta["checksums"][section] = f"{zlib.crc32(data[begin:padding]):08x}"
@@ -411,6 +423,8 @@ def test_sections_that_lie_are_found_by_verify(whole: bytes, tmp_path: Path) -> 
         ("segment.rest", put(0, 3), "a code names a word that its book does not have"),
         ("segment.crude", put(0, 200), "a code names a word that its book does not have"),
         ("segment.crude", put(63, 1), "its rows do not pack to the bytes stored"),
+        ("segment.cross_floors", put(1, 2**31 - 1), "its rows do not pack to the bytes stored"),
+        ("segment.cross_floors", put(slice(None), -(2**31)), "its rows do not pack to the bytes stored"),
         ("segment.high", put(slice(None), 0), "row numbers are damaged"),
         ("segment.high", put(0, 2**63), "damaged"),
         ("segment.low", put(slice(None), 2**64 - 1), "damaged"),

@@ -198,7 +198,7 @@ def test_arrays_do_not_bring_pyarrow() -> None:
 import json, sys
 import numpy as np
 import interlace as il
-il.Index.build(iter([np.ones((5, 2)), np.zeros((5, 2))]), n_bytes=2, threads=1)
+il.Index.build(iter([np.ones((5, 2)), np.zeros((5, 2))]), n_bytes=2, n_words=8, threads=1)
 print(json.dumps("pyarrow" in sys.modules))
 """
     assert run_python(code) is False

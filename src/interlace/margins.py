@@ -184,24 +184,33 @@ def calibrate(held: Held, n: int, metric: str) -> Calibration:
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
     nearest = held.bases[:, 0] / held.lengths
     least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
-    gap = gaps(held.bases, metric, least)
-    scores = {weight: np.log1p(np.arange(gap.shape[1])) + weight * gap for weight in WEIGHTS}
+    in_cells: dict[tuple[int, int], int] = {}  # hits that each rule may lose to cells not visited
     for i, k in enumerate(KS):
-        if held.distances.shape[1] < k:
-            continue
-        full = np.isfinite(held.distances[:, k - 1])
-        need = np.sort(_needed_shares(held, full, k).ravel())
+        need = np.sort(_needed_shares(held, k).ravel())
         for j, target in enumerate(TARGETS):
             lost = len(need) * (1 - target) / 2
             if not len(need) or not (lost >= 1 or target <= 1 - 1 / len(need)):
                 continue
             in_rows = math.floor(lost * (1 - CELLS_PART))
             shares[i, j] = min(1.0, float(need[len(need) - 1 - in_rows]) * (1 + 1e-6))
-            cells[i, j] = _stop(held, scores, full, k, math.floor(lost) - in_rows)
+            in_cells[i, j] = math.floor(lost) - in_rows
+    for (i, j), found in _stops(held, gaps(held.bases, metric, least), in_cells).items():
+        cells[i, j] = found
     return Calibration(n, shares, cells, least, float(nearest.max()) if len(nearest) else 0.0)
 
 
-def _needed_shares(held: Held, full: NDArray[np.bool_], k: int) -> NDArray[np.float64]:
+def _full(held: Held, k: int) -> NDArray[np.bool_]:
+    """Queries that have k hits."""
+    if held.distances.shape[1] < k:
+        return np.zeros(len(held.distances), bool)
+    return np.asarray(np.isfinite(held.distances[:, k - 1]))
+
+
+def _needed_shares(held: Held, k: int) -> NDArray[np.float64]:
+    """The smallest share that finds each hit of the top k."""
+    full = _full(held, k)
+    if not full.any():
+        return np.zeros((0, k))
     tau = held.distances[full, k - 1 : k].astype(np.float64)
     excess, floor = (a[full, :k].astype(np.float64) for a in (held.crude_excess, held.floors))
     room = tau - floor
@@ -209,13 +218,20 @@ def _needed_shares(held: Held, full: NDArray[np.bool_], k: int) -> NDArray[np.fl
     return np.asarray(np.minimum(need, 1.0))
 
 
-def _stop(
-    held: Held, scores: dict[float, NDArray[np.float64]], full: NDArray[np.bool_], k: int, lost: int
-) -> tuple[float, float]:
-    """Weight and stop that lose ``lost`` hits and visit the fewest rows."""
-    best = (math.inf, 0.0, 0.0)
-    for weight, score in scores.items():
-        of_hits = np.sort(np.take_along_axis(score[full], held.ranks[full, :k], axis=1).ravel())
-        stop = float(np.float32(of_hits[len(of_hits) - 1 - lost])) * (1 + 1e-5)
-        best = min(best, (float((held.sizes * (score <= stop)).sum()), weight, stop))
-    return best[1], best[2]
+def _stops(
+    held: Held, gap: NDArray[np.float64], lost: dict[tuple[int, int], int]
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """Weight and stop that lose so many hits and visit the fewest rows, for indices into KS and TARGETS."""
+    best = {rule: (math.inf, 0.0, 0.0) for rule in lost}
+    full = [_full(held, k) for k in KS]
+    for weight in WEIGHTS:  # one table of scores at a time: it is as large as all bases
+        score = np.log1p(np.arange(gap.shape[1])) + weight * gap
+        of_hits = [
+            np.sort(np.take_along_axis(score, held.ranks[:, :k], axis=1)[rows].ravel())
+            for k, rows in zip(KS, full, strict=True)
+        ]
+        for i, j in lost:
+            stop = float(np.float32(of_hits[i][len(of_hits[i]) - 1 - lost[i, j]])) * (1 + 1e-5)
+            visited = float(held.sizes.sum(where=score <= stop))
+            best[i, j] = min(best[i, j], (visited, weight, stop))
+    return {rule: (weight, stop) for rule, (_, weight, stop) in best.items()}

@@ -104,7 +104,7 @@ class PairTerms:
 
     def linked(self, j: int) -> bool:
         """Whether the best word of book j depends on those of other books than the first."""
-        return self.step > 0 and any(j in pair for pair in self.of)
+        return bool(self.step > 0) and any(j in pair for pair in self.of)
 
 
 def pair_terms(codebooks: Codebooks) -> PairTerms:
@@ -382,7 +382,8 @@ def search(
     """
     t = tables(codebooks, q)
     dense = dense_words(codebooks)
-    floors = np.min([cross_floors(codebooks, part) for part in np.split(codes, cuts) if len(part)] or [[0]], axis=0)
+    segments = [part for part in np.split(codes, cuts) if len(part)] or [codes]
+    floors = np.min([cross_floors(codebooks, part) for part in segments], axis=0)
     n_columns, n_crude = len(codebooks.columns), codebooks.n_crude_columns
     visited, share = _cells_to_visit(codebooks, codes, q, t.base, k, rule, allowed)
     hits: list[Hit] = []
