@@ -132,10 +132,10 @@ try:
     model.kneighbors(np.ones((1, 4)))
 except il.NotFittedError as error:
     plain = type(error) is il.NotFittedError
-distances, rows = model.fit(np.random.default_rng(0).normal(size=(50, 4))).kneighbors()
+distances, rows = model.fit(np.random.default_rng(0).normal(size=(300, 4))).kneighbors()
 print(json.dumps([plain, rows.shape, repr(model), sorted({"sklearn", "scipy", "pandas"} & {*sys.modules})]))
 """
-    assert run_python(code) == [True, [50, 3], "Neighbors(n_neighbors=3, n_bytes=2, threads=1)", []]
+    assert run_python(code) == [True, [300, 3], "Neighbors(n_neighbors=3, n_bytes=2, threads=1)", []]
 
 
 # --------------------------------------------------------------------------------------------------- names of columns

@@ -62,7 +62,8 @@ def test_any_number_of_bytes(layout, n_bytes):
 
 def test_n_books_leaves_the_norm_column_out():
     x = sample(300)
-    assert il.Index.build(x, n_books=4, layout="residual").codebooks.n_bytes == 5
+    assert il.Index.build(x, n_books=4, layout="residual").codebooks.n_bytes == 4
+    assert il.Index.build(x, n_books=4, layout="residual", cross="byte").codebooks.n_bytes == 5
     assert il.Index.build(x, n_books=4, layout="hybrid").codebooks.n_bytes == 4
 
 
@@ -186,13 +187,13 @@ def test_an_answer_that_cannot_fit_is_refused():
 
 def test_rows_are_held_out_of_learning_for_the_calibration(monkeypatch):
     seen = {}
-    original = il.Index._calibrate_on_rows
+    original = il.index.held_out_rows
 
-    def spy(self, rows, rng, trained, threads):
-        seen["trained"], seen["n"] = len(trained), len(rows)
-        return original(self, rows, rng, trained, threads)
+    def spy(n, trained, rng):
+        seen["trained"], seen["n"] = len(trained), n
+        return original(n, trained, rng)
 
-    monkeypatch.setattr(il.Index, "_calibrate_on_rows", spy)
+    monkeypatch.setattr(il.index, "held_out_rows", spy)
     il.Index.build(sample(3000), n_bytes=2)
     assert seen == {"trained": 2700, "n": 3000}
     il.Index.build(sample(500), n_bytes=2)
