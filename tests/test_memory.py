@@ -11,7 +11,7 @@ import interlace as il
 from helpers import clustered, run_python
 from interlace.arrays import Rows
 
-ROWS, N_BYTES, SAMPLE = 300_000, 8, 2000
+ROWS, N_BYTES, SAMPLE, HELD_OUT = 300_000, 8, 2000, 200
 MB = 1 << 20
 
 BUILD = """
@@ -23,6 +23,7 @@ def anonymous():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
 
+il.learning.HELD_OUT_ROWS = int(sys.argv[5])  # the calibration takes tens of MB, whatever the input
 path, metric, with_ids = sys.argv[1], sys.argv[2], sys.argv[3] == "ids"
 x = np.load(path, mmap_mode="r")
 il.Index.build(x[:500], n_bytes=8, layout="subspace", metric=metric, threads=1)  # what is made once is made now
@@ -57,7 +58,7 @@ def measured(folder: Path, dim: int, *, metric: str = "l2", ids: str = "default"
         part = clustered(20_000, dim)
         for start in range(0, ROWS, len(part)):
             x[start : start + len(part)] = part
-    found: dict[str, int] = run_python(BUILD, str(path), metric, ids, str(SAMPLE))
+    found: dict[str, int] = run_python(BUILD, str(path), metric, ids, str(SAMPLE), str(HELD_OUT))
     return found
 
 
@@ -71,7 +72,8 @@ def bound(dim: int, *, ids: bool) -> int:
     codes = ROWS * (N_BYTES + N_BYTES + 4 + 2)  # in row order and packed; row numbers while packing, and packed
     sample = SAMPLE * dim * 4 * 6  # rows to learn from, centred, rotated, in parts
     blocks = 2 * 16384 * dim * 4  # of the input, converted
-    calibration = 2000 * 101 * 8 * 10  # hits of 2000 queries: rows, distances, and what margins are made of
+    # Hits of each query: rows, distances, and what margins are made of; bases, ranks, gaps and scores of 256 cells.
+    calibration = HELD_OUT * (101 * 8 * 10 + 256 * 8 * 20)
     id_bytes = ROWS * 8 * 4 if ids else 0  # the ids, and three copies while they are sorted and compared
     return codes + sample + blocks + calibration + id_bytes + 2 * MB
 
