@@ -92,7 +92,7 @@ def test_empty_input(index: il.Index) -> None:
     for nothing in ([], np.empty(0), np.empty((0, 6, 1))):
         with pytest.raises(il.InputError, match=r"x must be 2-D"):
             il.Index.build(nothing)
-    with pytest.raises(il.InputError, match="x has no rows; an index is learned from at least one"):
+    with pytest.raises(il.InputError, match="x has no rows; books are learned from at least one"):
         il.Index.build(np.empty((0, 6)))
     before = len(index)
     index.add(np.empty((0, 6)))
@@ -223,8 +223,8 @@ def test_threads_must_be_positive(index: il.Index, threads: Any) -> None:
         ({"seed": None}, "seed must be an integer of at least 0, got None"),
         ({"metric": "euclid"}, "metric must be one of l2, ip, cosine, got 'euclid'"),
         ({"metric": None}, "metric must be one of l2, ip, cosine, got None"),
-        ({"layout": "pq"}, "layout must be 'auto' or one of subspace, residual, hybrid, got 'pq'"),
-        ({"layout": None}, "layout must be 'auto' or one of subspace, residual, hybrid, got None"),
+        ({"layout": "pq"}, "layout must be one of auto, subspace, hybrid, residual, got 'pq'"),
+        ({"layout": None}, "layout must be one of auto, subspace, hybrid, residual, got None"),
     ],
 )
 def test_settings_of_build(settings: dict[str, Any], message: str) -> None:

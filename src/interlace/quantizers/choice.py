@@ -17,7 +17,7 @@ from ..searching import calibrate, search_rows
 from ..segments import Segment
 
 #: Bounds of the trial, which bound its time: rows to learn from, rows to search, queries, rounds of learning.
-TRIAL_TRAIN, TRIAL_ROWS, TRIAL_QUERIES, TRIAL_ITERATIONS = 16384, 20000, 300, 3
+TRIAL_TRAIN, TRIAL_ROWS, TRIAL_QUERIES, TRIAL_ITERATIONS = 12288, 16384, 300, 3
 LEAST_ROWS = 4000
 #: More bytes than this make residual books slow to code with: cross terms grow with the square of the books.
 MOST_RESIDUAL_BYTES = 24

@@ -135,11 +135,17 @@ def _any_overlap(supports: list[Any], dim: int) -> bool:
 
 def principal_axes(x: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
     """Rotation [dim, dim] to axes of descending variance, with fixed signs, and the variances."""
-    mean, covariance = x.mean(0, dtype=np.float64), np.zeros((x.shape[1], x.shape[1]))
-    for start in range(0, len(x), BLOCK):  # in float64, but never all of x
-        centred = x[start : start + BLOCK] - mean
-        covariance += centred.T @ centred
-    variances, axes = np.linalg.eigh(covariance / max(1, len(x)))
-    variances, axes = np.maximum(variances[::-1], 0.0), axes[:, ::-1]
+    dim, mean = x.shape[1], x.mean(0, dtype=np.float64)
+    if 2 * len(x) < dim:  # few axes have variance: many times quicker than the covariance of all dimensions
+        lengths, right = np.linalg.svd(x - mean, full_matrices=True)[1:]
+        variances, axes = np.zeros(dim), right.T
+        variances[: len(lengths)] = lengths**2 / len(x)
+    else:
+        covariance = np.zeros((dim, dim))
+        for start in range(0, len(x), BLOCK):  # in float64, but never all of x
+            centred = x[start : start + BLOCK] - mean
+            covariance += centred.T @ centred
+        variances, axes = np.linalg.eigh(covariance / len(x))
+        variances, axes = np.maximum(variances[::-1], 0.0), axes[:, ::-1]
     axes = axes * np.sign(axes[np.argmax(np.abs(axes), axis=0), np.arange(axes.shape[1])])
     return np.ascontiguousarray(axes, np.float32), variances
