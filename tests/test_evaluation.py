@@ -15,25 +15,13 @@ from hypothesis.extra import numpy as hnp
 
 import interlace as il
 from helpers import ID_KINDS, METRICS, clustered, ids_of
-from interlace import evaluate, quantizers
+from interlace import evaluate
 from interlace.evaluation import without
-from interlace.progress import silent
 
 
 def coded(x: np.ndarray, metric: str = "l2", *, ids: str = "default", n_bytes: int = 2, n_train: int = 16) -> il.Index:
     """A coarse index, learned from few rows, without calibration: its answers differ from the truth."""
-    rows = x / np.sqrt((x**2).sum(1, keepdims=True)) if metric == "cosine" else x
-    books = quantizers.learn(
-        np.asarray(rows[:n_train], np.float32),
-        n_bytes=n_bytes,
-        n_books=None,
-        layout="subspace",
-        metric=metric,
-        n_crude=None,
-        seed=0,
-        threads=1,
-        progress=silent,
-    )
+    books = il.ICQ(n_bytes, layout="subspace", metric=metric, threads=1).fit(x[:n_train]).codebooks_
     index = il.Index(books)
     index.add(x, ids_of(ids, len(x)), threads=1)
     return index
