@@ -58,6 +58,15 @@ def test_margins_prune_and_agree(result):
         assert result.agreement[layout] > 0.98
 
 
+def test_the_choice_is_told_with_what_it_gives(result):
+    assert result.chosen in demo.LAYOUTS
+    line = next(line for line in result.lines if line.method == f"{result.chosen}, 0.999")
+    text = demo.table(result)
+    assert f"why {result.chosen}: {result.why}" in text
+    told = f"recall {line.recall:.3f} for {line.ops_per_vector:.2f} ops/vector"
+    assert f"takes {result.chosen}: with the default margin {told}" in text
+
+
 def test_the_table_has_a_line_per_method_and_says_what_the_data_is(result):
     text = demo.table(result)
     head, rule, *lines = text.splitlines()
