@@ -277,7 +277,7 @@ void QueryTables::compute(const float* queries, std::size_t n) {
 void QueryTables::compute_steps(std::size_t q) {
     alignas(64) float group_minima[kGroups];
     // Lowered by 2^-20, more than the rounding of the three operations, so that steps never exceed the true quotient.
-    const float factor = (1.0f / books_.cell_term_scale()) * (1.0f - 0x1p-20f);
+    const float factor = finite_inverse(books_.cell_term_scale()) * (1.0f - 0x1p-20f);
     for (std::size_t j = 0; j < books_.n_columns(); ++j) {
         const std::size_t column = q * books_.n_columns() + j;
         const float* table = tables_.data() + column * kWords;

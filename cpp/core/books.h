@@ -16,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -50,6 +51,12 @@ struct BooksSpec { // as Python hands it over; checked there
     std::vector<std::vector<std::uint32_t>> ignored; // books whose cross terms count as `constant`, and cost no column
     float constant;                                  // added to every distance
 };
+
+// 1 / scale, or the largest float for a scale so small that it has no inverse.
+inline float finite_inverse(float scale) {
+    const float inverse = 1.0f / scale;
+    return inverse <= std::numeric_limits<float>::max() ? inverse : std::numeric_limits<float>::max();
+}
 
 class Books {
 public:

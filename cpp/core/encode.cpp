@@ -152,7 +152,7 @@ private:
             const float* table = own(linear, cell, j);
             float group_minima[kGroups];
             offsets_[slot] = kernel_.minima(table, group_minima);
-            kernel_.to_steps(table, offsets_[slot], 1.0f / books_.cross_scale(), kStart, out);
+            kernel_.to_steps(table, offsets_[slot], finite_inverse(books_.cross_scale()), kStart, out);
         }
         return out;
     }
@@ -182,7 +182,7 @@ private:
 
     // Every word of every path competes.
     void extend(const float* linear, std::size_t j) {
-        const float scale = books_.cross_scale(), factor = 1.0f / scale;
+        const float scale = books_.cross_scale(), factor = finite_inverse(scale);
         const std::size_t n_words = books_.books()[j].n_words;
         kept_.clear();
         for (std::uint32_t p = 0; p < paths_.size(); ++p) {

@@ -256,8 +256,9 @@ private:
     std::size_t within_steps(const std::uint8_t* blocks, std::size_t n) {
         float low = base_;
         for (std::size_t j = 0; j < n_crude_; ++j) low += low_[j];
-        const float steps = ((limit_ - low) + slack_) * ((1.0f + 0x1p-20f) / step_);
-        if (!(steps < 2e9f)) return n;
+        const float inverse = (1.0f + 0x1p-20f) / step_;
+        const float steps = ((limit_ - low) + slack_) * inverse;
+        if (!(steps < 2e9f) || inverse > std::numeric_limits<float>::max()) return n;
         const std::int32_t most = steps < -2e9f ? -2000000000 : static_cast<std::int32_t>(steps) + 1;
         std::uint32_t* const offsets = offsets_.data();
         const std::int16_t* const sums = sums_.data();
@@ -378,9 +379,9 @@ private:
     const bool has_terms_;              // cells have terms: the tables differ from cell to cell
     Aligned<float> cell_tables_;        // [n_columns][256] of the cell being scanned, once filled
     std::vector<float> minima_;         // [n_columns]
-    Aligned<float> group_minima_;       // [n_columns][16]
+    Aligned<float> group_minima_;       // [n_columns][kGroups]
     Aligned<std::int16_t> sums_;        // [n_columns][256] or
-    Aligned<std::int16_t> step_groups_; // [n_columns][64]: lower bounds of the cell's tables, in steps
+    Aligned<std::int16_t> step_groups_; // [n_columns][kGroups]: lower bounds of the cell's tables, in steps
     std::vector<std::int16_t> step_minima_;
     std::vector<std::uint64_t> order_;
     std::vector<std::uint32_t> offsets_;

@@ -80,7 +80,7 @@ void rotate(const float* const* x, std::size_t n, const float* matrix, std::size
     accumulate_all<Sum::kProduct>(x, n, matrix, dim, width, out, 0);
 }
 
-// Word w belongs to group w % 64, so the running minimum over rows of 64 words is the minima of the groups.
+// Word w belongs to group w % kGroups, so the running minimum over rows of that many words is the minima of the groups.
 constexpr int kVectors = kGroups / LANES; // vectors per row of 64 words
 
 inline float store_minima(const Vec* low, float* group_minima) {
