@@ -127,7 +127,9 @@ def test_auto_tries_what_the_learner_tries(n_bytes: int, dim: int, n: int) -> No
 def test_what_auto_assumes_is_told() -> None:
     plan = il.plan(100_000, 32, measure=False)
     assert (plan.layout, plan.tried) == ("residual", ("subspace", "hybrid", "residual"))
-    assert "'auto' tries subspace, hybrid, residual on the data; residual, the most expensive, is assumed" in str(plan)
+    assert "'auto' tries subspace, hybrid, residual on the data; residual, the slowest to learn, is assumed" in str(
+        plan
+    )
     for layout in plan.tried:
         other = il.plan(100_000, 32, layout=layout, measure=False)
         assert other.tried == ()
@@ -222,7 +224,8 @@ def test_it_learns_from_as_many_rows_as_build_does(n: int, max_train_rows: int) 
 @given(st.integers(1, 10**10), st.integers(1, 4096), st.integers(1, 64), st.sampled_from(ID_KINDS))
 def test_any_size_is_planned_and_more_rows_cost_more(n: int, dim: int, n_bytes: int, ids: str) -> None:
     less, more = (il.plan(rows, dim, n_bytes=n_bytes, ids=ids, measure=False) for rows in (n, 2 * n))
-    assert more.file > less.file > less.codes
+    assert less.file > less.codes
+    assert more.file > less.file or more.layout != less.layout  # from 4000 rows on, auto has another choice
     assert more.codes >= less.codes
     assert less.n_bytes <= n_bytes
     assert less.n_indexes == -(-n // MAX_ROWS)

@@ -44,7 +44,7 @@ class Plan:
     learning_memory: int  #: the sample and the working set of learning, at their peak
     coding_memory: int  #: codes while they are packed, and the index they are packed into
     n_indexes: int = 1  #: more rows than one index holds need several
-    #: layouts that ``"auto"`` will try on the data; ``layout`` is then the most expensive of them
+    #: layouts that ``"auto"`` will try on the data; ``layout`` is then the slowest to learn of them
     tried: tuple[str, ...] = ()
     trying_seconds: float | None = None  #: what that takes
     learning_seconds: float | None = None
@@ -110,7 +110,7 @@ class Plan:
         ]
         if self.tried:
             named = ", ".join(self.tried)
-            lines.append(f"  layout 'auto' tries {named} on the data; {self.layout}, the most expensive, is assumed")
+            lines.append(f"  layout 'auto' tries {named} on the data; {self.layout}, the slowest to learn, is assumed")
         lines += [f"  {name:<17}{size:>{width},} bytes  {note}".rstrip() for name, size, note in sizes]
         if self.n_indexes > 1:
             lines.append(f"  in {self.n_indexes} indexes, because one holds at most {MAX_ROWS:,} rows")
@@ -137,7 +137,7 @@ class Plan:
 def plan(n: int, dim: int, *, ids: str = "default", measure: bool = True, **settings: Any) -> Plan:
     """What ``Index.build`` of n rows with these settings will cost; takes the same settings and limits.
 
-    ``layout="auto"`` depends on the data: the most expensive layout that it may choose is assumed, which is
+    ``layout="auto"`` depends on the data: the slowest to learn of those it may choose is assumed, which is
     ``"residual"`` up to 24 bytes. ``ids`` is ``"default"``, ``"int64"`` or ``"string"``. ``measure=False`` leaves out
     the times, which take up to half a second to estimate. Nothing is allocated in proportion to n.
     """

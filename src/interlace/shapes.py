@@ -178,7 +178,7 @@ def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = No
 
 
 def assumed_layout(dim: int, settings: Settings, n_train: int) -> str:
-    """The layout asked for; for ``"auto"``, which tries them on the data, the most expensive one it may choose."""
+    """The layout asked for; for ``"auto"``, which tries them on the data, the slowest to learn that it may choose."""
     assert settings.n_bytes is not None
     if settings.layout != "auto":
         return settings.layout
