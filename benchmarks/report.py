@@ -143,7 +143,9 @@ def _runs(results: Found) -> str:
         commit = e["commit"][:10] + (" + changes" if e["uncommitted_code"] else "")
         cpu = f"{e['cpu']} ({' '.join(e['flags'])})"
         versions = (e["compiler"], e["python"], e["numpy"], e["faiss"])
-        rows.append((name, e["date"], commit, cpu, str(e["cores"]), str(e["load_at_start"]), found.get("simd", "-"), *versions))
+        rows.append(
+            (name, e["date"], commit, cpu, str(e["cores"]), str(e["load_at_start"]), found.get("simd", "-"), *versions)
+        )
     return "## Runs\n\n" + tables.table(head, rows)
 
 

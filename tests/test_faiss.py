@@ -163,13 +163,8 @@ def test_a_learned_index_goes_through(layout, n, dim, metric):
     assert_same_answers(index, il.to_faiss(index), clustered(4, dim, seed=5))
 
 
-NO_SQUARES = pytest.mark.xfail(
-    reason="distances lack |q|^2 where only books after the first share dimensions", strict=True
-)
-
-
 @pytest.mark.parametrize("cross", ["exact", "byte"])
-@pytest.mark.parametrize("layout", [pytest.param("subspace", marks=NO_SQUARES), "hybrid", "residual"])
+@pytest.mark.parametrize("layout", ["subspace", "hybrid", "residual"])
 def test_cross_terms_of_either_kind_go_through(layout, cross):
     index = build(300, 13, layout=layout, cross=cross, n_bytes=6, iterations=2)
     assert len(index.codebooks.norms) == (cross == "byte")

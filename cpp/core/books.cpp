@@ -228,9 +228,11 @@ void QueryTables::compute(const float* queries, std::size_t n) {
         }
     };
 
+    // Dimensions whose q^2 some table holds: those of the cell's book and of books that share none.
     std::vector<bool> covered(dim, false);
     for (const Book& book : books_.books())
-        for (std::uint32_t d : book.support) covered[d] = true;
+        if (book.alone || &book == &books_.books()[0])
+            for (std::uint32_t d : book.support) covered[d] = true;
 
     const Book& cell = books_.books()[0];
     gather(cell);

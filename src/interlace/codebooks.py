@@ -248,7 +248,11 @@ class Codebooks:
         products = y @ cells.T
         if self.metric != "l2":
             return np.asarray((1.0 if self.metric == "cosine" else 0.0) - (q @ self.mean)[:, None] - products)
-        covered = np.unique(np.concatenate([book.support for book in self.books]))
+        shared = np.zeros(self.dim, np.int64)
+        for book in self.books:
+            shared[book.support] += 1
+        alone = [book.support for book in self.books[1:] if (shared[book.support] == 1).all()]
+        covered = np.unique(np.concatenate([np.zeros(0, np.uint32), *alone]))
         # Dimensions that only later books cover are not part of the base.
         outside = np.setdiff1d(covered, self.books[0].support)
         y = np.delete(y, outside, axis=1)

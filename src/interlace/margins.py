@@ -18,8 +18,9 @@ KS = (1, 10, 100)
 TARGETS = (0.99, 0.999, 0.9999)
 #: An index may grow this much before its calibration no longer counts.
 GROWTH = 1.1
-#: Of the hits that a target allows to lose, half are kept in reserve, because queries to come are not these; of the
-#: rest this part may be lost to cells not visited, the others to rows passed over in a visited one.
+#: Of the hits that a target allows to lose so many are, the others are kept in reserve: queries to come are not these.
+SPENT = 0.3
+#: Of those, this part may be lost to cells not visited, the others to rows passed over in a visited one.
 CELLS_PART = 0.75
 #: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0)
@@ -188,7 +189,7 @@ def calibrate(held: Held, n: int, metric: str) -> Calibration:
     for i, k in enumerate(KS):
         need = np.sort(_needed_shares(held, k).ravel())
         for j, target in enumerate(TARGETS):
-            lost = len(need) * (1 - target) / 2
+            lost = len(need) * (1 - target) * SPENT
             if not len(need) or not (lost >= 1 or target <= 1 - 1 / len(need)):
                 continue
             in_rows = math.floor(lost * (1 - CELLS_PART))

@@ -323,8 +323,9 @@ def _base(codebooks: Codebooks, q: FloatArray, y: FloatArray) -> FloatArray:
             offset -= q[d] * codebooks.mean[d]
         return np.asarray(offset - inner(y[cell.support], cell.words.T))
     covered = np.zeros(codebooks.dim, bool)
-    for book in codebooks.books:
-        covered[book.support] = True
+    for book in codebooks.books:  # whose tables hold q^2: the cell's, and those that share no dimension
+        if book is cell or not any(overlap(book, other) for other in codebooks.books if other is not book):
+            covered[book.support] = True
     for free in np.flatnonzero(~covered):
         offset += y[free] * y[free]
     return np.asarray(offset + squared(y[cell.support], cell.words.T))

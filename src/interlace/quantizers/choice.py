@@ -22,7 +22,7 @@ LEAST_ROWS = 4000
 #: More bytes than this make residual books slow to code with: cross terms grow with the square of the books.
 MOST_RESIDUAL_BYTES = 24
 #: Recall that is not worth slower search.
-TOLERANCE = 0.01
+TOLERANCE = 0.005
 # Nanoseconds on one core of the machine the benchmark ran on; only their ratios matter, to order layouts.
 _NS_PER_PRODUCT, _NS_PER_LOOKUP, _NS_PER_SURVIVOR, _NS_PER_CELL = 0.06, 0.1, 65.0, 350.0
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray
 from ..codebooks import Codebooks
+from ..encode import encode
 from ..errors import InputError
 from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, leading_groups
 from .kmeans import nearest
@@ -24,6 +25,7 @@ from .prior import split_dimensions
 ROTATIONS = ("auto", "principal", "learned", "none")
 CROSS = ("auto", "none", "exact", "byte")
 LEARNED_ROUNDS = 6
+SPREAD_ROWS = 2048
 
 
 def subspace(learner: Learner) -> Codebooks:
@@ -91,12 +93,24 @@ def residual(learner: Learner) -> Codebooks:
     n_crude = learner.crude(n_books if not norm else default_crude(n_books), n_books)
     settings = _settings(learner, mean, None, n_crude, "residual")
     codebooks = learner.train(y, [np.arange(learner.dim)] * n_books, settings)
-    # The paper's sigma: what the books that are not crude add on average, by the energy of their words.
+    # The paper's sigma: what the second step adds, by the energy of the words of its books and the spread of the cross
+    # terms where it computes them.
     energies = np.array([float((book.words.astype(np.float64) ** 2).sum(1).mean()) for book in codebooks.books])
     arrays, description = codebooks.to_arrays()
     arrays["variances"] = _variances(y)
-    description["residual_variance"] = float(energies[n_crude:].sum())
+    spread = _cross_spread(codebooks, learner) if learner.metric == "l2" and not codebooks.norms else 0.0
+    description["residual_variance"] = float(energies[n_crude:].sum()) + spread
     return Codebooks.from_arrays(arrays, description)
+
+
+def _cross_spread(codebooks: Codebooks, learner: Learner) -> float:
+    """Standard deviation of the cross terms between the books after the first."""
+    codes = encode(codebooks, np.ascontiguousarray(learner.x[:SPREAD_ROWS]), learner.threads)
+    words = [book.words[codes[:, j]].astype(np.float64) for j, book in enumerate(codebooks.books) if j > 0]
+    if not words:
+        return 0.0
+    squares = sum((w**2).sum(1) for w in words)
+    return float(((np.sum(words, axis=0) ** 2).sum(1) - squares).std())
 
 
 LAYOUTS: dict[str, Callable[[Learner], Codebooks]] = {"subspace": subspace, "hybrid": hybrid, "residual": residual}
