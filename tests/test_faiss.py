@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import interlace as il
-from books import LAYOUTS, index_of, random_codebooks, random_codes
+from books import index_of, random_codebooks, random_codes
 from helpers import METRICS, build, clustered, same_index, small_index
 from interlace import reference
 from interlace.ids import Ids
+
+LAYOUTS = ("subspace", "hybrid", "residual")
 
 faiss = pytest.importorskip("faiss", reason="faiss is not installed: pip install 'interlace[faiss]'")
 DIM = 12
@@ -131,7 +133,7 @@ def queries(n, dim, seed=7):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["subspace", "hybrid", "additive"])  # norms at random are no cross terms
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_faiss_finds_the_same_distances(layout, metric, data):

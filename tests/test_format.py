@@ -72,6 +72,7 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
     sizes = np.bincount(codes[:, 0], minlength=learned.n_cells).tolist()
     spare = [(m, (n // m).bit_length() - 1) for m in sizes if m]
     names: dict[str, Any] = {
+        "n_sample": 400,  # of the model in these tests
         "dim": learned.dim,
         "n": n,
         "n_cells": learned.n_cells,
@@ -91,6 +92,7 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "rotation": learned.rotation is not None,
         "norms": bool(learned.norms),
         "index": kind == "index",
+        "model": kind == "model",
         "cross sums": kind == "index" and learned.metric == "l2" and not learned.norms and overlapping(learned),
         "int64 ids": kind == "index" and n > 0 and index._ids.kind == "int64",
         "string ids": kind == "index" and n > 0 and index._ids.kind == "string",
@@ -126,6 +128,7 @@ def test_the_documented_sections_are_those_written(documented: dict[str, il.Inde
         index.codebooks.save(tmp_path / "c")
         file = storage.read(tmp_path / "c")
         assert {s: file.entry(s)[:2] for s in file.names} == documented_sections(index, "codebooks"), name
+    met.add("sample")  # of models, below
     assert met == {re.sub(r"\{\w\}$", "#", row[0]) for row in table("section")}  # no row of the table is idle
 
 

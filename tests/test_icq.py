@@ -12,6 +12,7 @@ import pytest
 
 import interlace as il
 from helpers import clustered
+from interlace import memory
 from interlace.errors import FewRowsWarning
 from interlace.learning import Settings
 from interlace.progress import Bar, shown
@@ -291,7 +292,7 @@ def test_memory_that_is_too_little() -> None:
     with pytest.raises(il.InputError, match="learning from 700 rows of 8 dimensions takes about .* max_memory allows"):
         il.ICQ(max_memory=50_000).fit(X)
     x = clustered(5000, 8)
-    model = il.ICQ(**QUICK, max_memory=2000 * 8 * 4 * 4).fit(x)
+    model = il.ICQ(**QUICK, max_memory=2000 * 8 * 4 * memory.FACTOR).fit(x)
     assert len(model._sample) == 2000
 
 

@@ -176,7 +176,7 @@ def test_an_index_is_saved_not_pickled():
 def test_stats_tell_the_threads_that_had_work():
     index = il.Index.build(sample(300), n_bytes=2)
     assert index.search(sample(300)[0], threads=8).stats.threads == 1
-    assert index.search(sample(300)[:9], threads=8).stats.threads == 3
+    assert index.search(sample(300)[:17], threads=8).stats.threads == 3
 
 
 def test_an_answer_that_cannot_fit_is_refused():
