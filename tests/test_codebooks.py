@@ -256,3 +256,12 @@ def test_repr_says_what_matters() -> None:
     )
     mixed = il.Codebooks([il.Book(WORDS, [0, 1]), il.Book(WORDS[:1], [2, 3])], dim=4, n_crude=1, metric="ip")
     assert repr(mixed) == "Codebooks(custom, ip, dim=4: 2 books of 1-3 words, 1 crude; 2 bytes per vector)"
+
+
+@pytest.mark.parametrize("layout", books.LAYOUTS)
+@pytest.mark.parametrize("metric", ["l2", "ip"])
+def test_the_core_adds_cross_terms_where_python_says_so(layout, metric):
+    """Opening a file asks Python, because the core would compute its tables first."""
+    for seed in range(20):
+        codebooks = books.random_codebooks(np.random.default_rng(seed), layout, n_books=1 + seed % 5, metric=metric)
+        assert codebooks.has_cross_sums == codebooks.native.has_cross_sums

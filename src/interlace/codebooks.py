@@ -206,6 +206,14 @@ class Codebooks:
         return self.n_crude - 1 + sum(norm.crude for norm in self.norms if norm.stored)
 
     @property
+    def has_cross_sums(self) -> bool:
+        """Whether the second step adds cross terms: books after the first overlap, and there are no norms."""
+        shared = np.zeros(self.dim, np.int64)
+        for book in self.books[1:]:
+            shared[book.support] += 1
+        return self.metric == "l2" and not self.norms and bool((shared > 1).any())
+
+    @property
     def n_books(self) -> int:
         """Number of books, norm columns not counted."""
         return len(self.books)

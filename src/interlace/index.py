@@ -311,7 +311,7 @@ class Index:
                 file.check(name)
         index = cls(codebooks_of(file))
         with file.damage_named("segment"):
-            names = [*NAMES, *([CROSS_FLOORS] if index.codebooks.native.has_cross_sums else [])]
+            names = [*NAMES, *([CROSS_FLOORS] if index.codebooks.has_cross_sums else [])]
             segment = Segment({name: file.array(f"segment.{name}") for name in names})
             n = int(file.meta["n"])
             ids = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}

@@ -57,7 +57,7 @@ class Segment:
             "samples": np.zeros(samples, np.uint32),
         }
         _native.pack(codes, **arrays)
-        if codebooks.native.has_cross_sums:
+        if codebooks.has_cross_sums:
             arrays[CROSS_FLOORS] = np.empty(codebooks.n_cells, np.int32)
             _native.cross_floors(codebooks.native, codes, 1, arrays[CROSS_FLOORS])
         return cls(arrays)

@@ -11,7 +11,7 @@ import pytest
 
 import interlace as il
 from helpers import clustered
-from interlace import cli, evaluate
+from interlace import evaluate
 
 Run = Callable[..., tuple[int, str, str]]
 X, QUERIES = clustered(300, 8), clustered(12, 8, seed=1)
@@ -30,19 +30,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     index.add(X, threads=1)
     index.save(path / "x.index")
     return path
-
-
-@pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in the folder of the files -> exit code, stdout, stderr."""
-    monkeypatch.chdir(folder)
-
-    def run(*args: object) -> tuple[int, str, str]:
-        code = cli.main([str(a) for a in args])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 class TestPlan:

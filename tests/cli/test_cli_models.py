@@ -11,7 +11,6 @@ import pytest
 
 import interlace as il
 from helpers import clustered, same_index
-from interlace import cli
 
 Run = Callable[..., tuple[int, str, str]]
 X, MORE = clustered(400, 8), clustered(150, 8, seed=1)
@@ -26,19 +25,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(path / "more.npy", MORE)
     il.ICQ(3, layout="hybrid", threads=1).fit(X).save(path / "model.icq")
     return path
-
-
-@pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in the folder of the files -> exit code, stdout, stderr."""
-    monkeypatch.chdir(folder)
-
-    def run(*args: object) -> tuple[int, str, str]:
-        code = cli.main([str(a) for a in args])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 def assert_fails(result: tuple[int, str, str], message: str) -> None:

@@ -107,7 +107,7 @@ def _measured(
     error = float(((rows - decoded).astype(np.float64) ** 2).sum(1).mean())
     out = []
     # Where search computes cross terms there is a second step even if all books are crude.
-    more = {codebooks.n_books} if n_crude is None and codebooks.native.has_cross_sums else set()
+    more = {codebooks.n_books} if n_crude is None and codebooks.has_cross_sums else set()
     for crude in sorted({codebooks.n_crude, *more}):
         arrays, description = codebooks.to_arrays()
         tried = Codebooks.from_arrays(arrays, description | {"n_crude": crude})
