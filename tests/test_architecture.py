@@ -37,6 +37,7 @@ ORDER = [
     "searching",
     "report",
     "reference",
+    "ranking",
     "evaluate",
     "evaluation",
     "quantizers",

@@ -1,4 +1,5 @@
-"""How good answers are: recall against the true neighbours, agreement of two searches, and the true neighbours."""
+"""How good answers are: recall against the true neighbours, agreement of two searches, and the true neighbours;
+rankings judged by labels (``ranking``)."""
 
 from __future__ import annotations
 
@@ -10,6 +11,19 @@ from numpy.typing import NDArray
 from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from .codebooks import METRICS
 from .errors import InputError
+from .ranking import average_precision, map_of_ranking, mean_average_precision, precision_at, rank_all
+
+__all__ = [
+    "agreement",
+    "as_ids",
+    "average_precision",
+    "exact_neighbours",
+    "map_of_ranking",
+    "mean_average_precision",
+    "precision_at",
+    "rank_all",
+    "recall",
+]
 
 #: ``exact_neighbours`` holds this many distances at a time.
 BLOCK_QUERIES, BLOCK_ROWS = 256, 8192

@@ -8,10 +8,10 @@ import io
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import interlace as il
-from interlace.data import digits, mnist, sets, sift300k
+from interlace.data import digits, mnist, sets, sift300k, synthetic
 
 RNG = np.random.default_rng(0)
 SIFT = {
@@ -145,6 +145,43 @@ def test_digits_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sklearn.datasets", None)
     with pytest.raises(il.InputError, match="pip install scikit-learn"):
         digits()
+
+
+@pytest.mark.parametrize(("name", "informative"), [(1, 32), (2, 16), (3, 8)])
+def test_synthetic(name, informative):
+    datasets = pytest.importorskip("sklearn.datasets")
+    found = synthetic(name, seed=5)
+    assert (found.name, found.x.shape, found.queries.shape) == (f"synthetic{name}", (10_000, 64), (1_000, 64))
+    assert found.x.dtype == found.queries.dtype == np.float32
+    raw, labels = datasets.make_classification(
+        11_000,
+        64,
+        n_informative=informative,
+        n_classes=10,
+        n_clusters_per_class=1,
+        class_sep=2,
+        flip_y=0.01,
+        random_state=5,
+    )
+    train = raw[:10_000]
+    assert_allclose(found.x, (train - train.mean(0)) / train.std(0), atol=1e-5)
+    assert_allclose(found.queries, (raw[10_000:] - train.mean(0)) / train.std(0), atol=1e-5)
+    assert_array_equal(np.concatenate([found.labels, found.query_labels]), labels)
+    assert set(found.labels.tolist()) == set(range(10))
+    assert_array_equal(synthetic(name, seed=5).x, found.x)
+    assert not np.array_equal(synthetic(name, seed=6).x, found.x)
+
+
+def test_synthetic_bad_names_and_seeds(monkeypatch):
+    for name in (0, 4, "1", 1.0, None):
+        with pytest.raises(il.InputError, match="synthetic data sets are 1, 2 and 3, got"):
+            synthetic(name)
+    for seed in (-1, 2**32, 1.0, None):
+        with pytest.raises(il.InputError, match="seed must be an integer"):
+            synthetic(1, seed)
+    monkeypatch.setitem(__import__("sys").modules, "sklearn.datasets", None)
+    with pytest.raises(il.InputError, match="made by scikit-learn: pip install scikit-learn"):
+        synthetic(1)
 
 
 @pytest.mark.parametrize("load", [sift300k, mnist])

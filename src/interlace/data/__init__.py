@@ -1,6 +1,6 @@
 """Files and named sets -> arrays. The first step: knows nothing of codes or indexes."""
 
 from .readers import EXTENSIONS, read_vectors
-from .sets import DataSet, digits, mnist, sift300k
+from .sets import DataSet, digits, mnist, sift300k, synthetic
 
-__all__ = ["EXTENSIONS", "DataSet", "digits", "mnist", "read_vectors", "sift300k"]
+__all__ = ["EXTENSIONS", "DataSet", "digits", "mnist", "read_vectors", "sift300k", "synthetic"]

@@ -1,4 +1,4 @@
-"""Named data sets: ``sift300k``, ``mnist`` (files the user has) and ``digits`` (inside scikit-learn).
+"""Named data sets: ``sift300k``, ``mnist`` (files the user has), ``digits`` and ``synthetic`` (by scikit-learn).
 
 Files are looked for in ``root``, else in the folder named by INTERLACE_DATA, else in ``../shared/data`` beside the
 checkout. Nothing is downloaded; what is found is compared with its checksum.
@@ -84,6 +84,43 @@ def digits(n_queries: int = 297) -> DataSet:
         raise InputError(f"n_queries must be 1 to {len(images) - 1}, got {n_queries}")
     x, y = images.astype(np.float32), labels.astype(np.uint8)
     return DataSet("digits", x[:-n_queries], x[-n_queries:], labels=y[:-n_queries], query_labels=y[-n_queries:])
+
+
+def synthetic(name: int, seed: int = 0) -> DataSet:
+    """Dataset 1, 2 or 3 of the paper: ten labelled classes in 64 dimensions, 10,000 rows and 1,000 queries.
+
+    The paper says how many dimensions tell the classes apart; the rest is fixed here. scikit-learn's
+    ``make_classification(n_samples=11_000, n_features=64, n_informative=32 / 16 / 8, n_redundant=2, n_repeated=0,
+    n_classes=10, n_clusters_per_class=1, class_sep=2.0, flip_y=0.01, hypercube=True, shuffle=True,
+    random_state=seed)``, every dimension standardised by the mean and the standard deviation of the first 10,000 rows,
+    which are ``x``; the last 1,000 are the queries. float32; a seed is a draw of the data.
+    """
+    informative = {1: 32, 2: 16, 3: 8}.get(name) if isinstance(name, int) else None
+    if informative is None:
+        raise InputError(f"the synthetic data sets are 1, 2 and 3, got {name!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise InputError(f"seed must be an integer of 0 to 2^32 - 1, got {seed!r}")
+    try:
+        from sklearn.datasets import make_classification
+    except ImportError as error:
+        raise InputError("the synthetic data sets are made by scikit-learn: pip install scikit-learn") from error
+    x, y = make_classification(
+        n_samples=11_000,
+        n_features=64,
+        n_informative=informative,
+        n_redundant=2,
+        n_repeated=0,
+        n_classes=10,
+        n_clusters_per_class=1,
+        class_sep=2.0,
+        flip_y=0.01,
+        hypercube=True,
+        shuffle=True,
+        random_state=int(seed),
+    )
+    x = ((x - x[:10_000].mean(0)) / x[:10_000].std(0)).astype(np.float32)
+    y = y.astype(np.uint8)
+    return DataSet(f"synthetic{name}", x[:10_000], x[10_000:], labels=y[:10_000], query_labels=y[10_000:])
 
 
 def _folders(root: str | PathLike[str] | None) -> list[Path]:
