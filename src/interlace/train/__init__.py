@@ -1,0 +1,1 @@
+"""Learning with labels: embedding, books and prior together. The only package that imports torch."""
