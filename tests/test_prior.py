@@ -21,6 +21,7 @@ from interlace.quantizers.prior import (
     fit_em,
     fit_gradient,
     split_dimensions,
+    start_prior,
 )
 from interlace.quantizers.skew_normal import skew_normal_mode
 
@@ -234,6 +235,17 @@ def test_a_sample_of_the_mixture_gives_its_parameters_back():
     found = np.array([prior.sigma1, prior.mu2, prior.sigma2]) * prior.scale
     np.testing.assert_allclose(found, [SIGMA1_FLOOR * prior.scale, 9.0, 1.5], rtol=0.06)
     assert prior.high(sample).tolist() == [False] * 1200 + [True] * 800
+
+
+def test_the_start_is_at_the_largest_variance():
+    for variances in SPECTRA.values():
+        prior = start_prior(variances, pi2=0.3, alpha2=-5.0)
+        assert prior.scale == pytest.approx(variances.mean())
+        assert prior.mu2 == pytest.approx(variances.max() / variances.mean())
+        assert (prior.mu1, prior.pi2, prior.alpha2) == (0.0, 0.3, -5.0)
+        best = fit_em(variances, pi2=0.3, alpha2=-5.0)
+        heights = [p.log_likelihood(variances, robustness=1.0) for p in (prior, best)]
+        assert heights[0] <= heights[1]
 
 
 def test_floors_hold():

@@ -197,6 +197,11 @@ def fit_gradient(
     return _from_parameters(prior, best_at, top)
 
 
+def start_prior(variances: Any, *, pi2: float = PI2, mu1: float = 0.0, alpha2: float = ALPHA2) -> Prior:
+    """Where both fits start: mu2 at the largest variance, the high mode on what exceeds the mean."""
+    return _begin(variances, pi2, mu1, alpha2, 0.0, 1, 0.0)[1]
+
+
 def split_dimensions(variances: Any, *, method: str = "em", **settings: Any) -> tuple[NDArray[np.bool_], Prior]:
     """psi as a mask over the dimensions, and the prior it comes from; ``settings`` are those of the fit."""
     if method not in METHODS:
