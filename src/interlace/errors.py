@@ -73,3 +73,7 @@ def _joint(theirs: type[Exception]) -> type[NotFittedError]:
 
 class FewRowsWarning(UserWarning):
     """There are too few rows or dimensions for what was asked: books shrink."""
+
+
+class PriorCollapsedWarning(UserWarning):
+    """One mode of the prior on the variances took everything: the split does not say much (docs/joint.md)."""

@@ -88,6 +88,12 @@ class Data:
         mask[held] = True
         return self._part(~mask), self._part(mask)
 
+    def evenly(self, most: int) -> Data:
+        """At most so many rows, spread evenly over all of them."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[np.unique(np.linspace(0, len(self) - 1, min(positive(most, "most"), len(self))).astype(np.int64))] = True
+        return self._part(mask)
+
     def batches(self, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
         """One epoch in an order that depends on (seed, epoch) alone.
 

@@ -1,0 +1,111 @@
+"""One call: data and settings -> embedding and codebooks."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..codebooks import Codebooks
+from ..embedding import Embedding
+from ..errors import FewRowsWarning, InputError
+from ..progress import Progress
+from ..quantizers.prior import Prior
+from .batches import Data
+from .finish import finish
+from .networks import Network, build, describe, to_embedding, wrap
+from .trainer import JointSettings, Trainer
+
+#: Dimensions of linear and mlp embeddings, unless there are more classes than that.
+DIM = 16
+
+
+@dataclass(frozen=True)
+class JointlyLearned:
+    """What joint learning gives."""
+
+    codebooks: Codebooks
+    embedding: Embedding
+    prior: Prior | None
+    history: list[dict[str, Any]]
+    score: float | None  #: validation MAP of the epoch that was kept
+    interrupted: bool
+    info: dict[str, Any]  #: for the model card
+
+
+def default_dim(embedding: str, raw: int, n_classes: int) -> int | None:
+    """16, or enough for the classes; never more than the input has. CNNs have their own."""
+    if embedding in ("linear", "mlp"):
+        wanted = max(DIM, 8 * math.ceil(n_classes / 8))
+        return min(wanted, raw) if embedding == "linear" else wanted
+    return None
+
+
+def learn_jointly(
+    data: Data,
+    settings: JointSettings,
+    progress: Progress,
+    *,
+    embedding: str | nn.Module,
+    dim: int | None,
+    hidden: tuple[int, ...],
+    validation: float,
+    n_crude: int | None,
+) -> JointlyLearned:
+    """Learn embedding, books and prior. The settings are checked; nothing outside is changed."""
+    n_rows = len(data)
+    if n_rows < settings.n_words:
+        text = f"{n_rows} rows to learn from are fewer than {settings.n_words} words: books hold at most {n_rows} words"
+        warnings.warn(text, FewRowsWarning, stacklevel=3)
+    network = _network(data, embedding, dim, hidden, settings.seed)
+    if settings.kind == "pq" and settings.n_books > network.dim:
+        raise InputError(f"{settings.n_books} product books need as many dimensions, the embedding has dim={network.dim}")
+    learn, held_out = data.split(validation, settings.seed) if validation > 0 else (data, None)
+    trainer = Trainer(network, learn, held_out, settings, progress)
+    with _threads(settings.threads):
+        complete = trainer.run()
+        trainer.best()
+        codebooks = finish(trainer, n_crude)
+    prior = None
+    if trainer.plan is not None and trainer.plan.xi is not None:
+        prior = trainer.prior.to_prior(float(codebooks.variances.mean()))
+    score = None if math.isinf(trainer.best_score) else trainer.best_score
+    info = {
+        "kind": settings.kind,
+        "loss": settings.loss,
+        "optimize": settings.optimize,
+        "cross": settings.cross,
+        "recipe": settings.recipe.to_dict(),
+        "rows": n_rows,
+        "classes": data.n_classes,
+        "epochs": trainer.epoch,
+        "validation_map": score,
+        "network": describe(network),
+    }
+    return JointlyLearned(codebooks, to_embedding(network), prior, trainer.history, score, not complete, info)
+
+
+def _network(data: Data, embedding: str | nn.Module, dim: int | None, hidden: tuple[int, ...], seed: int) -> Network:
+    if isinstance(embedding, nn.Module):
+        return wrap(embedding, data.input_shape, dim)
+    if dim is None:
+        dim = default_dim(embedding, math.prod(data.input_shape), data.n_classes)
+    generator = torch.Generator().manual_seed(seed)
+    return build(embedding, input_shape=data.input_shape, dim=dim, hidden=hidden, generator=generator)
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    """torch on so many threads, and as it was afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

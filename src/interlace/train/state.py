@@ -1,0 +1,93 @@
+"""Everything that learning changes, as named arrays: for checkpoints, and to go back to the best epoch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from .. import storage
+from ..errors import InputError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def module_arrays(prefix: str, module: nn.Module) -> Arrays:
+    """The state of a module, copied."""
+    return {f"{prefix}.{name}": value.detach().cpu().numpy().copy() for name, value in module.state_dict().items()}
+
+
+def load_module(prefix: str, module: nn.Module, arrays: Arrays) -> None:
+    """Inverse of :func:`module_arrays`."""
+    start = f"{prefix}."
+    module.load_state_dict(
+        {name[len(start) :]: torch.from_numpy(np.array(a)) for name, a in arrays.items() if name.startswith(start)}
+    )
+
+
+def optimizer_arrays(optimizer: torch.optim.Optimizer) -> Arrays:
+    """The running means of Adam; its rates are set anew in each step."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"optimizer.{number}.{name}": torch.as_tensor(value).detach().cpu().numpy().copy()
+        for number, values in state.items()
+        for name, value in values.items()
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, arrays: Arrays) -> None:
+    """Inverse of :func:`optimizer_arrays`."""
+    state: dict[int, dict[str, Any]] = {}
+    for name, array in arrays.items():
+        if name.startswith("optimizer."):
+            _, number, key = name.split(".", 2)
+            state.setdefault(int(number), {})[key] = torch.from_numpy(np.array(array))
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+
+
+def fingerprint(configuration: dict[str, Any]) -> str:
+    """Of everything that must be the same for a run to be taken up again."""
+    return hashlib.sha256(json.dumps(configuration, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def write_checkpoint(
+    path: str | PathLike[str], arrays: Arrays, meta: dict[str, Any], configuration: dict[str, Any]
+) -> None:
+    """Atomically: a kill leaves the checkpoint before."""
+    # The container takes no arrays without dimensions; their shapes travel beside.
+    scalars = [name for name, array in arrays.items() if array.ndim == 0]
+    stored = {name: np.atleast_1d(array) for name, array in arrays.items()}
+    storage.write(
+        path,
+        stored,
+        {"kind": "checkpoint", "configuration": configuration, "scalars": scalars, "state": meta},
+    )
+
+
+def read_checkpoint(path: str | PathLike[str], configuration: dict[str, Any]) -> tuple[Arrays, dict[str, Any]] | None:
+    """What :func:`write_checkpoint` wrote, None if there is no file; a file of another configuration is refused."""
+    if not Path(fspath(path)).exists():
+        return None
+    file = storage.read(path)
+    if file.meta.get("kind") != "checkpoint":
+        raise InputError(f"checkpoint {fspath(path)!r} holds {file.meta.get('kind')!r}, not a checkpoint; give another path")
+    theirs = file.description("configuration")
+    mine = json.loads(json.dumps(configuration, default=str))
+    if theirs != mine:
+        names = sorted(name for name in {*theirs, *mine} if theirs.get(name) != mine.get(name))
+        first = names[0]
+        raise InputError(
+            f"checkpoint {fspath(path)!r} is of another configuration: {first} was {theirs.get(first)!r}, now "
+            f"{mine.get(first)!r}; give another path, or remove the file to start anew"
+        )
+    file.verify()
+    scalars = set(file.meta["scalars"])
+    arrays = {name: np.array(file.array(name)) for name in file.names}
+    return {n: a.reshape(()) if n in scalars else a for n, a in arrays.items()}, file.meta["state"]

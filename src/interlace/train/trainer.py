@@ -1,0 +1,477 @@
+"""Embedding, books and prior learned together: warm-up, shaping of the variances, then all four losses.
+
+    L = L_E + error |z - zq|^2 + cross Var(cross terms) + gamma1 L_P + gamma2 L_ICQ
+
+One epoch at a time; between epochs everything can be written down and taken up again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..arrays import FloatArray
+from ..errors import PriorCollapsedWarning
+from ..evaluate import map_of_ranking
+from ..progress import Progress
+from ..recipe import Recipe
+from .batches import Data
+from .books import Books, Plan, start_books
+from .layers import statistics_of
+from .losses.interleave import interleaving
+from .losses.prior import PriorLoss
+from .losses.quantization import cross_penalty, cross_terms, norm_byte_error, norm_byte_values, quantization_error
+from .networks import Network, evaluating, fold
+from .objective import EmbeddingLoss
+from .plans import plan_for
+from .state import Arrays, load_module, load_optimizer, module_arrays, optimizer_arrays, read_checkpoint, write_checkpoint
+from .variance import OnlineVariance
+
+#: Rows that statistics, the start of the books and the validation score look at, at most.
+SAMPLE_ROWS = 20_000
+BLOCK_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class JointSettings:
+    """What to learn; the numbers are in the recipe."""
+
+    kind: str  #: ``"icq"``, ``"cq"`` or ``"pq"``
+    n_books: int
+    n_words: int
+    loss: str
+    optimize: str
+    cross: str  #: ``"constant"``, ``"byte"`` or ``"exact"``
+    recipe: Recipe
+    seed: int
+    threads: int
+    device: str
+    checkpoint: str | PathLike[str] | None = None
+
+
+class Trainer:
+    """One run. :meth:`run` goes through the epochs that are left; :meth:`best` puts the best one back."""
+
+    def __init__(
+        self, network: Network, data: Data, validation: Data | None, settings: JointSettings, progress: Progress
+    ) -> None:
+        self.network, self.data, self.validation = network, data, validation
+        self.settings, self.recipe, self.progress = settings, settings.recipe, progress
+        self.device = torch.device(settings.device)
+        self.rng = np.random.default_rng(settings.seed)
+        generator = torch.Generator().manual_seed(settings.seed)
+        dim = network.dim
+        self.objective = EmbeddingLoss(settings.loss, dim, data.n_classes, self.recipe, generator).to(self.device)
+        self.prior = PriorLoss(
+            pi2=self.recipe.pi2,
+            alpha2=self.recipe.alpha2,
+            robustness=self.recipe.robustness,
+            raw=self.recipe.raw_variances,
+        ).to(self.device)
+        self.online = OnlineVariance(paper=self.recipe.fading)
+        self.network.to(self.device)
+        self.books: Books | None = None
+        self.plan: Plan | None = None
+        self.unit = 1.0  # of squared distances in L_E before there are books
+        self.norm_values: list[FloatArray] = []
+        self.codes: NDArray[np.uint8] | None = None  # kept from pass to pass by the alternating optimisation
+        self.epoch, self.best_score, self.waited = 0, -math.inf, 0
+        self.history: list[dict[str, Any]] = []
+        self.optimizer: torch.optim.Optimizer | None = None
+        self._best: Arrays | None = None
+
+    # --- the run
+
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        """Epochs of the three phases."""
+        shape = self.recipe.shape if self._has_split else 0
+        return self.recipe.warm_up, shape, self.recipe.epochs
+
+    @property
+    def _has_split(self) -> bool:
+        return self.settings.kind == "icq" and self.settings.n_books > 2
+
+    def _phase(self, epoch: int) -> str:
+        warm_up, shape, _ = self.lengths
+        return "warm-up" if epoch < warm_up else "shape" if epoch < warm_up + shape else "learn"
+
+    def run(self) -> bool:
+        """Whether it came to its end; False after Ctrl-C with something usable, which is kept."""
+        total = sum(self.lengths)
+        if not self._resume():
+            self._standardize()
+        try:
+            while self.epoch < total:
+                phase = self._phase(self.epoch)
+                if self.epoch == 0 or phase != self._phase(self.epoch - 1):
+                    self._enter(phase)
+                self._one_epoch(phase)
+                self.epoch += 1
+                self._save()
+                if phase == "learn" and self.waited >= self.recipe.patience:
+                    break
+            if self.books is None:  # a recipe without epochs of the last phase
+                self._enter("learn")
+        except KeyboardInterrupt:
+            if self.books is None or self.plan is None:
+                raise
+            return False
+        return True
+
+    def best(self) -> None:
+        """Back to the epoch with the best validation score."""
+        if self._best is not None:
+            self._load_modules(self._best)
+
+    def _standardize(self) -> None:
+        if self.recipe.standardize:
+            rows = (inputs for inputs, _, _ in self.data.rows_in_order(BLOCK_ROWS))
+            self.network.set_statistics(*statistics_of(rows, self.network.standardize.shape))
+
+    def _enter(self, phase: str) -> None:
+        """What happens between two phases; the optimiser starts anew."""
+        recipe = self.recipe
+        if phase != "warm-up":
+            self._normalize(rotate=phase == "shape" or not self._has_split or recipe.shape == 0)
+        if phase == "shape":
+            self.prior.start(self._variances())
+        if phase == "learn":
+            self._start_books()
+        self.optimizer = self._new_optimizer(phase)
+
+    def _normalize(self, rotate: bool) -> None:
+        """Centre, rotate to principal axes, scale to total variance 1: free for L_E, and weights hold at any scale."""
+        if not self.recipe.rotate:
+            return
+        sample = self.data.evenly(SAMPLE_ROWS)
+        z = self.embed(sample).astype(np.float64)
+        mean = z.mean(0)
+        dim = len(mean)
+        covariance = np.cov((z - mean).T, bias=True).reshape(dim, dim)
+        matrix = np.eye(dim)
+        if rotate:
+            shear = self.objective.shear(z.astype(np.float32), sample.labels)
+            matrix = matrix if shear is None else shear
+            _, axes = np.linalg.eigh(matrix.T @ covariance @ matrix)
+            axes = axes[:, ::-1]
+            matrix = matrix @ (axes * np.where(axes[np.abs(axes).argmax(0), np.arange(dim)] < 0, -1.0, 1.0))
+        total = max(float(np.trace(matrix.T @ covariance @ matrix)), 1e-30)
+        matrix = matrix / math.sqrt(total)
+        fold(self.network, matrix, mean)
+        self.objective.fold(torch.from_numpy(matrix), torch.from_numpy(mean))
+        self.unit = 1.0 / total * self.unit
+
+    def _start_books(self) -> None:
+        z = self.embed(self.data, SAMPLE_ROWS)
+        variances = z.astype(np.float64).var(0)
+        xi = None
+        if self._has_split:
+            if self.recipe.shape == 0 or self.recipe.theta == "em":
+                self.prior.fit_em(variances)
+            xi = self._psi(torch.from_numpy(variances))
+        settings = self.settings
+        plan = plan_for(settings.kind, settings.n_books, variances, xi, self.recipe)
+        words = start_books(z, plan.support, min(settings.n_words, len(z)), self.rng, settings.threads)
+        self._use(plan, words)
+
+    def _use(self, plan: Plan, words: FloatArray) -> None:
+        """Soft groups may leave their supports while learning; only hard ones are cut at once."""
+        soft = self.recipe.groups == "soft" and self.settings.kind == "icq"
+        support = np.ones_like(plan.support) if soft else plan.support
+        self.plan = plan
+        self.books = Books(torch.from_numpy(words), torch.from_numpy(support)).to(self.device)
+
+    def _psi(self, variances: Tensor) -> NDArray[np.bool_]:
+        wrong = self.prior.collapsed(variances)
+        if wrong is not None:
+            warnings.warn(
+                f"the prior collapsed ({wrong}); psi is made of the largest variances, see docs/joint.md",
+                PriorCollapsedWarning,
+                stacklevel=2,
+            )
+        if self.recipe.raw_variances and wrong is None:
+            return np.asarray(self.prior.high_by_rule(variances).cpu().numpy())
+        if wrong is not None and not all(map(math.isfinite, map(float, self.prior.parameters()))):
+            self.prior.fit_em(variances)
+        return np.asarray(self.prior.high(variances).cpu().numpy())
+
+    def _new_optimizer(self, phase: str) -> torch.optim.Optimizer:
+        recipe = self.recipe
+        groups: list[dict[str, Any]] = [
+            {"params": list(self.network.parameters()), "rate": recipe.rate_embedding},
+            {"params": list(self.objective.parameters()), "rate": recipe.rate_head},
+        ]
+        if phase == "warm-up":
+            groups[0] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
+            groups[1] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
+        elif phase == "shape":
+            groups[0]["rate"] = groups[1]["rate"] = recipe.rate_shape
+        if phase != "warm-up" and recipe.theta == "gradient":
+            groups.append({"params": list(self.prior.parameters()), "rate": recipe.rate_theta})
+        if phase == "learn":
+            assert self.books is not None
+            groups.append({"params": list(self.books.parameters()), "rate": recipe.rate_books})
+        groups = [group for group in groups if group["params"]]
+        return torch.optim.Adam(groups, lr=recipe.rate_embedding)
+
+    # --- one epoch
+
+    def _one_epoch(self, phase: str) -> None:
+        started = time.perf_counter()
+        if phase == "learn" and self.settings.optimize == "alternate":
+            from .alternate import alternate
+
+            sums = alternate(self)
+        else:
+            sums = self.passage(phase)
+        if self.recipe.theta == "em" and phase != "warm-up" and self._has_split:
+            self.prior.fit_em(self.online.variances)
+        row: dict[str, Any] = {"epoch": self.epoch, "phase": phase, **sums}
+        if phase == "learn":
+            row["map"] = self.validate()
+            if row["map"] is None or row["map"] > self.best_score:
+                self.best_score, self.waited = row["map"] or -math.inf, 0
+                self._best = self._module_arrays()
+            else:
+                self.waited += 1
+        row["seconds"] = time.perf_counter() - started
+        self.history.append(row)
+        self._say(row)
+
+    def passage(
+        self, phase: str, *, embedding: bool = True, books: bool = True, kept_codes: bool = False
+    ) -> dict[str, float]:
+        """One pass over the rows; means of the losses. ``embedding`` and ``books`` say what may move."""
+        recipe, settings = self.recipe, self.settings
+        self.online.reset()
+        self.network.train(embedding)
+        self.network.reseed(settings.seed * 1_000_003 + self.epoch)
+        if phase == "learn" and settings.cross == "byte":
+            self._refresh_norm_values()
+        assert self.optimizer is not None
+        sums: dict[str, float] = {}
+        n_batches = max(1, math.ceil(len(self.data) / recipe.batch_size))
+        for number, (inputs, labels, rows) in enumerate(
+            self.data.batches(recipe.batch_size, self.epoch, settings.seed)
+        ):
+            self._set_rates(phase, number / n_batches, embedding, books)
+            inputs, labels = inputs.to(self.device), labels.to(self.device)
+            with self._precision():
+                z = self.network(inputs).float()
+            parts = self._losses(phase, z, labels, rows.numpy() if kept_codes else None)
+            loss = sum(parts.values(), torch.zeros((), device=self.device))
+            self.optimizer.zero_grad(set_to_none=True)
+            if loss.requires_grad:  # not where the embedding has no parameters and there are no books yet
+                loss.backward()  # type: ignore[no-untyped-call]
+                self.optimizer.step()
+            for name, value in parts.items():
+                sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(labels)
+        return {name: value / len(self.data) for name, value in sums.items()}
+
+    def _losses(
+        self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None
+    ) -> dict[str, Tensor]:
+        """The weighted parts by name: embedding, quantization, cross, prior, interleaving."""
+        recipe = self.recipe
+        variances = self.online.update(z)
+        parts: dict[str, Tensor] = {}
+        if phase != "learn":
+            parts["embedding"] = self.objective.of_embedding(z, labels, self.unit)
+        else:
+            assert self.books is not None and self.plan is not None
+            if rows is None:
+                codes = self.books.encode(z.detach(), recipe.sweeps)
+            else:
+                assert self.codes is not None
+                codes = torch.from_numpy(self.codes[rows].astype(np.int64)).to(self.device)
+            words = self.books.effective()
+            of_rows = self.books.of_rows(words, codes)
+            zq = torch.stack(of_rows).sum(0)
+            parts["embedding"] = self.objective.of_codes(z, zq + z - z.detach(), labels)
+            parts["quantization"] = recipe.error * quantization_error(z, zq)
+            parts["cross"] = recipe.cross * self._cross(of_rows)
+            if self.plan.xi is not None:
+                xi = torch.from_numpy(self.plan.xi).to(self.device)
+                parts["interleaving"] = recipe.gamma2 * interleaving(words, xi)
+        if phase != "warm-up" and self._has_split:
+            parts["prior"] = recipe.gamma1 * self.prior(variances)
+        return parts
+
+    def _cross(self, of_rows: list[Tensor]) -> Tensor:
+        assert self.plan is not None
+        groups = [group for group in self.plan.groups if len(group) > 1]
+        if self.settings.cross == "exact" or not groups:
+            return of_rows[0].new_zeros(())
+        if self.settings.cross == "constant":
+            return cross_penalty(of_rows, groups)
+        terms = (cross_terms([of_rows[k] for k in group]) for group in groups)
+        return sum(
+            (norm_byte_error(term, values) for term, values in zip(terms, self.norm_values, strict=True)),
+            of_rows[0].new_zeros(()),
+        )
+
+    @torch.no_grad()
+    def _refresh_norm_values(self) -> None:
+        assert self.books is not None and self.plan is not None
+        z = torch.from_numpy(self.embed(self.data, BLOCK_ROWS)).to(self.device)
+        of_rows = self.books.of_rows(self.books.effective(), self.books.encode(z, self.recipe.sweeps))
+        self.norm_values = [
+            norm_byte_values(cross_terms([of_rows[k] for k in group]).cpu().numpy())
+            for group in self.plan.groups
+            if len(group) > 1
+        ]
+
+    def _set_rates(self, phase: str, done: float, embedding: bool, books: bool) -> None:
+        """In the last phase rates fall linearly to nothing; what must not move gets none."""
+        assert self.optimizer is not None
+        fall = 1.0
+        if phase == "learn":
+            before = self.lengths[0] + self.lengths[1]
+            fall = max(1.0 - (self.epoch - before + done) / max(1, self.lengths[2]), 1e-3)
+        movable = {id(p): books for p in (self.books.parameters() if self.books is not None else ())}
+        movable |= {id(p): embedding for m in (self.network, self.objective) for p in m.parameters()}
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["rate"] * fall if movable.get(id(group["params"][0]), True) else 0.0
+
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        """bfloat16 where it pays: the network, on a GPU. Distances and variances stay in float32."""
+        if self.device.type == "cuda":
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        return contextlib.nullcontext()
+
+    # --- looking at it
+
+    def _some(self, data: Data, most: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Blocks of at most ``most`` rows, spread over all of them."""
+        yield from data.evenly(most).rows_in_order(BLOCK_ROWS)
+
+    @torch.no_grad()
+    def embed(self, data: Data, most: int | None = None) -> FloatArray:
+        """z of (at most so many) rows, in evaluation mode."""
+        with evaluating(self.network):
+            blocks = [
+                self.network(inputs.to(self.device)).float().cpu().numpy()
+                for inputs, _, _ in self._some(data, len(data) if most is None else most)
+            ]
+        return np.concatenate(blocks)
+
+    def _variances(self) -> NDArray[np.float64]:
+        return np.asarray(self.embed(self.data, SAMPLE_ROWS).astype(np.float64).var(0))
+
+    @torch.no_grad()
+    def validate(self) -> float | None:
+        """MAP of held-out rows against the codes of (a sample of) the rows learned from; None without held-out rows."""
+        if self.validation is None or self.books is None:
+            return None
+        queries, database = self.validation.evenly(BLOCK_ROWS), self.data.evenly(SAMPLE_ROWS // 2)
+        z = torch.from_numpy(self.embed(database)).to(self.device)
+        words = self.books.effective()
+        decoded = torch.stack(self.books.of_rows(words, self.books.encode(z, self.recipe.sweeps))).sum(0)
+        result = map_of_ranking(self.embed(queries), decoded.cpu().numpy(), queries.labels, database.labels)
+        return float(result["map"])
+
+    def _say(self, row: dict[str, Any]) -> None:
+        short = {"embedding": "L_E", "quantization": "L_C", "prior": "L_P", "interleaving": "L_ICQ"}
+        parts = row | {"quantization": row.get("quantization", 0.0) + row.get("cross", 0.0)}
+        text = " ".join(f"{name} {parts[key]:.3g}" for key, name in short.items() if key in row)
+        if row.get("map") is not None:
+            text += f" MAP {row['map']:.3f}"
+        self.progress(f"{row['phase']} {self.epoch + 1}/{sum(self.lengths)}: {text}", (self.epoch + 1) / sum(self.lengths))
+
+    # --- state
+
+    def _modules(self) -> dict[str, torch.nn.Module]:
+        found: dict[str, Any] = {
+            "network": self.network,
+            "objective": self.objective,
+            "prior": self.prior,
+            "books": self.books,
+        }
+        return {name: module for name, module in found.items() if module is not None}
+
+    def _module_arrays(self) -> Arrays:
+        arrays: Arrays = {}
+        for name, module in self._modules().items():
+            arrays |= module_arrays(name, module)
+        return arrays
+
+    def _load_modules(self, arrays: Arrays) -> None:
+        for name, module in self._modules().items():
+            load_module(name, module, arrays)
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What a checkpoint must agree with."""
+        settings = {name: getattr(self.settings, name) for name in ("kind", "n_books", "n_words", "loss", "optimize")}
+        return settings | {
+            "cross": self.settings.cross,
+            "seed": self.settings.seed,
+            "recipe": self.recipe.to_dict(),
+            "embedding": self.network.name,
+            "input_shape": list(self.network.input_shape),
+            "dim": self.network.dim,
+            "rows": len(self.data),
+            "classes": self.data.n_classes,
+        }
+
+    def _save(self) -> None:
+        path = self.settings.checkpoint
+        if path is None:
+            return
+        assert self.optimizer is not None
+        arrays = self._module_arrays() | optimizer_arrays(self.optimizer)
+        if self._best is not None:
+            arrays |= {f"best.{name}": array for name, array in self._best.items()}
+        if self.plan is not None:
+            arrays["plan.support"] = self.plan.support.astype(np.uint8)
+            if self.plan.xi is not None:
+                arrays["plan.xi"] = self.plan.xi.astype(np.uint8)
+        if self.codes is not None:
+            arrays["codes"] = self.codes
+        meta = {
+            "epoch": self.epoch,
+            "best_score": None if math.isinf(self.best_score) else self.best_score,
+            "waited": self.waited,
+            "unit": self.unit,
+            "history": self.history,
+            "groups": None if self.plan is None else [list(group) for group in self.plan.groups],
+            "rng": self.rng.bit_generator.state,
+        }
+        write_checkpoint(path, arrays, meta, self.configuration)
+
+    def _resume(self) -> bool:
+        """Take up the checkpoint, if there is one."""
+        if self.settings.checkpoint is None:
+            return False
+        found = read_checkpoint(self.settings.checkpoint, self.configuration)
+        if found is None:
+            return False
+        arrays, meta = found
+        self.epoch, self.waited, self.unit = int(meta["epoch"]), int(meta["waited"]), float(meta["unit"])
+        self.best_score = -math.inf if meta["best_score"] is None else float(meta["best_score"])
+        self.history = list(meta["history"])
+        self.rng.bit_generator.state = meta["rng"]
+        if meta["groups"] is not None:
+            xi = arrays.get("plan.xi")
+            groups = tuple(tuple(group) for group in meta["groups"])
+            plan = Plan(arrays["plan.support"].astype(bool), groups, None if xi is None else xi.astype(bool))
+            self._use(plan, arrays["books.words"])
+        self.codes = arrays.get("codes")
+        self._load_modules(arrays)
+        self.optimizer = self._new_optimizer(self._phase(self.epoch - 1))
+        load_optimizer(self.optimizer, arrays)
+        best = {name[5:]: array for name, array in arrays.items() if name.startswith("best.")}
+        self._best = best or None
+        return True
