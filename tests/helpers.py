@@ -69,9 +69,11 @@ def small_index(*, ids: str = "default", n: int = 9, **settings: Any) -> il.Inde
 def same_index(a: il.Index, b: il.Index) -> bool:
     """Same ids, same codes, same codebooks, same answers."""
     q = clustered(5, a.dim, seed=99)
-    ours, theirs = (i.search(q, 7, margin="exact", threads=1) for i in (a, b))
+    ours, theirs = (i.search(q, 7, margin="exact", threads=1, embedded=True) for i in (a, b))
+    prints = [None if i.embedding is None else i.embedding.fingerprint for i in (a, b)]
     return (
         a.codebooks == b.codebooks
+        and prints[0] == prints[1]
         and a.ids.dtype == b.ids.dtype
         and np.array_equal(a.ids, b.ids)
         and np.array_equal(a.reconstruct(a.ids), b.reconstruct(b.ids))

@@ -20,6 +20,7 @@ SOURCE = Path(il.__file__).parent
 #: Modules and sub-packages, bottom first: each may import those before it. A new module must find its place here.
 ORDER = [
     "_native",
+    "_version",
     "errors",
     "memory",
     "spool",
@@ -29,6 +30,8 @@ ORDER = [
     "_threads",
     "storage",
     "codebooks",
+    "embedding",
+    "embedded",
     "segments",
     "ids",
     "matches",
@@ -45,6 +48,8 @@ ORDER = [
     "index",
     "interop",
     "estimators",
+    "cards",
+    "models",
     "icq",
     "neighbors",
     "shapes",

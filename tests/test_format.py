@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 import books
 import interlace as il
 from helpers import ID_KINDS, LAYOUTS, build, clustered, hand_made, ids_of, same_index, small_index
-from interlace import storage
+from interlace import embedding, storage
+from interlace.models import Fitted
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -56,7 +58,21 @@ def documented_files() -> dict[str, il.Index]:
         "empty": empty,
         "ip": build(metric="ip"),
         "cosine": build(metric="cosine"),
+        **{f"embedding {kind}": embedded_index(kind) for kind in ("identity", "linear", "mlp")},
     }
+
+
+def embedded_index(kind: str) -> il.Index:
+    rng = np.random.default_rng(5)
+    layers = [(rng.normal(size=(7, 12)), rng.normal(size=7)), (rng.normal(size=(4, 7)), rng.normal(size=4))]
+    made: dict[str, embedding.Embedding] = {
+        "identity": embedding.Identity(4),
+        "linear": embedding.Linear(rng.normal(size=(4, 12)), input_shape=(1, 3, 4)),
+        "mlp": embedding.MLP(layers),
+    }
+    index = il.Index(hand_made(), made[kind])
+    index.add(clustered(30, math.prod(index.input_shape)), threads=1)
+    return index
 
 
 def overlapping(codebooks: il.Codebooks) -> bool:
@@ -73,6 +89,8 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
     spare = [(m, (n // m).bit_length() - 1) for m in sizes if m]
     names: dict[str, Any] = {
         "n_sample": 400,  # of the model in these tests
+        "n_rows": 400,
+        "n_bytes": learned.n_bytes,
         "dim": learned.dim,
         "n": n,
         "n_cells": learned.n_cells,
@@ -92,7 +110,9 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "rotation": learned.rotation is not None,
         "norms": bool(learned.norms),
         "index": kind == "index",
-        "model": kind == "model",
+        "model": kind.startswith("model"),
+        "labels": kind == "model with labels",
+        "embedding": kind != "codebooks",
         "cross sums": kind == "index" and learned.metric == "l2" and not learned.norms and overlapping(learned),
         "int64 ids": kind == "index" and n > 0 and index._ids.kind == "int64",
         "string ids": kind == "index" and n > 0 and index._ids.kind == "string",
@@ -107,8 +127,11 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
             parts = [{"n_words": len(b.words), "width": len(b.support)} for b in learned.books]
         if "{i}" in section:
             parts = [{"n_values": len(norm.values)} for norm in learned.norms]
+        if "{l}" in section:
+            layers = getattr(index.embedding, "layers", ())
+            parts = [{"n_out": weight.shape[0], "n_in": weight.shape[1]} for weight, _ in layers]
         for i, part in enumerate(parts):
-            name = section.replace("{b}", str(i)).replace("{i}", str(i))
+            name = re.sub(r"\{\w\}", str(i), section)
             expected[name] = (dtype, tuple(eval(shape, {"__builtins__": {}}, names | part)))
     return expected
 
@@ -128,7 +151,7 @@ def test_the_documented_sections_are_those_written(documented: dict[str, il.Inde
         index.codebooks.save(tmp_path / "c")
         file = storage.read(tmp_path / "c")
         assert {s: file.entry(s)[:2] for s in file.names} == documented_sections(index, "codebooks"), name
-    met.add("sample")  # of models, below
+    met |= {"sample", "codes", "labels"}  # of models, below
     assert met == {re.sub(r"\{\w\}$", "#", row[0]) for row in table("section")}  # no row of the table is idle
 
 
@@ -145,6 +168,9 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
         description = inside["description"]
         assert list(description) == [row[0] for row in table("description")]
         assert list(description["codebooks"]) == [row[0] for row in table("codebooks")]
+        if description["embedding"] is not None:
+            keys = [row[0] for row in table("embedding")]
+            assert list(description["embedding"]) == (keys[:-1] if index.embedding.kind == "identity" else keys)
         assert set(inside["checksums"]) == {s for s in header if s != "__metadata__" and not s.startswith(".pad.")}
         if description["calibration"] is not None:
             text = next(row[1] for row in table("description") if row[0] == "calibration")
@@ -164,6 +190,16 @@ def test_the_documented_model_is_that_written(tmp_path: Path) -> None:
     assert file.meta["kind"] == "model"
     index = il.Index(model.codebooks_)
     assert {s: file.entry(s)[:2] for s in file.names} == documented_sections(index, "model")
+    made = embedding.Linear(np.ones((6, 20)))
+    labels = np.arange(400) % 3
+    codes = model.encode(clustered(400, 6))
+    model._take(Fitted(model.codebooks_, model._sample, 400, made, codes=codes, labels=labels))
+    model.save(tmp_path / "m")
+    file = storage.read(tmp_path / "m")
+    assert list(file.meta) == [row[0] for row in table("model")]
+    assert {s: file.entry(s)[:2] for s in file.names} == documented_sections(
+        il.Index(model.codebooks_, made), "model with labels"
+    )
 
 
 def test_the_documented_reader_reads_every_file(documented: dict[str, il.Index], tmp_path: Path) -> None:
@@ -197,7 +233,7 @@ def golden_indexes() -> list[str]:
 
 def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> None:
     made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
-    assert made | {"v2-byte", "v2-constant", "v2-model"} <= set(golden_names())
+    assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
     for name in golden_names():
@@ -242,8 +278,9 @@ def test_golden_files_keep_their_calibration_from_version_2_on(name: str) -> Non
 def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> None:
     index = il.open(GOLDEN / f"{name}.interlace")
     kind = index._ids.kind
-    index.add(clustered(5, index.dim, seed=77), ids_of(kind, 5, first=90_000), threads=1)
-    index.calibrate(clustered(200, index.dim, seed=78), threads=1)
+    values = math.prod(index.input_shape)
+    index.add(clustered(5, values, seed=77), ids_of(kind, 5, first=90_000), threads=1)
+    index.calibrate(clustered(200, values, seed=78), threads=1)
     index.save(tmp_path / "i")
     again = il.open(tmp_path / "i")
     again.verify()

@@ -360,6 +360,9 @@ class Unlabelled(il.ICQ):
     def fit(self, X: Any, y: Any = None) -> il.ICQ:  # noqa: N803
         return super().fit(X)
 
+    def score(self, X: Any, y: Any) -> float:  # type: ignore[override]  # noqa: N803
+        return super().score(X, y, X, y)
+
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "Estimator Unlabelled does not inherit from `sklearn.base.BaseEstimator`")

@@ -6,6 +6,7 @@ import importlib
 import typing
 
 from ._native import simd_level
+from ._version import __version__
 from .codebooks import Book, Codebooks, Norm
 from .errors import (
     DamagedFileError,
@@ -31,7 +32,6 @@ if typing.TYPE_CHECKING:
     from .neighbors import Neighbors
 
 open = Index.open
-__version__ = "0.1.0"
 
 __all__ = [
     "ICQ",

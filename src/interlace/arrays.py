@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 import os
 from collections.abc import Iterator
@@ -133,7 +135,37 @@ class _View:
         return self.source[rows]
 
 
-def _source(x: Any, name: str, dim: int | None) -> Any:
+@dataclass(frozen=True, eq=False)
+class _Flat:
+    """Inputs of more than one dimension as rows, whose values keep their order."""
+
+    source: Any
+    shape: tuple[int, int]
+    name: str
+
+    @property
+    def dtype(self) -> Any:
+        return self.source.dtype
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        return to_numpy(self.source[rows], self.name).reshape(-1, self.shape[1])
+
+
+def flat(x: Any, inputs: tuple[int, ...], name: str) -> Any:
+    """Rows [n, prod(inputs)] as they are, inputs [n, *inputs] as such rows; anything else is refused."""
+    shape, width = tuple(x.shape), math.prod(inputs)
+    if len(shape) == 2 and shape[1] == width:
+        return x
+    if len(shape) > 2 and shape[1:] == inputs:
+        return _Flat(x, (shape[0], width), name)
+    each = f"[n, {', '.join(map(str, inputs))}]"
+    raise InputError(
+        f"{name} must be inputs {each}{f' or flat rows [n, {width}]' if len(inputs) > 1 else ''}, as the embedding "
+        f"takes them, got {describe(x)}"
+    )
+
+
+def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) -> Any:
     """Something with ``shape``, ``dtype`` and ``[rows]``; converted no further than it must be as a whole."""
     _refuse_kinds(x, name)
     if isinstance(x, ArrowRows) or (_package(x) == "h5py" and hasattr(x, "shape")):
@@ -146,14 +178,19 @@ def _source(x: Any, name: str, dim: int | None) -> Any:
             return _View(x.detach(), tuple(x.shape), np.dtype(np.float32))
     if (table := arrow_rows(x, name)) is not None:
         return table
-    if yields_blocks(x):
-        return spool(x, name, dim, _block, lambda rows, first: as_rows(rows, name=name, first_row=first))
+    listed = isinstance(x, list | tuple) and len(x) > 0 and getattr(x[0], "shape", None) == inputs  # inputs, not blocks
+    if yields_blocks(x) and not listed:
+        width = dim if inputs is None else math.prod(inputs)
+        read = _block if inputs is None else functools.partial(_block, inputs=inputs)
+        return spool(x, name, width, read, lambda rows, first: as_rows(rows, name=name, first_row=first))
     return to_numpy(x, name)
 
 
-def _block(x: Any, name: str, first_row: int) -> NDArray[Any]:
+def _block(x: Any, name: str, first_row: int, inputs: tuple[int, ...] | None = None) -> NDArray[Any]:
     """What an iterator yielded, as an array; its values are checked when they are read."""
     block = to_matrix(x, name, first_row)
+    if inputs is not None:
+        block = flat(block, inputs, name)[:]
     if block.ndim != 2:
         raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}; yield blocks of many rows")
     check_numeric(block.dtype, name)
@@ -164,11 +201,16 @@ class Rows:
     """A 2-D input that is read in blocks.
 
     Arrays, memmaps, HDF5 data sets, torch tensors, lists, tables (Arrow, pandas, ...), and iterables of blocks of any
-    of these, which are kept in a temporary file.
+    of these, which are kept in a temporary file. With ``inputs``, the shape of one input, arrays [n, *inputs] are read
+    as rows too.
     """
 
-    def __init__(self, x: Any, *, name: str = "x", dim: int | None = None) -> None:
-        self._source: Any = _source(x, name, dim)
+    def __init__(
+        self, x: Any, *, name: str = "x", dim: int | None = None, inputs: tuple[int, ...] | None = None
+    ) -> None:
+        self._source: Any = _source(x, name, dim, inputs)
+        if inputs is not None:
+            self._source = flat(self._source, inputs, name)
         self._name = name
         shape = tuple(self._source.shape)
         if len(shape) != 2:
@@ -178,7 +220,7 @@ class Rows:
         if shape[1] == 0:
             raise InputError(f"{name} has no dimensions: {describe(self._source)}")
         check_numeric(np.dtype(self._source.dtype), name)
-        self.dim: int = int(shape[1])
+        self._width = self.dim = int(shape[1])
 
     def __len__(self) -> int:
         return int(self._source.shape[0])
@@ -186,20 +228,24 @@ class Rows:
     def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[FloatArray]:
         """Checked float32 blocks in order."""
         for start in range(0, len(self), rows):
-            yield as_rows(self._source[start : start + rows], name=self._name, dim=self.dim, first_row=start)
+            yield self.part(start, min(start + rows, len(self)))
+
+    def part(self, start: int, stop: int) -> FloatArray:
+        """Consecutive rows, all of them at once."""
+        return as_rows(self._source[start:stop], name=self._name, dim=self._width, first_row=start)
 
     def take(self, rows: NDArray[np.int64]) -> FloatArray:
         """The given rows, ascending; read block by block, so that a memmap stays on disk."""
-        out = np.empty((len(rows), self.dim), np.float32)
+        out = np.empty((len(rows), self._width), np.float32)
         for start in range(0, len(rows), BLOCK_ROWS):
             part = rows[start : start + BLOCK_ROWS]
             block = self._source[part] if len(part) else self._source[:0]
             try:
-                out[start : start + len(part)] = as_rows(block, name=self._name, dim=self.dim)
+                out[start : start + len(part)] = as_rows(block, name=self._name, dim=self._width)
             except InputError:
                 # Name the row as the user numbers it, not its place in the sample.
                 for row in part:
-                    as_rows(self._source[row : row + 1], name=self._name, dim=self.dim, first_row=int(row))
+                    self.part(int(row), int(row) + 1)
                 raise
         return out
 

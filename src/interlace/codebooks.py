@@ -21,7 +21,7 @@ MAX_WORDS = 256
 MAX_BOOKS = 256  # kMaxBooks of cpp/core/encode.cpp
 
 
-def _frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
+def frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
     """A read-only copy of the right type; what the type cannot hold is refused."""
     given = to_numpy(x, name)
     if given.ndim != ndim:
@@ -57,8 +57,8 @@ class Book:
     support: NDArray[np.uint32]
 
     def __post_init__(self) -> None:
-        words = _frozen(self.words, np.float32, 2, "words")
-        support = _frozen(self.support, np.uint32, 1, "support")
+        words = frozen(self.words, np.float32, 2, "words")
+        support = frozen(self.support, np.uint32, 1, "support")
         if not 1 <= len(words) <= MAX_WORDS:
             raise InputError(f"a book holds 1 to {MAX_WORDS} words, got {len(words)}")
         if words.shape[1] != len(support):
@@ -84,7 +84,7 @@ class Norm:
     crude: bool = False
 
     def __post_init__(self) -> None:
-        values = _frozen(self.values, np.float32, 1, "norm values")
+        values = frozen(self.values, np.float32, 1, "norm values")
         if not 1 <= len(values) <= MAX_WORDS:
             raise InputError(f"a norm column holds 1 to {MAX_WORDS} values, got {len(values)}")
         object.__setattr__(self, "values", values)
@@ -149,10 +149,10 @@ class Codebooks:
         for norm in self.norms:
             if any(not 1 <= b < len(self.books) for b in norm.covers):
                 raise InputError(f"a norm covers books 1 to {len(self.books) - 1}, got {norm.covers}")
-        self.mean: FloatArray = _frozen(np.zeros(self.dim) if mean is None else mean, np.float32, 1, "mean")
+        self.mean: FloatArray = frozen(np.zeros(self.dim) if mean is None else mean, np.float32, 1, "mean")
         if len(self.mean) != self.dim:
             raise InputError(f"mean has {len(self.mean)} entries, vectors have {self.dim} dimensions")
-        self.rotation: FloatArray | None = None if rotation is None else _frozen(rotation, np.float32, 2, "rotation")
+        self.rotation: FloatArray | None = None if rotation is None else frozen(rotation, np.float32, 2, "rotation")
         if self.rotation is not None:
             if self.rotation.shape != (self.dim, self.dim):
                 raise InputError(f"rotation must be {self.dim} x {self.dim}, got {describe(self.rotation)}")
@@ -160,12 +160,10 @@ class Codebooks:
             if error > 1e-3:
                 raise InputError(f"rotation must be orthonormal; R^T R differs from 1 by {error:.2g}")
         #: The paper's xi: dimensions (after rotation) that the crude books after the first quantize.
-        self.crude_dims: NDArray[np.int32] = _frozen(
-            [] if crude_dims is None else crude_dims, np.int32, 1, "crude_dims"
-        )
+        self.crude_dims: NDArray[np.int32] = frozen([] if crude_dims is None else crude_dims, np.int32, 1, "crude_dims")
         if len(self.crude_dims) and not 0 <= self.crude_dims.min() <= self.crude_dims.max() < self.dim:
             raise InputError(f"crude_dims must lie in 0 to {self.dim - 1}, got {self.crude_dims.tolist()}")
-        self.variances: FloatArray = _frozen([] if variances is None else variances, np.float32, 1, "variances")
+        self.variances: FloatArray = frozen([] if variances is None else variances, np.float32, 1, "variances")
         self._check_norms()
         self._complete = True
 

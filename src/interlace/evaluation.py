@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from . import margins
 from ._threads import thread_count
-from .arrays import FloatArray, Rows, as_queries, normalize, positive
+from .arrays import FloatArray, Rows, normalize, positive
 from .codebooks import Codebooks
 from .errors import InputError
 from .evaluate import agreement, as_ids, exact_neighbours, recall
@@ -39,7 +39,9 @@ class Searchable(Protocol):
     _segments: tuple[Segment, ...]
 
     def _codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]: ...
-    def search(self, q: Any, k: int, *, margin: float | str, threads: int | None) -> Matches: ...
+    def _queries(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]: ...
+    def _rows(self, x: Any, embedded: bool) -> Rows: ...
+    def search(self, q: Any, k: int, *, margin: float | str, threads: int | None, embedded: bool) -> Matches: ...
     def report(self) -> Report: ...
 
 
@@ -120,6 +122,7 @@ def evaluate_index(
     sample: int = 1000,
     threads: int | None = None,
     seed: int = 0,
+    embedded: bool = False,
 ) -> Evaluation:
     """See :meth:`Index.evaluate`."""
     k, sample = positive(k, "k"), positive(sample, "sample")
@@ -138,13 +141,13 @@ def evaluate_index(
         margins.parse(m, k=k, n=n, calibration=index._calibration, sigma=index.codebooks.residual_variance)
         for m in (margin, math.inf)
     )
-    rows = None if x is None else _rows(x, index)
+    rows = None if x is None else _rows(x, index, embedded)
     # The sample of rows: the queries, where none are given, and what the quantization error is measured on.
     chosen = np.sort(rng.choice(n, min(n, sample), replace=False))
     originals = None if rows is None else _directed(rows.take(chosen), metric, "x", chosen)
     decoded = index.codebooks.decode(index._codes_of(chosen))
     if queries is not None:
-        vectors, truth = _given(queries, truth, k, index.codebooks.dim, sample, rng)
+        vectors, truth = _given(index._queries(queries, embedded)[0], truth, k, sample, rng)
         vectors, own, queries_from = _directed(vectors, metric, "queries"), None, "given"
     elif originals is not None:
         vectors, own, queries_from = originals, chosen, f"rows of x, {_LEFT_OUT}"
@@ -183,8 +186,8 @@ def without(found: NDArray[np.int64], own: NDArray[np.int64] | None) -> NDArray[
     return np.asarray(found[~drop]).reshape(len(found), found.shape[1] - 1)
 
 
-def _rows(x: Any, index: Searchable) -> Rows:
-    rows = Rows(x, dim=index.codebooks.dim)
+def _rows(x: Any, index: Searchable, embedded: bool) -> Rows:
+    rows = index._rows(x, embedded)
     if len(rows) != len(index):
         raise InputError(
             f"x must hold the rows of the index in the order they were added: {len(index)} expected, got {len(rows)}"
@@ -197,10 +200,9 @@ def _directed(vectors: FloatArray, metric: str, name: str, rows: NDArray[np.int6
 
 
 def _given(
-    queries: Any, truth: Any, k: int, dim: int, sample: int, rng: np.random.Generator
+    vectors: FloatArray, truth: Any, k: int, sample: int, rng: np.random.Generator
 ) -> tuple[FloatArray, IdArray | None]:
     """At most ``sample`` of the user's queries, and their true neighbours."""
-    vectors, _ = as_queries(queries, dim)
     if len(vectors) == 0:
         raise InputError("queries has no rows; an evaluation needs at least one")
     ids = None if truth is None else as_ids(truth, "truth")
@@ -227,18 +229,18 @@ def _speed(
     index: Searchable, vectors: FloatArray, k: int, margin: float | str, threads: int | None
 ) -> tuple[float, float, SearchStats]:
     """Queries per second in one call and in calls of their own, as users make them; the work of the one call."""
-    stats = index.search(vectors, k, margin=margin, threads=threads).stats  # also warms up
+    stats = index.search(vectors, k, margin=margin, threads=threads, embedded=True).stats  # also warms up
     best, until = math.inf, time.perf_counter() + SECONDS
     for _ in range(REPEATS):
         started = time.perf_counter()
-        index.search(vectors, k, margin=margin, threads=threads)
+        index.search(vectors, k, margin=margin, threads=threads, embedded=True)
         best = min(best, time.perf_counter() - started)
         if time.perf_counter() > until:
             break
     until, seconds = time.perf_counter() + SECONDS, []
     for query in vectors[:SINGLES]:
         started = time.perf_counter()
-        index.search(query, k, margin=margin, threads=threads)
+        index.search(query, k, margin=margin, threads=threads, embedded=True)
         seconds.append(time.perf_counter() - started)
         if started > until:
             break

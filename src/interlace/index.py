@@ -14,6 +14,8 @@ from . import _native, margins, storage
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from .codebooks import Codebooks, codebooks_of
+from .embedded import EmbeddedRows, embed_queries
+from .embedding import Embedding, embedding_in
 from .encode import EFFORTS, encode
 from .errors import DamagedFileError, InputError, NotAnIndexError
 from .evaluation import Evaluation, evaluate_index
@@ -36,12 +38,22 @@ class Index:
 
     ``Index.build(x)`` learns codebooks and adds x; ``Index(codebooks)`` starts empty. An index in memory grows by
     :meth:`add`; one opened from a file is mapped, not loaded, and can grow in memory too.
+
+    With an ``embedding``, rows and queries are raw inputs (:attr:`input_shape`): it makes vectors of them, which are
+    coded and searched. Vectors that are embedded already are passed with ``embedded=True``.
     """
 
-    def __init__(self, codebooks: Codebooks) -> None:
+    def __init__(self, codebooks: Codebooks, embedding: Embedding | None = None) -> None:
         if not isinstance(codebooks, Codebooks):
             raise InputError(f"Index needs Codebooks, got {describe(codebooks)}; Index.build(x) learns them")
+        if embedding is not None and not isinstance(embedding, Embedding):
+            raise InputError(
+                f"embedding must be one of interlace.embedding (Module wraps one of torch), got {describe(embedding)}"
+            )
+        if embedding is not None and embedding.dim != codebooks.dim:
+            raise InputError(f"the embedding gives {embedding.dim} dimensions, the books code {codebooks.dim}")
         self.codebooks = codebooks
+        self.embedding = embedding
         self._segments: tuple[Segment, ...] = ()
         self._ids = Ids.default(0)
         self._calibration: margins.Calibration | None = None
@@ -71,13 +83,13 @@ class Index:
         return cls.of_learned(learned, rows, ids, checked, lambda what, done: said(what, 0.8 + 0.2 * done))
 
     @classmethod
-    def from_codes(cls, codebooks: Codebooks, codes: Any, ids: Any = None) -> Index:
+    def from_codes(cls, codebooks: Codebooks, codes: Any, ids: Any = None, embedding: Embedding | None = None) -> Index:
         """An index of rows that were coded elsewhere: codes uint8 [n, n_bytes], the cell's first.
 
         Columns are those of :attr:`Codebooks.columns`, as :meth:`interlace.ICQ.encode` gives them. The margin is not
-        calibrated: searches are exact until :meth:`calibrate`.
+        calibrated: searches are exact until :meth:`calibrate`. ``embedding`` is that of the queries to come.
         """
-        index = cls(codebooks)
+        index = cls(codebooks, embedding)
         array = to_numpy(codes, "codes")
         if array.ndim != 2 or array.shape[1] != codebooks.n_bytes or array.dtype != np.uint8:
             raise InputError(f"codes must be uint8 [n, {codebooks.n_bytes}], got {describe(codes)}")
@@ -91,18 +103,53 @@ class Index:
         return index
 
     @classmethod
-    def of_learned(cls, learned: Learned, rows: Rows, ids: Any, settings: Settings, progress: Progress) -> Index:
-        """All rows coded and the margin calibrated on rows that were not learned from."""
-        index = cls(learned.codebooks)
-        index.add(rows, ids, threads=settings.threads, progress=lambda what, done: progress(what, 0.75 * done))
-        progress("calibrating", 0.75)
-        chosen = held_out_rows(len(rows), learned.sample, np.random.default_rng(settings.seed))
-        vectors = rows.take(chosen)
-        if settings.metric == "cosine":
-            vectors = normalize(vectors, name="x", rows=chosen)
-        index._calibration = calibrate(
-            index.codebooks, index._segments, vectors, chosen, thread_count(settings.threads)
+    def of_learned(
+        cls,
+        learned: Learned,
+        rows: Rows,
+        ids: Any,
+        settings: Settings,
+        progress: Progress,
+        embedding: Embedding | None = None,
+    ) -> Index:
+        """All rows coded and the margin calibrated on rows that were not learned from; see :meth:`of_rows`."""
+        return cls.of_rows(
+            learned.codebooks,
+            rows,
+            ids,
+            sample=learned.sample,
+            seed=settings.seed,
+            threads=settings.threads,
+            progress=progress,
+            embedding=embedding,
         )
+
+    @classmethod
+    def of_rows(
+        cls,
+        codebooks: Codebooks,
+        rows: Rows,
+        ids: Any = None,
+        *,
+        sample: NDArray[np.int64],
+        seed: int = 0,
+        threads: int | None = None,
+        progress: Progress = silent,
+        embedding: Embedding | None = None,
+    ) -> Index:
+        """All rows coded, embedded ones if there is an embedding, and the margin calibrated on some of them.
+
+        ``sample`` are the rows that the books were learned from, ascending: where enough others are left, those
+        calibrate.
+        """
+        index = cls(codebooks, embedding)
+        index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.75 * done))
+        progress("calibrating", 0.75)
+        chosen = held_out_rows(len(rows), sample, np.random.default_rng(seed))
+        vectors = rows.take(chosen)
+        if codebooks.metric == "cosine":
+            vectors = normalize(vectors, name="x", rows=chosen)
+        index._calibration = calibrate(codebooks, index._segments, vectors, chosen, thread_count(threads))
         progress("done", 1.0)
         return index
 
@@ -114,17 +161,16 @@ class Index:
         effort: str | None = None,
         threads: int | None = None,
         progress: Progress = silent,
+        embedded: bool = False,
     ) -> None:
         """Code and append rows. All of them are added, or, after an error, none.
 
         ``effort`` (``"fast"``, ``"balanced"``, ``"best"``) trades coding time for accuracy; by default that of the
-        codebooks.
+        codebooks. Rows are raw inputs where the index has an embedding, vectors with ``embedded=True``.
         """
         if effort is not None and effort not in EFFORTS:
             raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
-        rows = x if isinstance(x, Rows) else Rows(x, dim=self.codebooks.dim)
-        if rows.dim != self.codebooks.dim:
-            raise InputError(f"x has {rows.dim} dimensions, the index has {self.codebooks.dim}")
+        rows = self._rows(x, embedded)
         new_ids = self._ids.extend(ids, len(rows))
         if len(rows) == 0:
             return
@@ -151,15 +197,18 @@ class Index:
         margin: float | str = 0.999,
         threads: int | None = None,
         filter: Any = None,
+        embedded: bool = False,
     ) -> Matches:
         """The k nearest rows of each query.
 
+        Queries are raw inputs where the index has an embedding, vectors with ``embedded=True``; one alone, 1-D or in
+        the shape of an input, gives 1-D results.
         ``margin`` is ``"exact"`` (the answer of the exhaustive scan), a target agreement with it (calibrated; falls
         back to exact where the calibration does not reach, see ``stats.margin``), ``"paper"``, or ``inf``
         (exhaustive). ``filter`` is a boolean mask over rows in insertion order, or an array of allowed ids.
         """
         k = positive(k, "k")
-        queries, single = as_queries(q, self.codebooks.dim)
+        queries, single = self._queries(q, embedded)
         if self.codebooks.metric == "cosine":
             queries = normalize(queries, name="queries")
         rule = margins.parse(
@@ -200,6 +249,21 @@ class Index:
             return Matches(ids[0], distances[0], int(counts[0]), stats, self.codebooks.metric)
         return Matches(ids, distances, counts, stats, self.codebooks.metric)
 
+    def _queries(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]:
+        """Vectors [n, dim], and whether there is a single one."""
+        if self.embedding is None or embedded:
+            return as_queries(q, self.codebooks.dim)
+        return embed_queries(self.embedding, q)
+
+    def _rows(self, x: Any, embedded: bool) -> Rows:
+        """Vectors, read in blocks; what the library itself passes gives vectors already."""
+        if self.embedding is not None and not embedded and not isinstance(x, Rows):
+            return EmbeddedRows(x, self.embedding)
+        rows = x if isinstance(x, Rows) else Rows(x, dim=self.codebooks.dim)
+        if rows.dim != self.codebooks.dim:
+            raise InputError(f"x has {rows.dim} dimensions, the index has {self.codebooks.dim}")
+        return rows
+
     def _mask(self, allowed: Any) -> NDArray[np.uint8]:
         array = to_numpy(allowed, "filter")
         if array.dtype == np.bool_:
@@ -214,16 +278,16 @@ class Index:
             raise InputError("filter looks like a mask of 0 and 1; pass it as booleans, or ids without repeats")
         return self._ids.mask(allowed).view(np.uint8)
 
-    def calibrate(self, queries: Any = None, *, threads: int | None = None) -> None:
+    def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Make the calibration of ``margin`` anew, from your own queries or from reconstructed rows.
 
-        Rows of the index are coarser than real queries: pass queries whenever you have some.
+        Rows of the index are coarser than real queries: pass queries whenever you have some, as for :meth:`search`.
         """
         workers = thread_count(threads)
         if len(self) == 0:
             raise InputError("an empty index cannot be calibrated")
         if queries is not None:
-            vectors, _ = as_queries(queries, self.codebooks.dim)
+            vectors, _ = self._queries(queries, embedded)
             if len(vectors) == 0:
                 raise InputError("queries has no rows; a calibration needs at least one")
             if self.codebooks.metric == "cosine":
@@ -247,8 +311,13 @@ class Index:
 
     @property
     def dim(self) -> int:
-        """Dimensions of a vector."""
+        """Dimensions of a vector: of what is coded, after the embedding if there is one."""
         return self.codebooks.dim
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one raw input, what :meth:`add` and :meth:`search` take: that of a vector without an embedding."""
+        return (self.dim,) if self.embedding is None else self.embedding.input_shape
 
     @property
     def metric(self) -> str:
@@ -259,7 +328,10 @@ class Index:
         return codes_of(self.codebooks, self._segments, rows)
 
     def reconstruct(self, ids: Any) -> FloatArray:
-        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id)."""
+        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
+
+        They are vectors in the space of the embedding, where there is one, and no raw inputs.
+        """
         single = isinstance(ids, int | str | np.integer)
         rows = self._ids.rows_of([ids] if single else ids)
         with damage_named():
@@ -276,6 +348,10 @@ class Index:
         learned, description = self.codebooks.to_arrays()
         arrays = {f"codebooks.{name}": array for name, array in learned.items()}
         arrays |= {f"segment.{name}": array for name, array in segment.arrays.items()}
+        embedding = None
+        if self.embedding is not None:
+            weights, embedding = self.embedding.to_arrays()
+            arrays |= {f"embedding.{name}": array for name, array in weights.items()}
         arrays |= {f"ids.{name}": array for name, array in sorted(self._ids.sorted_section().items())}
         calibration = None
         if self._calibration is not None:
@@ -296,20 +372,27 @@ class Index:
                 "n": len(self),
                 "ids": self._ids.kind,
                 "codebooks": description,
+                "embedding": embedding,
                 "calibration": calibration,
             },
         )
 
     @classmethod
-    def open(cls, path: str | PathLike[str]) -> Index:
-        """Map a file written by :meth:`save`. Small sections are checked at once, all of them by :meth:`verify`."""
+    def open(cls, path: str | PathLike[str], embedding: Any = None) -> Index:
+        """Map a file written by :meth:`save`. Small sections are checked at once, all of them by :meth:`verify`.
+
+        ``embedding`` is the torch module of an index whose embedding is one: files remember its weights by a
+        fingerprint, which is compared. Without it only ``embedded=True`` works. All other embeddings are in the file.
+        """
         file = storage.read(path)
         if file.meta.get("kind") != "index":
             raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not an index")
         for name in file.names:
             if name in CHECKED_AT_OPEN:
                 file.check(name)
-        index = cls(codebooks_of(file))
+        codebooks, found = codebooks_of(file), embedding_in(file, embedding)
+        with file.damage_named("embedding"):
+            index = cls(codebooks, found)
         with file.damage_named("segment"):
             names = [*NAMES, *([CROSS_FLOORS] if index.codebooks.has_cross_sums else [])]
             segment = Segment({name: file.array(f"segment.{name}") for name in names})
@@ -353,7 +436,8 @@ class Index:
 
     def report(self) -> Report:
         """Bytes by part."""
-        return Report.of(self.codebooks, self._segments, self._ids, None if self._file is None else self._file.n_bytes)
+        file = None if self._file is None else self._file.n_bytes
+        return Report.of(self.codebooks, self._segments, self._ids, file, self.embedding)
 
     def evaluate(
         self,
@@ -366,6 +450,7 @@ class Index:
         sample: int = 1000,
         threads: int | None = None,
         seed: int = 0,
+        embedded: bool = False,
     ) -> Evaluation:
         """How good and how fast searches are: after ``index = Index.build(x)``, ask ``index.evaluate(x=x)``.
 
@@ -374,9 +459,21 @@ class Index:
         or ``truth``, their ids [queries, at least k]. Without either there is only agreement with the exhaustive scan
         of the codes. Without ``queries``, rows of x are the queries (or the vectors that codes stand for), each one's
         own row left out. At most ``sample`` queries are taken, drawn by ``seed``.
+
+        Where the index has an embedding, x and queries are raw inputs (vectors with ``embedded=True``), true neighbours
+        are those of their vectors, and speed is that of searching vectors.
         """
         return evaluate_index(
-            self, queries, k, truth=truth, x=x, margin=margin, sample=sample, threads=threads, seed=seed
+            self,
+            queries,
+            k,
+            truth=truth,
+            x=x,
+            margin=margin,
+            sample=sample,
+            threads=threads,
+            seed=seed,
+            embedded=embedded,
         )
 
     def __reduce__(self) -> Any:
@@ -385,4 +482,5 @@ class Index:
         )
 
     def __repr__(self) -> str:
-        return f"Index({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r})"
+        embedding = "" if self.embedding is None else f", {self.embedding!r}"
+        return f"Index({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r}{embedding})"

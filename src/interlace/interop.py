@@ -32,7 +32,8 @@ def to_faiss(index: Index) -> Any:
     """A faiss index with the words, codes and ids of ``index``; its exhaustive search gives our distances.
 
     Squared distances for l2; for ip and cosine faiss returns the score (``Matches.scores``), largest first. A norm
-    column is left out: faiss gets exact lengths instead. String ids have no place in faiss and are refused.
+    column is left out: faiss gets exact lengths instead. String ids have no place in faiss and are refused. An
+    embedding does not travel: queries for faiss must be embedded first, by ``index.embedding(queries)``.
     """
     faiss = _faiss("to_faiss")
     if not isinstance(index, Index):

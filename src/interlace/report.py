@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .codebooks import Codebooks
+from .embedding import Embedding
 from .ids import Ids
 from .segments import Segment
 
@@ -22,9 +23,18 @@ class Report:
     learned: int  #: words, rotation, mean
     tables: int  #: precomputed by the native core when an index is opened
     file: int | None  #: size of the file, for an index opened from one
+    embedding: int = 0  #: weights of the embedding; those of a user's module, which no file holds, are not counted
+    embedding_kind: str | None = None  #: linear, mlp, lenet, ...
 
     @classmethod
-    def of(cls, codebooks: Codebooks, segments: Sequence[Segment], ids: Ids, file: int | None) -> Report:
+    def of(
+        cls,
+        codebooks: Codebooks,
+        segments: Sequence[Segment],
+        ids: Ids,
+        file: int | None,
+        embedding: Embedding | None = None,
+    ) -> Report:
         """Measure an index."""
         return cls(
             rows=ids.n,
@@ -35,6 +45,8 @@ class Report:
             learned=sum(a.nbytes for a in codebooks.to_arrays()[0].values()),
             tables=codebooks.native.table_bytes,
             file=file,
+            embedding=0 if embedding is None else embedding.n_bytes,
+            embedding_kind=None if embedding is None else embedding.label,
         )
 
     @property
@@ -45,7 +57,7 @@ class Report:
     @property
     def total(self) -> int:
         """All of it."""
-        return self.codes + self.row_numbers + self.ids + self.learned + self.tables
+        return self.codes + self.row_numbers + self.ids + self.learned + self.embedding + self.tables
 
     def __str__(self) -> str:
         parts = [
@@ -53,11 +65,13 @@ class Report:
             ("row numbers", self.row_numbers),
             ("ids", self.ids),
             ("learned arrays", self.learned),
+            *([] if self.embedding_kind is None else [("embedding", self.embedding)]),
             ("stored", self.total - self.tables),
             ("tables in memory", self.tables),
         ]
         lines = [f"{self.rows} rows, {self.code_bytes_per_vector:.2f} code bytes per vector (n_bytes={self.n_bytes})"]
-        lines += [f"  {name:<17}{size:>14,} bytes" for name, size in parts]
+        kind = {"embedding": f" ({self.embedding_kind})"}
+        lines += [f"  {name:<17}{size:>14,} bytes{kind.get(name, '')}" for name, size in parts]
         if self.file is not None:
             lines.append(f"  {'file':<17}{self.file:>14,} bytes")
         return "\n".join(lines)

@@ -11,6 +11,8 @@ import pytest
 
 import interlace as il
 from helpers import clustered, same_index
+from interlace.embedding import Linear
+from interlace.models import Fitted
 
 Run = Callable[..., tuple[int, str, str]]
 X, MORE = clustered(400, 8), clustered(150, 8, seed=1)
@@ -119,3 +121,71 @@ class TestEncode:
         run("build", "x.npy", "-o", "x.index", "--n-bytes", 2, "--threads", 1)
         assert_fails(run("encode", "x.npy", "--model", "x.index", "-o", "c.npy"), "holds 'index', not a model")
         assert not [path for path in folder.iterdir() if path.suffix == ".tmp"]
+
+
+@pytest.fixture(scope="module")
+def raw(folder: Path) -> il.ICQ:
+    """A model with an embedding of 3 x 2 x 2 images, and some of these."""
+    rng = np.random.default_rng(0)
+    model = il.ICQ.load(folder / "model.icq")
+    made = Linear(rng.normal(size=(8, 12)), input_shape=(3, 2, 2))
+    codes, labels = model.encode(made(rng.normal(size=(50, 12)))), np.arange(50) % 2
+    model._take(Fitted(model.codebooks_, np.zeros(0, np.int64), 50, made, codes=codes, labels=labels))
+    model.save(folder / "raw.icq")
+    images = rng.normal(size=(60, 3, 2, 2)).astype(np.float32)
+    np.save(folder / "images.npy", images)
+    np.save(folder / "flat.npy", images.reshape(60, 12))
+    np.save(folder / "embedded.npy", made(images))
+    np.savez(folder / "images.npz", images=images, other=np.zeros(3))
+    return model
+
+
+class TestEmbeddings:
+    """Models that take raw inputs, and indexes that carry their embedding."""
+
+    def test_build_search_evaluate(self, run: Run, raw: il.ICQ) -> None:
+        for name in ("images.npy", "flat.npy"):
+            code, out, err = run("build", name, "--model", "raw.icq", "-o", "raw.index", "--threads", 1, "--json")
+            assert (code, err) == (0, "")
+            told = json.loads(out)
+            assert (told["rows"], told["dim"], told["choice"]) == (60, 8, None)
+            assert told["report"]["embedding_kind"] == "linear"
+        code, out, _ = run("build", "images.npz", "--key", "images", "--model", "raw.icq", "-o", "raw.index")
+        assert code == 0
+        assert "bytes (linear)" in out
+        answers = [
+            json.loads(run("search", "raw.index", *how, "-k", 3, "--margin", "exact", "--show", 60, "--json")[1])[
+                "hits"
+            ]
+            for how in (("images.npy",), ("flat.npy",), ("embedded.npy", "--embedded"))
+        ]
+        assert answers[0] == answers[1] == answers[2]
+        found = [
+            json.loads(run("evaluate", "raw.index", "--vectors", *how, "-k", 3, "--json")[1])
+            for how in (("images.npy",), ("embedded.npy", "--embedded"))
+        ]
+        assert found[0]["recall@3"] == found[1]["recall@3"]
+        assert found[0]["quantization_error"] == found[1]["quantization_error"]
+
+    def test_encode(self, run: Run, raw: il.ICQ) -> None:
+        assert run("encode", "images.npy", "--model", "raw.icq", "-o", "raw-codes.npy")[0] == 0
+        np.testing.assert_array_equal(np.load("raw-codes.npy"), raw.encode(np.load("images.npy")))
+
+    def test_info_and_verify(self, run: Run, raw: il.ICQ) -> None:
+        code, out, _ = run("info", "raw.icq")
+        assert code == 0
+        assert "Linear(3 x 2 x 2 -> 8)" in out
+        assert raw.card().rstrip() in out
+        assert json.loads(run("info", "raw.icq", "--json")[1])["card"] == raw.card()
+        assert run("verify", "raw.icq")[0] == 0
+        assert run("build", "flat.npy", "--model", "raw.icq", "-o", "raw.index")[0] == 0
+        assert "Linear(3 x 2 x 2 -> 8)" in run("info", "raw.index")[1]
+
+    def test_errors(self, run: Run, raw: il.ICQ) -> None:
+        assert_fails(
+            run("build", "images.npy", "--model", "model.icq", "-o", "no.index"), "must hold a 2-D array [rows, dim"
+        )
+        assert_fails(run("build", "x.npy", "--model", "raw.icq", "-o", "no.index"), "X has 8 features, but ICQ is")
+        run("build", "flat.npy", "--model", "raw.icq", "-o", "raw.index")
+        assert_fails(run("search", "raw.index", "x.npy"), "queries must be inputs [n, 3, 2, 2] or flat rows [n, 12]")
+        assert_fails(run("search", "raw.index", "images.npy", "--embedded"), "must hold a 2-D array")

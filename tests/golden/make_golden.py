@@ -9,6 +9,7 @@ a new version, under a new prefix.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
+from interlace.embedding import MLP  # noqa: E402
 
 VERSION = 2
 
@@ -51,6 +53,16 @@ def composite() -> il.Index:
     return index
 
 
+def embedded() -> il.Index:
+    """Raw inputs of 2 x 4 values, made vectors by two layers."""
+    rng = np.random.default_rng(11)
+    layers = [(rng.normal(size=(6, 8)), rng.normal(size=6)), (rng.normal(size=(5, 6)), rng.normal(size=5))]
+    index = il.Index(tiny(layout="hybrid").codebooks, MLP(layers, input_shape=(2, 4)))
+    index.add(clustered(70, 8, seed=7), threads=1)
+    index.calibrate(clustered(300, 8, seed=8), threads=1)
+    return index
+
+
 def numbers(values: np.ndarray) -> list:
     """JSON has no NaN."""
     return np.where(np.isnan(values), None, values.astype(object)).tolist()
@@ -69,7 +81,7 @@ def write_model(name: str) -> None:
 def write(name: str, index: il.Index) -> None:
     """The file, and what it answers today."""
     index.save(HERE / f"{name}.interlace")
-    queries = clustered(3, index.dim, seed=1000)
+    queries = clustered(3, math.prod(index.input_shape), seed=1000)
     searches = []
     for k in (1, 5, len(index) + 1):
         found = index.search(queries, k, margin="exact", threads=1)
@@ -98,4 +110,5 @@ if __name__ == "__main__":
     write(f"v{VERSION}-cosine", tiny(metric="cosine"))
     write(f"v{VERSION}-byte", tiny(layout="residual", cross="byte"))
     write(f"v{VERSION}-constant", composite())
+    write(f"v{VERSION}-embedding", embedded())
     write_model(f"v{VERSION}-model")

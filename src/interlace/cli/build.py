@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .options import add_json, add_learning, add_threads, learning
 
 if TYPE_CHECKING:
-    from .. import Index
+    from .. import ICQ, Index
     from ..progress import Progress
     from ..quantizers.choice import Choice
 
@@ -20,6 +20,7 @@ DESCRIPTION = """\
 Learns codes from a sample of the vectors, codes all of them, and writes one index file.
 Vectors: .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin; .parquet and .h5 with
 pip install 'interlace[io]'. The file is read in blocks and may be larger than memory.
+A model with an embedding (--model) takes raw inputs, in their shape or as flat rows.
 """
 EPILOG = """\
 examples:
@@ -54,11 +55,17 @@ def run(args: argparse.Namespace) -> int:
     from .targets import check_interlace_target
 
     check_interlace_target(args.output, "an index", args.data, args.model)
-    vectors = read_vectors(args.data, args.key)
+    model = None if args.model is None else _model(args)
+    shape = None if model is None or model.embedding_ is None else model.embedding_.input_shape
+    vectors = read_vectors(args.data, args.key, input_shape=shape)
     ids = None if args.ids is None else read_ids(args.ids)
     started = time.perf_counter()
     with progress_bar() as progress:
-        index, choice = (_learned if args.model is None else _coded)(args, vectors, ids, progress)
+        if model is None:
+            index, choice = _learned(args, vectors, ids, progress)
+        else:
+            index = model.set_params(progress=progress).index(vectors, ids)
+            choice = getattr(model, "choice_", None)
     index.save(args.output)
     seconds = time.perf_counter() - started
     report = index.report()
@@ -73,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
                 "layout": index.codebooks.layout,
                 "n_bytes": index.codebooks.n_bytes,
                 "code_bytes_per_vector": report.code_bytes_per_vector,
-                "choice": asdict(choice),
+                "choice": None if choice is None else asdict(choice),
                 "report": asdict(report),
                 "seconds": seconds,
             }
@@ -81,12 +88,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"{args.output}: {os.path.getsize(args.output):,} bytes, built in {seconds:.1f} s")
     print(index.codebooks)
-    print(choice)
+    if choice is not None:  # what was learned with labels had none
+        print(choice)
     print(report)
     return 0
 
 
-def _learned(args: argparse.Namespace, vectors: Any, ids: Any, progress: Progress) -> tuple[Index, Choice]:
+def _learned(args: argparse.Namespace, vectors: Any, ids: Any, progress: Progress) -> tuple[Index, Choice | None]:
     """As ``Index.build``, which does not tell why it chose a layout."""
     from .. import Index
     from ..arrays import Rows
@@ -104,13 +112,11 @@ def _learned(args: argparse.Namespace, vectors: Any, ids: Any, progress: Progres
     return index, learned.choice
 
 
-def _coded(args: argparse.Namespace, vectors: Any, ids: Any, progress: Progress) -> tuple[Index, Choice]:
-    """With books that were learned before."""
+def _model(args: argparse.Namespace) -> ICQ:
+    """Books that were learned before."""
     from .. import ICQ, InputError
 
     if given := learning(args):
         name = next(iter(given)).replace("_", "-")
         raise InputError(f"--model brings its own settings: --{name} cannot change what was learned")
-    model = ICQ.load(args.model)
-    model.set_params(threads=args.threads, progress=progress)
-    return model.index(vectors, ids), model.choice_
+    return ICQ.load(args.model).set_params(threads=args.threads)

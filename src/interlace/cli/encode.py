@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--output writes .npy files, got {args.output!r}")
     check_folder(args.output, "codes", args.data, args.model)
     model = ICQ.load(args.model).set_params(threads=args.threads)
-    vectors = read_vectors(args.data, args.key)
+    shape = None if model.embedding_ is None else model.embedding_.input_shape
+    vectors = read_vectors(args.data, args.key, input_shape=shape)
     started = time.perf_counter()
     codes = model.encode(vectors, effort=args.effort)
     seconds = time.perf_counter() - started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .options import add_json, add_threads, margin, natural, positive
+from .options import add_embedded, add_json, add_threads, margin, natural, positive
 
 HELP = "measure recall, agreement and speed of an index"
 DESCRIPTION = """\
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sample", type=positive, default=1000, metavar="N", help="at most so many queries (1000)")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="which of them (default: 0)")
+    add_embedded(parser)
     add_threads(parser)
     add_json(parser)
 
@@ -46,15 +47,18 @@ def run(args: argparse.Namespace) -> int:
     from .inputs import read_truth
     from .output import print_json
 
-    found = Index.open(args.index).evaluate(
-        None if args.queries is None else read_vectors(args.queries, args.queries_key),
+    index = Index.open(args.index)
+    shape = None if args.embedded else index.input_shape
+    found = index.evaluate(
+        None if args.queries is None else read_vectors(args.queries, args.queries_key, input_shape=shape),
         args.k,
         truth=None if args.truth is None else read_truth(args.truth, args.truth_key),
-        x=None if args.vectors is None else read_vectors(args.vectors, args.vectors_key),
+        x=None if args.vectors is None else read_vectors(args.vectors, args.vectors_key, input_shape=shape),
         margin=args.margin,
         sample=args.sample,
         threads=args.threads,
         seed=args.seed,
+        embedded=args.embedded,
     )
     if args.json:
         print_json({"index": args.index, **found.as_dict()})

@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
 def describe(path: str) -> dict[str, Any]:
     """Everything the command prints, JSON-able."""
     from .. import Codebooks, Index
+    from ..embedding import embedding_in
     from ..storage import read
 
     file = read(path)
@@ -61,8 +62,11 @@ def describe(path: str) -> dict[str, Any]:
             name: getattr(codebooks, name) for name in ("dim", "metric", "layout", "n_books", "n_crude", "n_bytes")
         }
         found["codebooks"] = repr(codebooks)
+    if (embedding := embedding_in(file)) is not None:
+        found["embedding"] = repr(embedding)
     if kind == "model":
-        found["choice"] = file.meta["choice"]["why"]
+        choice = file.meta["choice"]
+        found |= {"choice": None if choice is None else choice["why"], "card": file.meta.get("card")}
     return found | {"sections": sections}
 
 
@@ -82,7 +86,9 @@ def _text(found: dict[str, Any]) -> str:
         facts += [("rows", f"{found['rows']:,}"), ("ids", found["ids"])]
     if "codebooks" in found:
         facts += [("layout", found["layout"]), ("metric", found["metric"]), ("codebooks", found["codebooks"])]
-    if "choice" in found:
+    if "embedding" in found:
+        facts.append(("embedding", found["embedding"]))
+    if found.get("choice") is not None:
         facts.append(("choice", found["choice"]))
     if "rows" in found:
         made = found["calibration"]
@@ -95,4 +101,6 @@ def _text(found: dict[str, Any]) -> str:
     parts = [aligned(facts, ""), aligned(rows, "")]
     if "report" in found:
         parts.append(found["report"]["text"])
+    if found.get("card") is not None:
+        parts.append(found["card"].rstrip())
     return "\n\n".join(parts)

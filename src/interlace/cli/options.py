@@ -43,6 +43,15 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for programs instead of text for people")
 
 
+def add_embedded(parser: argparse.ArgumentParser) -> None:
+    """``--embedded``."""
+    parser.add_argument(
+        "--embedded",
+        action="store_true",
+        help="the files hold vectors, not the raw inputs that an index with an embedding takes",
+    )
+
+
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """``--threads``."""
     parser.add_argument("--threads", type=positive, metavar="N", help="threads to use (default: all cores)")

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from .options import add_json, add_threads, margin, natural, positive
+from .options import add_embedded, add_json, add_threads, margin, natural, positive
 
 if TYPE_CHECKING:
     from .. import Index, Matches
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show", type=natural, default=5, metavar="N", help="queries whose hits are printed (default: 5)"
     )
+    add_embedded(parser)
     add_threads(parser)
     add_json(parser)
 
@@ -66,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and not args.output.endswith(".npz"):
         raise InputError(f"--output writes .npz files, got {args.output!r}")
     index = Index.open(args.index)
-    queries = read_vectors(args.queries, args.key)
+    queries = read_vectors(args.queries, args.key, input_shape=None if args.embedded else index.input_shape)
     truth = None if args.truth is None else read_truth(args.truth, args.truth_key)
     with progress_bar() as progress:
-        matches = search(index, queries, args.k, args.margin, args.threads, progress)
+        matches = search(index, queries, args.k, args.margin, args.threads, progress, args.embedded)
     recall = None if truth is None else evaluate.recall(matches.ids, truth, args.k)
     if args.output is not None:
         _save(args.output, matches)
@@ -99,14 +100,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def search(index: Index, queries: Any, k: int, margin: float | str, threads: int | None, progress: Progress) -> Matches:
+def search(
+    index: Index,
+    queries: Any,
+    k: int,
+    margin: float | str,
+    threads: int | None,
+    progress: Progress,
+    embedded: bool = False,
+) -> Matches:
     """``index.search`` in blocks, so that the bar moves and queries are read as they are needed; same answer."""
     import numpy as np
 
     n, parts = len(queries), []
     for start in range(0, max(n, 1), QUERIES_PER_BLOCK):
         progress("searching", start / max(n, 1))
-        parts.append(index.search(queries[start : start + QUERIES_PER_BLOCK], k, margin=margin, threads=threads))
+        block = queries[start : start + QUERIES_PER_BLOCK]
+        parts.append(index.search(block, k, margin=margin, threads=threads, embedded=embedded))
     progress("done", 1.0)
     if len(parts) == 1:
         return parts[0]

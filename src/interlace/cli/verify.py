@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check a file; damage is an error."""
     from .. import Codebooks, FileError, Index
+    from ..embedding import embedding_in
     from ..storage import read
     from .output import print_json
 
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
             file.verify()
             if "codebooks" in file.meta:
                 Codebooks.load(args.file)
+            embedding_in(file)
     except FileError as error:
         if args.json:
             print_json({"file": args.file, "ok": False, "error": str(error)})

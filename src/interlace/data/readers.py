@@ -23,9 +23,12 @@ from .npz import read_npz
 CHECKED_ROWS = 1024
 
 
-def read_vectors(path: str | PathLike[str], key: str | None = None) -> Any:
+def read_vectors(
+    path: str | PathLike[str], key: str | None = None, *, input_shape: tuple[int, ...] | None = None
+) -> Any:
     """Vectors [rows, dimensions] of a file, chosen by its extension (see ``EXTENSIONS``).
 
+    With ``input_shape`` arrays [rows, *input_shape] of .npy, .npz and .h5 files are inputs for an embedding, too.
     ``key`` names the array (.npz), column (.parquet) or data set (.h5) when the file holds more than one. The result
     is a NumPy array, an h5py data set, or (parquet) something with ``shape``, ``dtype`` and ``[rows]``; all go straight
     into ``Index.build``, which reads them in blocks.
@@ -43,7 +46,7 @@ def read_vectors(path: str | PathLike[str], key: str | None = None) -> Any:
     if key is not None and reader not in _WITH_KEYS:
         raise InputError(f"{name!r} holds a single array; a key ({key!r}) belongs to .npz, .parquet and .h5 files")
     vectors = reader(name, key)
-    if vectors.ndim != 2:
+    if vectors.ndim != 2 and (input_shape is None or tuple(vectors.shape[1:]) != input_shape):
         raise InputError(f"{name!r} must hold a 2-D array [rows, dimensions], got shape {tuple(vectors.shape)}")
     return vectors
 
