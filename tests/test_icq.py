@@ -14,9 +14,9 @@ import interlace as il
 from helpers import clustered
 from interlace import memory
 from interlace.errors import FewRowsWarning
+from interlace.learners.prior import Prior
 from interlace.learning import Settings
 from interlace.progress import Bar, shown
-from interlace.quantizers.prior import Prior
 
 X = clustered(700, 8, seed=1)
 QUICK: dict[str, Any] = {"n_bytes": 4, "iterations": 2, "threads": 1}
@@ -197,7 +197,7 @@ def test_an_interrupt_inside_a_trial_is_not_lost(monkeypatch: pytest.MonkeyPatch
     def pressed(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("interlace.quantizers.learner.refit", pressed)
+    monkeypatch.setattr("interlace.learners.learner.refit", pressed)
     model = il.ICQ(3, iterations=1, threads=1)
     with pytest.raises(KeyboardInterrupt):
         model.fit(clustered(4700, 6))

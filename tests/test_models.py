@@ -18,8 +18,8 @@ import interlace as il
 from helpers import clustered, hand_made, same_index
 from interlace import models, storage
 from interlace.embedding import MLP, Embedding, Identity, Linear
+from interlace.learners.choice import Choice
 from interlace.models import Fitted, Model, plain
-from interlace.quantizers.choice import Choice
 
 RNG = np.random.default_rng(0)
 MADE = MLP(

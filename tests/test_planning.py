@@ -18,10 +18,10 @@ from helpers import ID_KINDS, LAYOUTS, METRICS
 from interlace import _native
 from interlace.arrays import Rows
 from interlace.encode import EFFORTS
+from interlace.learners import choice
 from interlace.learning import Settings, learn_codebooks, training_rows
 from interlace.memory import FACTOR, LEAST_ROWS
 from interlace.progress import silent
-from interlace.quantizers import choice
 from interlace.segments import MAX_ROWS
 from interlace.shapes import STRING_LENGTH, candidates, row_number_bytes, shape_of
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlace import InputError
-from interlace.quantizers import prior as module
-from interlace.quantizers.prior import (
+from interlace.learners import prior as module
+from interlace.learners.prior import (
     METHODS,
     SIGMA1_FLOOR,
     SIGMA2_FLOOR,
@@ -23,7 +23,7 @@ from interlace.quantizers.prior import (
     split_dimensions,
     start_prior,
 )
-from interlace.quantizers.skew_normal import skew_normal_mode
+from interlace.learners.skew_normal import skew_normal_mode
 
 FITS = {"em": fit_em, "gradient": fit_gradient}
 EXAMPLE = Prior(mu1=0.0, sigma1=0.5, mu2=6.0, sigma2=3.0, alpha2=-10.0, pi1=0.6, pi2=0.4, scale=2.0)

@@ -1,4 +1,4 @@
-"""L_P: equal to the prior of `quantizers`, by value and by slope, and what it does to variances and Theta."""
+"""L_P: equal to the prior of `learners`, by value and by slope, and what it does to variances and Theta."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlace import InputError
-from interlace.quantizers.prior import SIGMA1_FLOOR, SIGMA2_FLOOR, Prior, fit_em, start_prior
+from interlace.learners.prior import SIGMA1_FLOOR, SIGMA2_FLOOR, Prior, fit_em, start_prior
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 

@@ -18,6 +18,7 @@ from .errors import (
     NewerFormatError,
     NotAnIndexError,
     NotFittedError,
+    PriorCollapsedWarning,
     UnknownIdError,
 )
 from .evaluation import Evaluation
@@ -30,6 +31,7 @@ from .report import Report
 if typing.TYPE_CHECKING:
     from .icq import ICQ
     from .neighbors import Neighbors
+    from .recipe import Recipe
 
 open = Index.open
 
@@ -52,6 +54,8 @@ __all__ = [
     "NotAnIndexError",
     "NotFittedError",
     "Plan",
+    "PriorCollapsedWarning",
+    "Recipe",
     "Report",
     "SearchStats",
     "UnknownIdError",
@@ -64,13 +68,13 @@ __all__ = [
 ]
 
 
-_ESTIMATORS = {"ICQ": ".icq", "Neighbors": ".neighbors"}
+_LATER = {"ICQ": ".icq", "Neighbors": ".neighbors", "Recipe": ".recipe"}
 
 
 def __getattr__(name: str) -> typing.Any:
-    """``il.data`` and the estimators, imported when they are first used: searching does without them."""
-    if name == "data":
+    """Sub-packages and the estimators, imported when they are first used: searching does without them."""
+    if name in ("data", "quantizers"):
         return importlib.import_module(f".{name}", __name__)
-    if name in _ESTIMATORS:
-        return getattr(importlib.import_module(_ESTIMATORS[name], __name__), name)
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

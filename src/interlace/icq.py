@@ -1,4 +1,4 @@
-"""The estimator: vectors -> books, codes, an index, with the calls of scikit-learn."""
+"""The estimator: vectors, with labels or without -> books, codes, an index, with the calls of scikit-learn."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import dataclasses
 import warnings
 from typing import Any
 
-from .arrays import Rows, describe
+from .arrays import Rows
 from .errors import InputError
 from .estimators import readable
+from .joint import Joint, checked, fit_jointly, is_dataset
 from .learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
 from .models import Fitted, Model
 from .progress import shown
 
 
 class ICQ(Model):
-    """Interleaved composite quantization of vectors, learned without labels.
+    """Interleaved composite quantization: ``fit(x)`` learns books for vectors, ``fit(x, y)`` an embedding with them.
 
     ``n_bytes`` (default 8) counts every byte that is stored for a row, ``n_books`` only the books: give one of them.
     ``layout`` says which dimensions a book gets: ``"subspace"`` is the paper's split by the bi-modal prior,
@@ -29,9 +30,20 @@ class ICQ(Model):
     any ``threads``. ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or a function of what is
     done and its share.
 
+    With labels (extra ``train``; docs/joint.md), ``fit(x, y)`` or ``fit(dataset)`` of a torch ``Dataset`` or
+    ``DataLoader``, learns an ``embedding`` to ``dim`` dimensions (``"identity"``, ``"linear"``, ``"mlp"`` with
+    ``hidden`` widths, ``"lenet"``, ``"alexnet"`` or a torch module; 16 dimensions, or as many as classes, unless the
+    network has its own) such that rows of a class are found by their codes. ``loss`` is ``"contrastive"``,
+    ``"cross_entropy"``, ``"regression"``, ``"triplet"`` or ``"asymmetric_triplet"``; ``optimize`` is ``"joint"`` (all
+    by gradient) or ``"alternate"`` (in turns); ``recipe`` is ``"default"``, ``"paper"`` or an :class:`interlace.Recipe`
+    with every weight and rate. The share ``validation`` of the rows chooses the epoch to keep, ``checkpoint`` is a file
+    that a killed run goes on from, ``device`` is ``"auto"`` or torch's. ``n_books`` counts 8 by default, ``cross`` is
+    ``"constant"`` (penalised), ``"byte"`` or ``"exact"``; the method gives ``layout``, ``rotation`` and ``metric``.
+
     ``fit`` sets ``codebooks_``, ``choice_``, ``prior_`` (the fitted prior, None where the layout has none) and
-    ``n_features_in_``. Ctrl-C ends learning early and leaves what was learned, or, before there are books, the
-    estimator as it was.
+    ``n_features_in_``; with labels also ``embedding_``, ``history_`` (losses of every epoch), ``codes_``, ``labels_``
+    and ``fit_info_``, and no ``choice_``. Ctrl-C ends learning early and leaves what was learned, or, before there are
+    books, the estimator as it was.
     """
 
     _estimator = "ICQ"
@@ -52,6 +64,15 @@ class ICQ(Model):
         iterations: int = ITERATIONS,
         max_train_rows: int = MAX_TRAIN_ROWS,
         max_memory: int | str | None = None,
+        dim: int | None = None,
+        embedding: Any = "linear",
+        hidden: tuple[int, ...] = (),
+        loss: str = "contrastive",
+        optimize: str = "joint",
+        recipe: Any = "default",
+        validation: float = 0.1,
+        checkpoint: Any = None,
+        device: str = "auto",
         seed: int = 0,
         threads: int | None = None,
         progress: Any = False,
@@ -69,6 +90,15 @@ class ICQ(Model):
         self.iterations = iterations
         self.max_train_rows = max_train_rows
         self.max_memory = max_memory
+        self.dim = dim
+        self.embedding = embedding
+        self.hidden = hidden
+        self.loss = loss
+        self.optimize = optimize
+        self.recipe = recipe
+        self.validation = validation
+        self.checkpoint = checkpoint
+        self.device = device
         self.seed = seed
         self.threads = threads
         self.progress = progress
@@ -78,9 +108,10 @@ class ICQ(Model):
         return Settings(**{name: getattr(self, name) for name in names}).checked()
 
     def fit(self, X: Any, y: Any = None) -> ICQ:
-        """Learn books from rows X [n, dim]; all of the estimator changes, or, after an error, nothing."""
-        if y is not None:
-            raise InputError(f"ICQ learns without labels: fit(X) takes no y, got {describe(y)}")
+        """Learn from rows X [n, dim], with labels y also an embedding; after an error nothing has changed."""
+        if y is not None or is_dataset(X):
+            self._take(fit_jointly(self._joint(), X, y, self.progress))
+            return self
         settings = self._settings()
         progress = shown(self.progress)
         given, names = readable(X)
@@ -93,3 +124,12 @@ class ICQ(Model):
         )
         self._take(fitted)
         return self
+
+    def _joint(self) -> Joint:
+        """The parameters of a fit with labels; those that only one without has must be left alone."""
+        for name, only in (("layout", ("auto", "subspace")), ("rotation", ("auto", "principal")), ("metric", ("l2",))):
+            if getattr(self, name) not in only:
+                raise InputError(
+                    f"with labels {name} is {only[-1]!r}, given by the method; got {getattr(self, name)!r}"
+                )
+        return checked(self, "icq", self.n_books, self.n_bytes, self.n_crude, self.cross)

@@ -14,12 +14,12 @@ from .arrays import FloatArray, Rows, normalize, positive
 from .codebooks import MAX_WORDS, METRICS, Codebooks
 from .encode import EFFORTS
 from .errors import FewRowsWarning, InputError
+from .learners.choice import TRIAL_ITERATIONS, Choice, choose
+from .learners.layouts import CROSS, LAYOUTS, ROTATIONS, learn
+from .learners.learner import Learner
+from .learners.prior import METHODS, Prior
 from .memory import parse_memory, rows_that_fit
 from .progress import Progress, silent
-from .quantizers.choice import TRIAL_ITERATIONS, Choice, choose
-from .quantizers.layouts import CROSS, LAYOUTS, ROTATIONS, learn
-from .quantizers.learner import Learner
-from .quantizers.prior import METHODS, Prior
 
 MAX_TRAIN_ROWS = 65536
 MAX_BYTES = 64

@@ -22,9 +22,11 @@ from .encode import EFFORTS, encode
 from .errors import InputError, NotAnIndexError
 from .estimators import Transformer, from_bytes, to_bytes
 from .index import Index
+from .learners.choice import Choice
+from .learners.prior import Prior
 from .progress import shown
-from .quantizers.choice import Choice
-from .quantizers.prior import Prior
+from .ranking import average_precision
+from .recipe import Recipe
 from .spool import yields_blocks
 
 Self = TypeVar("Self", bound="Model")
@@ -122,7 +124,8 @@ class Model(Transformer):
     def encode(self, X: Any, *, effort: str | None = None) -> NDArray[np.uint8]:
         """Codes uint8 [n, n_bytes] of inputs X, the cell's code first; see :attr:`Codebooks.columns` for the others."""
         rows = self._rows(X)
-        effort = getattr(self, "effort", None) if effort is None else effort
+        if effort is None and self.embedding_ is None:  # words learned with an embedding have the encoder of their own
+            effort = getattr(self, "effort", None)
         if effort is not None and effort not in EFFORTS:
             raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
         codes = np.empty((len(rows), self.codebooks_.n_bytes), np.uint8)
@@ -199,7 +202,7 @@ class Model(Transformer):
         total, start = 0.0, 0
         for block in rows.blocks(max(1, RANKED_ROWS // k)):
             found = index.search(block, k, margin=math.inf, threads=self.threads).ids
-            total += float(_average_precision(labels[found] == wanted[start : start + len(block), None]).sum())
+            total += float(average_precision(labels[found] == wanted[start : start + len(block), None]).sum())
             start += len(block)
         return total / len(rows)
 
@@ -328,19 +331,14 @@ def _labels(labels: Any, n: int, name: str) -> Labels:
     return array.astype(np.int64) if array.dtype.kind == "b" else array
 
 
-def _average_precision(relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Of lists [queries, R], best first: mean precision at the places of relevant rows, 0 without any."""
-    hits = np.cumsum(relevant, 1)
-    precision = np.where(relevant, hits / np.arange(1, relevant.shape[1] + 1), 0.0).sum(1)
-    return np.asarray(precision / np.maximum(hits[:, -1], 1))
-
-
 def plain(value: Any) -> Any:
     """The same in types that JSON has: numbers of NumPy become Python's, tuples lists."""
     if isinstance(value, dict):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
+    if isinstance(value, Recipe):
+        return value.to_dict()
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -70,7 +70,7 @@ class Recipe:
     @classmethod
     def paper(cls, **changes: Any) -> Recipe:
         """The method as written: raw variances, a small pi2, soft constraints only, "for all c", sigma x 1."""
-        written = {
+        written: dict[str, Any] = {
             "name": "paper",
             "pi2": 0.15,
             "raw_variances": True,
@@ -86,9 +86,14 @@ class Recipe:
 
     @classmethod
     def named(cls, recipe: Any) -> Recipe:
-        """``"default"``, ``"paper"`` or a recipe, checked."""
+        """``"default"``, ``"paper"``, a recipe, or its :meth:`to_dict` (as files of models hold it)."""
         if isinstance(recipe, Recipe):
             return recipe
+        if isinstance(recipe, dict):
+            unknown = recipe.keys() - {field.name for field in dataclasses.fields(cls)}
+            if unknown:
+                raise InputError(f"a recipe has no {min(unknown)!r}")
+            return cls(**recipe)
         if recipe == "default":
             return cls()
         if recipe == "paper":
@@ -117,7 +122,8 @@ class Recipe:
                 raise InputError(f"{field.name} of a recipe must be an integer, got {value!r}")
             if field.type in ("int", "float"):
                 least, most = ranges.get(field.name, (0.0, 1e6))
-                if not isinstance(value, numbers.Real) or not (math.isfinite(value) and least <= value <= most):
+                number = float(value) if isinstance(value, numbers.Real) else math.nan
+                if not least <= number <= most:  # NaN compares false
                     raise InputError(f"{field.name} of a recipe must be {least:g} to {most:g}, got {value!r}")
         for name, known in (("theta", THETA), ("groups", GROUPS), ("crude", CRUDE_RULES)):
             if getattr(self, name) not in known:

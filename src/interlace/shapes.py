@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from .codebooks import MAX_WORDS
 from .encode import EFFORTS
+from .learners.choice import LEAST_ROWS, MOST_RESIDUAL_BYTES
+from .learners.layouts import default_crude
 from .learning import Settings
 from .margins import KS, TARGETS
-from .quantizers.choice import LEAST_ROWS, MOST_RESIDUAL_BYTES
-from .quantizers.layouts import default_crude
 from .segments import BLOCK
 
 #: Explicit ids in a file, bytes per row: the id, its place in the sorted section, the sorted key (docs/format.md).
@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """Books and columns that learning will make (quantizers/layouts.py).
+    """Books and columns that learning will make (learners/layouts.py).
 
     ``spans`` are the first dimension of each book and the one behind its last, the cell's book first. How a split
     shares the dimensions is the data's affair: here parts are equal.
@@ -88,7 +88,7 @@ class Shape:
 
     @property
     def systems(self) -> tuple[tuple[int, int], ...]:
-        """Sets of books that are refitted together (quantizers/refit.py): how many they are, and their dimensions."""
+        """Sets of books that are refitted together (learners/refit.py): how many they are, and their dimensions."""
         bounds = sorted({bound for span in self.spans for bound in span})
         parts = zip(bounds[:-1], bounds[1:], strict=True)
         return tuple((sum(_overlap(span, part) for span in self.spans), part[1] - part[0]) for part in parts)

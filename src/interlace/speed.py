@@ -19,12 +19,12 @@ from .arrays import FloatArray, as_rows
 from .codebooks import MAX_WORDS, Book, Codebooks, Norm
 from .encode import encode
 from .index import Index
+from .learners.choice import TRIAL_ITERATIONS, TRIAL_QUERIES, TRIAL_ROWS, TRIAL_TRAIN
+from .learners.grouping import near_words_together
+from .learners.kmeans import means, nearest
+from .learners.layouts import LEARNED_ROUNDS
+from .learners.learner import START_ROUNDS
 from .learning import HELD_OUT_FROM, HELD_OUT_ROWS, ITERATIONS
-from .quantizers.choice import TRIAL_ITERATIONS, TRIAL_QUERIES, TRIAL_ROWS, TRIAL_TRAIN
-from .quantizers.grouping import near_words_together
-from .quantizers.kmeans import means, nearest
-from .quantizers.layouts import LEARNED_ROUNDS
-from .quantizers.learner import START_ROUNDS
 from .segments import Segment
 from .shapes import Shape, split
 

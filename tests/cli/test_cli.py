@@ -173,7 +173,7 @@ class TestBuild:
         def interrupted(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("interlace.quantizers.learner.refit", interrupted)
+        monkeypatch.setattr("interlace.learners.learner.refit", interrupted)
         args = ("build", "x.npy", "-o", "half.index", "--layout", "residual", "--n-bytes", 3, "--threads", 1)
         assert_fails(run(*args), "interrupted", 130)
         assert not (folder / "half.index").exists()

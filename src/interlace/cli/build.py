@@ -12,8 +12,8 @@ from .options import add_json, add_learning, add_threads, learning
 
 if TYPE_CHECKING:
     from .. import ICQ, Index
+    from ..learners.choice import Choice
     from ..progress import Progress
-    from ..quantizers.choice import Choice
 
 HELP = "learn codes for a file of vectors and write an index"
 DESCRIPTION = """\

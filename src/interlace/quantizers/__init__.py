@@ -1,5 +1,8 @@
-"""Learners: vectors -> `Codebooks`. NumPy and native kernels only."""
+"""Other quantizers, to compare with: one class each, with ``fit``, ``encode`` and ``index``, on the same search.
 
-from .layouts import LAYOUTS
+torch is imported only when a method that learns with labels is fitted.
+"""
 
-__all__ = ["LAYOUTS"]
+from .sq import SQ
+
+__all__ = ["SQ"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..arrays import FloatArray
-from ..quantizers.kmeans import kmeans, nearest
+from ..learners.kmeans import kmeans, nearest
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ TRIAL_QUERIES = 200
 def finish(trainer: Trainer, n_crude: int | None) -> Codebooks:
     """Codebooks of what the trainer holds now."""
     books, plan = trainer.books, trainer.plan
-    assert books is not None and plan is not None
+    assert books is not None
+    assert plan is not None
     recipe, settings = trainer.recipe, trainer.settings
     support = plan.support
     if recipe.hard_end or recipe.groups == "hard":
@@ -45,7 +46,7 @@ def finish(trainer: Trainer, n_crude: int | None) -> Codebooks:
         "variances": z.astype(np.float64).var(0),
         "norms": _norms(words, support, codes, settings.cross),
     }
-    found = [Book(w[:, dims], np.flatnonzero(dims)) for w, dims in zip(words, support, strict=True)]
+    found = [Book(w[:, dims], np.flatnonzero(dims).astype(np.uint32)) for w, dims in zip(words, support, strict=True)]
 
     def made(crude: int) -> Codebooks:
         unread = codes[:, crude:]
@@ -82,9 +83,7 @@ def _sums(words: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
     return np.asarray(sum(book[codes[:, k]] for k, book in enumerate(words)))
 
 
-def _norms(
-    words: FloatArray, support: NDArray[np.bool_], codes: NDArray[np.int64], cross: str
-) -> list[Norm]:
+def _norms(words: FloatArray, support: NDArray[np.bool_], codes: NDArray[np.int64], cross: str) -> list[Norm]:
     """Cross terms between books after the first, a constant (or a column) for each set of books that overlap.
 
     Those with the first book are exact in any case: rows with the same first code share a cell and its terms.
@@ -101,7 +100,8 @@ def _norms(
         total = _sums(words[group], codes[:, group])
         squares = sum((words[j][codes[:, j]] ** 2).sum(1) for j in group)
         terms = (total**2).sum(1) - squares
-        values = [float(np.mean(terms, dtype=np.float64))] if cross == "constant" else norm_byte_values(terms)
+        constant = np.array([np.mean(terms, dtype=np.float64)], np.float32)
+        values = constant if cross == "constant" else norm_byte_values(terms)
         norms.append(Norm(values, tuple(group)))
     return norms
 

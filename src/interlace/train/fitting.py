@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from ..codebooks import Codebooks
 from ..embedding import Embedding
 from ..errors import FewRowsWarning, InputError
+from ..learners.prior import Prior
 from ..progress import Progress
-from ..quantizers.prior import Prior
 from .batches import Data
 from .finish import finish
 from .networks import Network, build, describe, to_embedding, wrap
@@ -32,6 +34,7 @@ class JointlyLearned:
 
     codebooks: Codebooks
     embedding: Embedding
+    sample: NDArray[np.int64]  #: rows that were learned from, ascending; the others validated
     prior: Prior | None
     history: list[dict[str, Any]]
     score: float | None  #: validation MAP of the epoch that was kept
@@ -65,7 +68,9 @@ def learn_jointly(
         warnings.warn(text, FewRowsWarning, stacklevel=3)
     network = _network(data, embedding, dim, hidden, settings.seed)
     if settings.kind == "pq" and settings.n_books > network.dim:
-        raise InputError(f"{settings.n_books} product books need as many dimensions, the embedding has dim={network.dim}")
+        raise InputError(
+            f"{settings.n_books} product books need as many dimensions, the embedding has dim={network.dim}"
+        )
     learn, held_out = data.split(validation, settings.seed) if validation > 0 else (data, None)
     trainer = Trainer(network, learn, held_out, settings, progress)
     with _threads(settings.threads):
@@ -88,7 +93,9 @@ def learn_jointly(
         "validation_map": score,
         "network": describe(network),
     }
-    return JointlyLearned(codebooks, to_embedding(network), prior, trainer.history, score, not complete, info)
+    return JointlyLearned(
+        codebooks, to_embedding(network), learn.rows, prior, trainer.history, score, not complete, info
+    )
 
 
 def _network(data: Data, embedding: str | nn.Module, dim: int | None, hidden: tuple[int, ...], seed: int) -> Network:

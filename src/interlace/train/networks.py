@@ -324,6 +324,17 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
+def device_of(device: Any) -> str:
+    """``"auto"`` is a GPU if there is one; anything else is what torch knows."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise InputError(f"device must be 'auto' or one that torch has here, got {device!r}: {error}") from error
+    return str(device)
+
+
 def _shape(input_shape: Any) -> Shape:
     if not isinstance(input_shape, tuple | list | torch.Size) or not input_shape:
         raise InputError(f"input_shape must be (features,) or (channels, height, width), got {input_shape!r}")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..quantizers.grouping import balanced_groups
+from ..learners.grouping import balanced_groups
 from ..recipe import Recipe
 from .books import Plan
 

@@ -77,7 +77,9 @@ def read_checkpoint(path: str | PathLike[str], configuration: dict[str, Any]) ->
         return None
     file = storage.read(path)
     if file.meta.get("kind") != "checkpoint":
-        raise InputError(f"checkpoint {fspath(path)!r} holds {file.meta.get('kind')!r}, not a checkpoint; give another path")
+        raise InputError(
+            f"checkpoint {fspath(path)!r} holds {file.meta.get('kind')!r}, not a checkpoint; give another path"
+        )
     theirs = file.description("configuration")
     mine = json.loads(json.dumps(configuration, default=str))
     if theirs != mine:

@@ -35,7 +35,15 @@ from .losses.quantization import cross_penalty, cross_terms, norm_byte_error, no
 from .networks import Network, evaluating, fold
 from .objective import EmbeddingLoss
 from .plans import plan_for
-from .state import Arrays, load_module, load_optimizer, module_arrays, optimizer_arrays, read_checkpoint, write_checkpoint
+from .state import (
+    Arrays,
+    load_module,
+    load_optimizer,
+    module_arrays,
+    optimizer_arrays,
+    read_checkpoint,
+    write_checkpoint,
+)
 from .variance import OnlineVariance
 
 #: Rows that statistics, the start of the books and the validation score look at, at most.
@@ -280,9 +288,7 @@ class Trainer:
                 sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(labels)
         return {name: value / len(self.data) for name, value in sums.items()}
 
-    def _losses(
-        self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None
-    ) -> dict[str, Tensor]:
+    def _losses(self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None) -> dict[str, Tensor]:
         """The weighted parts by name: embedding, quantization, cross, prior, interleaving."""
         recipe = self.recipe
         variances = self.online.update(z)
@@ -290,7 +296,8 @@ class Trainer:
         if phase != "learn":
             parts["embedding"] = self.objective.of_embedding(z, labels, self.unit)
         else:
-            assert self.books is not None and self.plan is not None
+            assert self.books is not None
+            assert self.plan is not None
             if rows is None:
                 codes = self.books.encode(z.detach(), recipe.sweeps)
             else:
@@ -324,7 +331,8 @@ class Trainer:
 
     @torch.no_grad()
     def _refresh_norm_values(self) -> None:
-        assert self.books is not None and self.plan is not None
+        assert self.books is not None
+        assert self.plan is not None
         z = torch.from_numpy(self.embed(self.data, BLOCK_ROWS)).to(self.device)
         of_rows = self.books.of_rows(self.books.effective(), self.books.encode(z, self.recipe.sweeps))
         self.norm_values = [
@@ -388,7 +396,8 @@ class Trainer:
         text = " ".join(f"{name} {parts[key]:.3g}" for key, name in short.items() if key in row)
         if row.get("map") is not None:
             text += f" MAP {row['map']:.3f}"
-        self.progress(f"{row['phase']} {self.epoch + 1}/{sum(self.lengths)}: {text}", (self.epoch + 1) / sum(self.lengths))
+        total = sum(self.lengths)
+        self.progress(f"{row['phase']} {self.epoch + 1}/{total}: {text}", (self.epoch + 1) / total)
 
     # --- state
 

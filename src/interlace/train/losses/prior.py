@@ -4,7 +4,7 @@
           - robustness * log(sum over i of pi2 SN(lambda_i))
 
 It pulls the variances apart, a few up to mu2 and the others to 0, and Theta = (sigma1, sigma2, mu2) after them. What
-the prior is and how it is fitted alone is in `quantizers.prior`; values here equal those there.
+the prior is and how it is fitted alone is in `learners.prior`; values here equal those there.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from ...arrays import describe
 from ...errors import InputError
-from ...quantizers.prior import ALPHA2, PI2, ROBUSTNESS, SIGMA1_FLOOR, SIGMA2_FLOOR, Prior, fit_em, start_prior
-from ...quantizers.skew_normal import LOG_SQRT_2PI
+from ...learners.prior import ALPHA2, PI2, ROBUSTNESS, SIGMA1_FLOOR, SIGMA2_FLOOR, Prior, fit_em, start_prior
+from ...learners.skew_normal import LOG_SQRT_2PI
 from .rows import or_one
 
 #: A parameter set to its floor starts this little (relative) above it, or no gradient would lift it again.
@@ -85,7 +85,7 @@ class PriorLoss(nn.Module):
         high: Tensor = self.pi2 * skew_normal
         return -((1.0 - self.pi2) * normal + high).log().sum() - self.robustness * high.sum().log()
 
-    # --- to and from the prior of `quantizers`
+    # --- to and from the prior of `learners`
 
     @classmethod
     def from_prior(cls, prior: Prior, *, robustness: float = ROBUSTNESS, raw: bool = False) -> PriorLoss:

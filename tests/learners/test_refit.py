@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import interlace as il
 from interlace.arrays import Rows
 from interlace.encode import encode
+from interlace.learners import refit as module
+from interlace.learners.refit import RIDGE_ROWS, refit
 from interlace.learning import Settings, learn_codebooks
 from interlace.progress import silent
-from interlace.quantizers import refit as module
-from interlace.quantizers.refit import RIDGE_ROWS, refit
 
 
 def drawn(data: st.DataObject) -> tuple[list[il.Book], np.ndarray, np.ndarray]:
@@ -105,7 +105,7 @@ def test_the_training_error_falls_from_round_to_round(monkeypatch: pytest.Monkey
         seen.append((error(books, y, codes), error(new, y, codes)))
         return new
 
-    monkeypatch.setattr("interlace.quantizers.learner.refit", noted)
+    monkeypatch.setattr("interlace.learners.learner.refit", noted)
     learned(correlated(), layout="hybrid", n_words=64)
     assert len(seen) == 10
     assert all(after < before for before, after in seen)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlace import Index, InputError
-from interlace.quantizers.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
-from interlace.quantizers.kmeans import kmeans
-from interlace.quantizers.layouts import principal_axes
+from interlace.learners.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
+from interlace.learners.kmeans import kmeans
+from interlace.learners.layouts import principal_axes
 
 
 def test_kmeans_finds_separate_clusters():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import interlace as il
+from interlace.learners import choice as module
+from interlace.learners.choice import LEAST_ROWS, TOLERANCE
 from interlace.learning import Settings
-from interlace.quantizers import choice as module
-from interlace.quantizers.choice import LEAST_ROWS, TOLERANCE
 
 RNG = np.random.default_rng(0)
 X = (RNG.normal(size=(LEAST_ROWS + 700, 8)) @ RNG.normal(size=(8, 8))).astype(np.float32)

@@ -1,0 +1,176 @@
+"""Between the estimators and ``interlace.train``: parameters are checked, and torch is imported only when needed."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._threads import thread_count
+from .arrays import positive
+from .encode import encode
+from .errors import InputError
+from .estimators import readable
+from .index import Index
+from .models import Fitted
+from .progress import shown
+from .recipe import LOSSES, OPTIMIZERS, Recipe
+
+EMBEDDINGS = ("identity", "linear", "mlp", "lenet", "alexnet")
+CROSS = ("auto", "constant", "byte", "exact")
+MAX_BOOKS = 64
+#: Held-out queries, and rows that each asks for, behind the operations of a model card.
+TRIAL_QUERIES, LIST_LENGTH = 500, 100
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What ``fit(x, y)`` was asked for, by ICQ or SQ."""
+
+    kind: str
+    n_books: int
+    n_words: int
+    n_crude: int | None
+    cross: str
+    dim: int | None
+    embedding: Any
+    hidden: tuple[int, ...]
+    loss: str
+    optimize: str
+    recipe: Recipe
+    validation: float
+    checkpoint: Any
+    device: str
+    seed: int
+    threads: int
+
+
+def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_crude: Any, cross: str) -> Joint:
+    """The parameters of an estimator, or an error that names the first one that cannot be."""
+    if n_bytes is not None and n_books is not None:
+        raise InputError("give n_bytes or n_books, not both")
+    if cross not in CROSS:
+        raise InputError(f"cross must be one of {', '.join(CROSS)} when learning with labels, got {cross!r}")
+    cross = "constant" if cross == "auto" else cross
+    if n_books is None:
+        n_books = 8 if n_bytes is None else positive(n_bytes, "n_bytes") - (cross == "byte")
+    if not 1 <= positive(n_books, "n_books", least=0) <= MAX_BOOKS:
+        raise InputError(f"there must be 1 to {MAX_BOOKS} books, got {n_books}")
+    n_crude = None if n_crude in ("auto", None) else positive(n_crude, "n_crude")
+    if n_crude is not None and n_crude > n_books:
+        raise InputError(f"n_crude must be 1 to {n_books} (the number of books), got {n_crude}")
+    if not 2 <= positive(model.n_words, "n_words") <= 256:
+        raise InputError(f"n_words must be 2 to 256, got {model.n_words}")
+    if isinstance(model.embedding, str) and model.embedding not in EMBEDDINGS:
+        raise InputError(f"embedding must be one of {', '.join(EMBEDDINGS)} or a torch module, got {model.embedding!r}")
+    for name, known in (("loss", LOSSES), ("optimize", OPTIMIZERS)):
+        if getattr(model, name) not in known:
+            raise InputError(f"{name} must be one of {', '.join(known)}, got {getattr(model, name)!r}")
+    validation = model.validation
+    if isinstance(validation, bool) or not isinstance(validation, int | float) or not 0 <= validation < 1:
+        raise InputError(f"validation must be a share of the rows from 0 to below 1, got {validation!r}")
+    return Joint(
+        kind=kind,
+        n_books=n_books,
+        n_words=model.n_words,
+        n_crude=n_crude,
+        cross=cross,
+        dim=None if model.dim is None else positive(model.dim, "dim"),
+        embedding=model.embedding,
+        hidden=tuple(positive(width, "hidden") for width in model.hidden),
+        loss=model.loss,
+        optimize=model.optimize,
+        recipe=Recipe.named(model.recipe),
+        validation=float(validation),
+        checkpoint=model.checkpoint,
+        device=model.device,
+        seed=positive(model.seed, "seed", least=0),
+        threads=thread_count(model.threads),
+    )
+
+
+def is_dataset(x: Any) -> bool:
+    """Whether x is a torch Dataset or DataLoader; asking does not import torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.utils.data.Dataset | torch.utils.data.DataLoader)
+
+
+def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
+    """Learn embedding and books from inputs and labels; rows are coded without their labels."""
+    from .train import require_torch
+
+    require_torch()
+    from .train.batches import Data
+    from .train.fitting import learn_jointly
+    from .train.networks import device_of
+    from .train.trainer import JointSettings
+
+    said = shown(progress)
+    names = None
+    if not is_dataset(x) and len(getattr(x, "shape", ())) <= 2:
+        x, names = readable(x)
+    data = Data(x, y)
+    settings = JointSettings(
+        kind=joint.kind,
+        n_books=joint.n_books,
+        n_words=joint.n_words,
+        loss=joint.loss,
+        optimize=joint.optimize,
+        cross=joint.cross,
+        recipe=joint.recipe,
+        seed=joint.seed,
+        threads=joint.threads,
+        device=device_of(joint.device),
+        checkpoint=joint.checkpoint,
+    )
+    learned = learn_jointly(
+        data,
+        settings,
+        lambda what, done: said(what, 0.97 * done),
+        embedding=joint.embedding,
+        dim=joint.dim,
+        hidden=joint.hidden,
+        validation=joint.validation,
+        n_crude=joint.n_crude,
+    )
+    if learned.interrupted:
+        warnings.warn("learning was interrupted; the best epoch so far is kept", stacklevel=3)
+    said("coding", 0.97)
+    codebooks, n = learned.codebooks, len(data)
+    codes = np.empty((n, codebooks.n_bytes), np.uint8)
+    held = np.setdiff1d(np.arange(n), learned.sample)
+    queries = held[np.linspace(0, len(held) - 1, min(TRIAL_QUERIES, len(held))).astype(int)] if len(held) else held
+    vectors = np.empty((len(queries), codebooks.dim), np.float32)
+    for inputs, _, rows in data.rows_in_order(2_000):
+        z = learned.embedding(inputs.numpy())
+        numbers = rows.numpy()
+        codes[numbers] = encode(codebooks, z, joint.threads)
+        found = np.isin(queries, numbers)
+        vectors[found] = z[queries[found] - numbers[0]]
+    info = learned.info | _work(codebooks, codes, vectors)
+    said("done", 1.0)
+    return Fitted(
+        codebooks,
+        learned.sample,
+        n,
+        learned.embedding,
+        learned.prior,
+        names=names,
+        history=learned.history,
+        codes=codes,
+        labels=data.classes[data.labels],
+        info=info,
+    )
+
+
+def _work(codebooks: Any, codes: Any, vectors: Any) -> dict[str, Any]:
+    """Table additions per row of an exact search for rows that were not learned from; nothing without such rows."""
+    if not len(vectors):
+        return {}
+    index = Index.from_codes(codebooks, codes)
+    stats = index.search(vectors, min(LIST_LENGTH, len(codes)), margin="exact").stats
+    ops = codebooks.n_crude + (codebooks.n_books - codebooks.n_crude) * stats.survivors / (stats.queries * stats.rows)
+    return {"ops": ops, "ops_in_cells": stats.ops_per_vector, "list": min(LIST_LENGTH, len(codes))}
