@@ -209,14 +209,21 @@ def test_standardised_rows_have_mean_0_and_std_1_and_constants_stay_finite():
     z = stage(torch.from_numpy(x)).numpy()
     assert_allclose(z.mean(0), 0, atol=1e-3)
     assert_allclose(z.std(0), [1, 1, 1, 0], atol=1e-3)
-    assert stage.std[3] == 1
-    assert stage(torch.tensor([[5.0, -2.0, 1e4, 9.5]]))[0, 3] == 2  # as it is, but for the mean
+    assert stage(torch.tensor([[5.0, -2.0, 1e4, 9.5]]))[0, 3] == 0  # its weights were never learned
+
+
+def test_a_value_that_is_rarely_there_is_bounded():
+    x = np.zeros((10_000, 2), np.float32)
+    x[0, 0] = 255.0
+    x[:, 1] = np.random.default_rng(0).normal(size=len(x))
+    _, spread = statistics_of(np.array_split(x, 7))
+    assert_allclose(spread, [(255 - 0.0255) / 10, x[:, 1].std()], rtol=1e-6)
 
 
 def test_a_spread_that_float32_cannot_tell_is_none():
     stage = Standardize((2,))
     stage.set_statistics([1e6, 1e6], [1e-3, 1.0])
-    assert stage.std.tolist() == [1, 1]
+    assert stage.std.tolist() == [np.inf, 1]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from ..arrays import describe, to_numpy
 from ..errors import InputError
 
 Shape = tuple[int, ...]
+#: Of a standardised value.
+LARGEST_DEVIATION = 10.0
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
@@ -43,7 +45,11 @@ class Standardize(nn.Module):
         return (x.reshape(len(x), *self.shape).to(self.mean.dtype) - self.mean) / self.std
 
     def set_statistics(self, mean: Any, std: Any) -> None:
-        """Mean and std of the data, one for each feature or channel; what never varies gets std 1."""
+        """Mean and std of the data, one for each feature or channel.
+
+        What never varies in the data tells nothing and is left out (std inf): its weights are never learned, and a
+        query in which it does vary would be thrown anywhere.
+        """
         values = [np.asarray(to_numpy(v, name), np.float64) for name, v in (("mean", mean), ("std", std))]
         for name, v in zip(("mean", "std"), values, strict=True):
             if v.size != self.mean.numel() or not np.isfinite(v).all() or (name == "std" and (v < 0).any()):
@@ -51,7 +57,7 @@ class Standardize(nn.Module):
         centre, spread = values
         # A spread below what float32 can tell apart at that mean is none.
         constant = spread <= np.maximum(np.finfo(np.float32).tiny, np.abs(centre) * np.finfo(np.float32).eps)
-        spread = np.where(constant, 1.0, spread)
+        spread = np.where(constant, np.inf, spread)
         with torch.no_grad():
             for buffer, v in ((self.mean, centre), (self.std, spread)):
                 buffer.copy_(torch.from_numpy(v.reshape(buffer.shape)))
@@ -60,12 +66,16 @@ class Standardize(nn.Module):
 def statistics_of(
     batches: Iterable[Any], shape: Shape | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and population std of all rows, one for each feature or channel, in double precision.
+    """Mean and spread of all rows, one for each feature or channel, in double precision.
+
+    The spread is the population std, or a tenth of the largest deviation if that is more: a pixel that is lit once in
+    1,000 images would otherwise enter as 30 and pull everything its way.
 
     ``batches`` are inputs, or tuples that start with them; ``shape`` is that of one row for the network
     (``network.standardize.shape``), by default that of the inputs. Only one batch is held at a time.
     """
     count, mean, squares = 0, np.zeros(()), np.zeros(())
+    low, high = np.full((), np.inf), np.full((), -np.inf)
     for batch in batches:
         inputs = to_numpy(batch[0] if isinstance(batch, tuple | list) else batch, "inputs")
         if inputs.ndim < 2 or (shape is not None and math.prod(inputs.shape[1:]) != math.prod(shape)):
@@ -81,10 +91,15 @@ def statistics_of(
         gap = own[0] - mean
         mean = mean + gap * (n / (count + n))
         squares = squares + ((rows - own) ** 2).sum(axes).reshape(own[0].shape) + gap**2 * (count * n / (count + n))
+        low, high = (
+            np.minimum(low, rows.min(axes).reshape(gap.shape)),
+            np.maximum(high, rows.max(axes).reshape(gap.shape)),
+        )
         count += n
     if count == 0:
         raise InputError("statistics need at least one row, got none")
-    return mean.reshape(_flat(mean)), np.sqrt(squares / count).reshape(_flat(mean))
+    spread = np.maximum(np.sqrt(squares / count), np.maximum(high - mean, mean - low) / LARGEST_DEVIATION)
+    return mean.reshape(_flat(mean)), spread.reshape(_flat(mean))
 
 
 class Dropout(nn.Module):
