@@ -48,7 +48,7 @@ class DataSet:
 
 def sift300k(root: str | PathLike[str] | None = None) -> DataSet:
     """300k real SIFT descriptors (uint8, 128-d), 2k queries with their exact 100 nearest, 20k rows to learn from."""
-    content = _read(_find("sift300k", ["sift300k.npz"], root))
+    content = _read(find(("sift300k",), ["sift300k.npz"], root))
     _check("sift300k.npz", content, _SIFT_SHA256)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return DataSet("sift300k", arrays["base"], arrays["query"], arrays["learn"], arrays["gt_ids"])
@@ -60,7 +60,7 @@ def mnist(root: str | PathLike[str] | None = None) -> DataSet:
     for name, checksum in _MNIST_SHA256.items():
         # Unpacked copies are also spread with a dot before "idx".
         names = [f"{name}.gz", name, name.replace("-idx", ".idx")]
-        content = _read(_find("mnist", names, root))
+        content = _read(find(("mnist",), names, root))
         _check(name, content, checksum)
         parts[name] = _idx(content)
     train, train_labels, test, test_labels = parts.values()
@@ -133,17 +133,17 @@ def _folders(root: str | PathLike[str] | None) -> list[Path]:
     return [*named, checkout.parent / "shared" / "data", Path.cwd().parent / "shared" / "data"]
 
 
-def _find(folder: str, names: list[str], root: str | PathLike[str] | None) -> Path:
-    """The first of ``names`` in one of the folders, in its own sub-folder or not."""
+def find(known: tuple[str, ...], names: list[str], root: str | PathLike[str] | None) -> Path:
+    """The first of ``names`` in one of the folders, in a sub-folder of a known name or not."""
     folders = _folders(root)
     for base in folders:
-        for place in (base / folder, base):
+        for place in (*(base / folder for folder in known), base):
             for name in names:
                 if (place / name).is_file():
                     return place / name
     looked = ", ".join(dict.fromkeys(str(base) for base in folders))
     raise FileNotFoundError(
-        f"{folder}/{names[0]} was not found in {looked}; name its folder by root= or by the variable {VARIABLE}"
+        f"{known[0]}/{names[0]} was not found in {looked}; name its folder by root= or by the variable {VARIABLE}"
     )
 
 
