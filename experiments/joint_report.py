@@ -42,7 +42,7 @@ def page(results: list[Result]) -> str:
     """The whole page."""
     parts = [
         "# Learning from labels\n\nMade by `experiments/joint_report.py` from `experiments/results/joint/*.json`; do "
-        "not edit. MAP is that of the whole ranking by the exhaustive scan of the codes, MAP@100 that of the first hundred "
+        "not edit. MAP is that of the whole ranking by the exhaustive scan of the codes, MAP@100 of the first hundred "
         "(divided by the relevant rows among them). Recipes are the defaults, the same for all; each fit chooses its "
         "epoch on a tenth of its own rows. *float* is the same embedding without codes, *topline* a plain classifier "
         "whose predictions are searched. Ops are table additions per query and database row for lists of 100 "

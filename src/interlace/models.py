@@ -25,13 +25,15 @@ from .index import Index
 from .learners.choice import Choice
 from .learners.prior import Prior
 from .progress import shown
-from .ranking import average_precision
+from .ranking import average_precision, map_of_ranking
 from .recipe import Recipe
 from .spool import yields_blocks
 
 Self = TypeVar("Self", bound="Model")
 Labels = NDArray[Any]
 
+#: From lists of this length on ``score`` sorts all rows.
+LONG_LIST = 4096
 #: Ranked rows that ``score`` holds at a time: with their ids, distances and labels some 100 MB.
 RANKED_ROWS = 1 << 22
 
@@ -199,10 +201,28 @@ class Model(Transformer):
             raise InputError(f"a score needs queries and a database, got {len(rows)} and {len(codes)} rows")
         index = Index.from_codes(self.codebooks_, codes)
         k = min(len(codes), len(codes) if at is None else positive(at, "at"))
+        if k > LONG_LIST and self.codebooks_.metric == "l2":
+            return self._score_all(index, codes, rows, wanted, labels, k)
         total, start = 0.0, 0
         for block in rows.blocks(max(1, RANKED_ROWS // k)):
             found = index.search(block, k, margin=math.inf, threads=self.threads).ids
             total += float(average_precision(labels[found] == wanted[start : start + len(block), None]).sum())
+            start += len(block)
+        return total / len(rows)
+
+    def _score_all(self, index: Index, codes: Any, rows: Rows, wanted: Labels, labels: Labels, k: int) -> float:
+        """The same for long lists, where one sort of all rows is quicker than a search for the best k.
+
+        Search's distance is |q|^2 - 2 <q, row> plus a number of the row, which a search for the origin tells.
+        """
+        origin = index.search(np.zeros((1, self.codebooks_.dim), np.float32), len(codes), margin=math.inf)
+        squares = np.empty(len(codes))
+        squares[origin.ids[0]] = origin.distances[0]
+        decoded, total, start = self.codebooks_.decode(codes), 0.0, 0
+        for block in rows.blocks():
+            mine = wanted[start : start + len(block)]
+            found = map_of_ranking(block, decoded, mine, labels, at=k, squares=squares)
+            total += (found["map"] if k == len(codes) else found[f"map@{k}"]) * len(block)
             start += len(block)
         return total / len(rows)
 
