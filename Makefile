@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Only the tests need torch (the train extra); the demo and the rest of the library do without.
+TORCH := $(VENV)/.torch
 SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -o -name '*.h') CMakeLists.txt pyproject.toml README.md
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
@@ -12,7 +14,7 @@ INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-iso
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
 
-test: check
+test: check $(TORCH)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 check: $(STAMP)
@@ -61,6 +63,10 @@ clean:
 $(VENV)/.tools: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --disable-pip-version-check --quiet "scikit-build-core>=0.10" "nanobind>=2.4" "cmake>=3.18" ninja
+	touch $@
+
+$(TORCH): $(VENV)/.tools constraints.txt
+	$(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt torch
 	touch $@
 
 $(STAMP): $(VENV)/.tools $(SOURCES)
