@@ -264,7 +264,8 @@ class Trainer:
         """One pass over the rows; means of the losses. ``embedding`` and ``books`` say what may move."""
         recipe, settings = self.recipe, self.settings
         self.online.reset()
-        self.network.train(embedding)
+        # Books are learned for the vectors that will be coded: dropout and batch statistics end with the first phases.
+        self.network.train(embedding and phase != "learn")
         self.network.reseed(settings.seed * 1_000_003 + self.epoch)
         if phase == "learn" and settings.cross == "byte":
             self._refresh_norm_values()
