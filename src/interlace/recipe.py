@@ -13,7 +13,7 @@ from .errors import InputError
 LOSSES = ("contrastive", "cross_entropy", "regression", "triplet", "asymmetric_triplet")
 OPTIMIZERS = ("joint", "alternate")
 THETA = ("gradient", "em")
-GROUPS = ("soft", "hard")
+GROUPS = ("soft", "projected", "hard")
 CRUDE_RULES = ("energy", "forall")
 
 
@@ -59,6 +59,7 @@ class Recipe:
     # The split.
     standardize: bool = True  #: inputs to mean 0 and variance 1 per feature
     rotate: bool = True  #: the embedding to principal axes and total variance 1 after the warm-up; free for L_E
+    level: bool = True  #: and the leading axes among themselves until their variances are equal
     split_start: bool = True  #: books start on psi or on its complement, not on all dimensions
     groups: str = "soft"  #: while learning: ``"soft"`` (L_ICQ alone) or ``"hard"`` (words are zero off their group)
     hard_end: bool = True  #: words become zero off their group at the end, and rows are coded anew
@@ -77,6 +78,7 @@ class Recipe:
             "fading": True,
             "standardize": False,
             "rotate": False,
+            "level": False,
             "split_start": False,
             "groups": "soft",
             "hard_end": False,

@@ -43,12 +43,13 @@ class Books(nn.Module):
             self.words.mul_(self.support[:, None, :])
 
     @torch.no_grad()
-    def encode(self, z: Tensor, sweeps: int) -> Tensor:
+    def encode(self, z: Tensor, sweeps: int, words: Tensor | None = None) -> Tensor:
         """Codes int64 [batch, n_books]: greedy, book after book, then sweeps of ICM.
 
         The same rule as that of the encoder of an index with beam 1, so words are learned for the rows that they get.
+        ``words`` stand in for the effective ones.
         """
-        words = self.effective()
+        words = self.effective() if words is None else words
         squares = words.square().sum(2)
         rest = z.clone()
         codes = torch.zeros(len(z), len(words), dtype=torch.int64, device=z.device)

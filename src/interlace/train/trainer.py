@@ -26,6 +26,7 @@ from ..errors import PriorCollapsedWarning
 from ..evaluate import map_of_ranking
 from ..progress import Progress
 from ..recipe import Recipe
+from .axes import bimodal_axes, principal_axes
 from .batches import Data
 from .books import Books, Plan, start_books
 from .layers import statistics_of
@@ -172,14 +173,19 @@ class Trainer:
         if rotate:
             shear = self.objective.shear(z.astype(np.float32), sample.labels)
             matrix = matrix if shear is None else shear
-            _, axes = np.linalg.eigh(matrix.T @ covariance @ matrix)
-            axes = axes[:, ::-1]
-            matrix = matrix @ (axes * np.where(axes[np.abs(axes).argmax(0), np.arange(dim)] < 0, -1.0, 1.0))
+            turned = matrix.T @ covariance @ matrix
+            bimodal = self.recipe.level and self._has_split
+            matrix = matrix @ (bimodal_axes(turned, self._most_leading, self.recipe) if bimodal else principal_axes(turned)[1])
         total = max(float(np.trace(matrix.T @ covariance @ matrix)), 1e-30)
         matrix = matrix / math.sqrt(total)
         fold(self.network, matrix, mean)
         self.objective.fold(torch.from_numpy(matrix), torch.from_numpy(mean))
         self.unit = 1.0 / total * self.unit
+
+    @property
+    def _most_leading(self) -> int:
+        """Linear maps tell classes apart in one dimension less than there are classes; psi is to be a small part."""
+        return max(2, min(self.data.n_classes - 1, self.network.dim - 1))
 
     def _start_books(self) -> None:
         z = self.embed(self.data, SAMPLE_ROWS)
@@ -196,7 +202,7 @@ class Trainer:
 
     def _use(self, plan: Plan, words: FloatArray) -> None:
         """Soft groups may leave their supports while learning; only hard ones are cut at once."""
-        soft = self.recipe.groups == "soft" and self.settings.kind == "icq"
+        soft = self.recipe.groups != "hard" and self.settings.kind == "icq"
         support = np.ones_like(plan.support) if soft else plan.support
         self.plan = plan
         self.books = Books(torch.from_numpy(words), torch.from_numpy(support)).to(self.device)
@@ -246,6 +252,9 @@ class Trainer:
             sums = self.passage(phase)
         if self.recipe.theta == "em" and phase != "warm-up" and self._has_split:
             self.prior.fit_em(self.online.variances)
+        if phase == "learn" and self.recipe.groups == "projected":
+            with torch.no_grad():
+                self.books.words.copy_(self._final_words())
         row: dict[str, Any] = {"epoch": self.epoch, "phase": phase, **sums}
         if phase == "learn":
             row["map"] = self.validate()
@@ -386,10 +395,19 @@ class Trainer:
             return None
         queries, database = self.validation.evenly(BLOCK_ROWS), self.data.evenly(SAMPLE_ROWS // 2)
         z = torch.from_numpy(self.embed(database)).to(self.device)
-        words = self.books.effective()
-        decoded = torch.stack(self.books.of_rows(words, self.books.encode(z, self.recipe.sweeps))).sum(0)
+        words = self._final_words()
+        decoded = torch.stack(self.books.of_rows(words, self.books.encode(z, self.recipe.sweeps, words))).sum(0)
         result = map_of_ranking(self.embed(queries), decoded.cpu().numpy(), queries.labels, database.labels)
         return float(result["map"])
+
+    def _final_words(self) -> Tensor:
+        """As :mod:`interlace.train.finish` will leave them: the score must not count what hard groups cut off."""
+        assert self.books is not None
+        assert self.plan is not None
+        if not self.recipe.hard_end:
+            return self.books.effective()
+        support = torch.from_numpy(self.plan.support).to(self.books.words)
+        return self.books.words * support[:, None, :]
 
     def _say(self, row: dict[str, Any]) -> None:
         short = {"embedding": "L_E", "quantization": "L_C", "prior": "L_P", "interleaving": "L_ICQ"}
