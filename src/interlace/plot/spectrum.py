@@ -25,7 +25,7 @@ LEAST_DENSITY = 1e-4
 def variance_spectrum(model: Any, prior: Prior | None = None, ax: Axes | None = None) -> Axes:
     """The variances, largest first, psi in colour; beside them the density of the fitted prior and its two modes.
 
-    ``model`` is a fitted ``ICQ`` or ``SQ``, or its ``codebooks_``: they hold no prior, so give it. Books without a split
+    ``model`` is a fitted ``ICQ`` or ``SQ``, or its ``codebooks_``, which hold no prior: give it. Books without a split
     (``residual``, ``SQ``) have no psi, and models without a prior no density.
     """
     codebooks = getattr(model, "codebooks_", None) if isinstance(model, Model) else model
