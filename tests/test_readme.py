@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
+import interlace as il
+
 ROOT = Path(__file__).parents[1]
+#: Pages that go on from one snippet to the next: they run as one.
+CONTINUED = {"joint.md"}
+
+
+def snippets(page: Path) -> list[str]:
+    found = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    return ["".join(found)] if page.name in CONTINUED else found
+
+
 SNIPPETS = [
     (page.name, i, code)
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    for i, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    for i, code in enumerate(snippets(page))
 ]
 
 
@@ -19,10 +31,23 @@ SNIPPETS = [
 def test_snippet_runs(page, number, code, tmp_path, monkeypatch, capsys):
     if "import interlace" not in code:
         pytest.skip("a reader that has its own test")
+    if ".labels" in code:
+        pytest.importorskip("torch", reason="the train extra is not installed")
+        # Threads of torch spin while they wait for each other: on a busy machine two take many times as long as one.
+        monkeypatch.setattr("interlace.joint.thread_count", lambda threads: 1)
+    if "il.plot." in code:
+        matplotlib = pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+        matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, f"{page}:{number}", "exec"), {"__name__": "snippet"})
     printed = capsys.readouterr().out
     assert all(word in printed for word in ("ops per vector", "code bytes per vector"))
+
+
+def test_the_guide_to_joint_learning_names_every_field_of_a_recipe():
+    page = (ROOT / "docs" / "joint.md").read_text()
+    missing = [f.name for f in dataclasses.fields(il.Recipe) if f.name != "name" and f"`{f.name}`" not in page]
+    assert [name for name in missing if f"`Recipe({name}=" not in page] == []
 
 
 def test_the_readme_has_a_snippet():

@@ -204,7 +204,7 @@ def readable(x: Any) -> tuple[Any, NDArray[Any] | None]:
     """
     names: Any = None
     if (table := arrow_rows(x, "X")) is not None:
-        x, names = table, table._titles  # of the columns of numbers, others were left out
+        x, names = table, table.titles  # of the columns of numbers, others were left out
     elif is_frame(x):
         names = [*x.columns]
     elif not hasattr(x, "shape") and not yields_blocks(x):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,22 +21,56 @@ def silent(what: str, done: float) -> None:
 
 
 class Bar:
-    """A line on a terminal that is written over: share done, time left, what is being done."""
+    """A line on a terminal that is written over: share done, what is being done, time passed and left.
 
-    def __init__(self, out: TextIO | None = None) -> None:
+    Nothing is written in the first ``delay`` seconds, so that quick work stays silent. The line stays when all is done,
+    or goes with ``leave=False``. Where the terminal is narrow the bar itself goes first, the end of the text last.
+    """
+
+    def __init__(self, out: TextIO | None = None, *, delay: float = 0.0, leave: bool = True) -> None:
         self._out = sys.stderr if out is None else out
+        self._delay, self._leave = delay, leave
         self._started = time.monotonic()
         self._width = 0
 
     def __call__(self, what: str, done: float) -> None:
         done = min(max(done, 0.0), 1.0)
         passed = time.monotonic() - self._started
-        left = f", {clock(passed / done * (1 - done))} left" if 0.02 < done < 1 else ""
-        full = round(WIDTH * done)
-        line = f"[{'#' * full}{'.' * (WIDTH - full)}] {done:4.0%} {what} ({clock(passed)}{left})"
+        if not self._width and passed < self._delay:
+            return
+        if done == 1 and not self._leave:
+            self.clear()
+            return
+        line = self._line(what, done, passed)
         self._out.write("\r" + line.ljust(self._width) + ("\n" if done == 1 else ""))
         self._out.flush()
-        self._width = len(line)
+        self._width = 0 if done == 1 else len(line)
+
+    def clear(self) -> None:
+        """Take the line away, for something else to be written; the next call brings it back."""
+        if self._width:
+            self._out.write("\r" + " " * self._width + "\r")
+            self._out.flush()
+            self._width = 0
+
+    def _line(self, what: str, done: float, passed: float) -> str:
+        left = f"{clock(passed / done * (1 - done))} left" if 0.02 < done < 1 else ""
+        full = round(WIDTH * done)
+        bar, share = f"[{'#' * full}{'.' * (WIDTH - full)}] ", f"{done:4.0%} "
+        times = f" ({clock(passed)}{', ' * bool(left)}{left})"
+        room = _columns(self._out) - 1  # a full line would wrap
+        short = f" ({left})" if left else ""
+        for form in (bar + share + what + times, share + what + times, share + what + short):
+            if len(form) <= room:
+                return form
+        return (share + what)[:room]
+
+
+def _columns(out: TextIO) -> int:
+    try:
+        return os.get_terminal_size(out.fileno()).columns or 80
+    except (OSError, ValueError, AttributeError):  # not a terminal: nothing wraps
+        return 10_000
 
 
 def clock(seconds: float) -> str:

@@ -27,21 +27,22 @@ class ArrowRows:
     """Rows [n, dim] of Arrow batches, decoded where they are asked for: ``rows[2:5]``, ``rows[[0, 7]]``.
 
     ``batch_at(row)`` gives the number of a batch's first row and the batch, which holds the row and the chosen columns:
-    one of lists, or numbers side by side. ``label`` and ``first_row`` (added to row numbers) are for messages.
+    one of lists, or numbers side by side. ``titles`` are the names of these columns; ``label`` and ``first_row`` (added
+    to row numbers) are for messages.
     """
 
     ndim = 2
 
     def __init__(self, label: str, fields: list[Any], n_rows: int, batch_at: BatchAt, *, first_row: int = 0) -> None:
         self._label, self._batch_at, self._first_row = label, batch_at, first_row
-        self._titles = [field.name for field in fields]
+        self.titles = [field.name for field in fields]
         self.dtype: np.dtype[Any] = np.result_type(*(_item(f.type) or NUMBERS[str(f.type)] for f in fields))
         dim = len(fields)
         if _item(fields[0].type) is not None:
             dim = getattr(fields[0].type, "list_size", 0)
             if dim < 1 and n_rows:  # lists of any length: the first row's decides
                 first, batch = batch_at(0)
-                dim = self._column(batch.slice(0, 1).column(0), self._titles[0], first, None).shape[1]
+                dim = self._column(batch.slice(0, 1).column(0), self.titles[0], first, None).shape[1]
         self.shape = (n_rows, dim if n_rows else max(1, dim))
 
     def __len__(self) -> int:
@@ -84,8 +85,8 @@ class ArrowRows:
         return out
 
     def _values(self, batch: Any, row: int) -> NDArray[Any]:
-        width = self.shape[1] if len(self._titles) == 1 else 1
-        parts = [self._column(c, t, row, width) for c, t in zip(batch.columns, self._titles, strict=True)]
+        width = self.shape[1] if len(self.titles) == 1 else 1
+        parts = [self._column(c, t, row, width) for c, t in zip(batch.columns, self.titles, strict=True)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def _column(self, column: Any, title: str, row: int, width: int | None) -> NDArray[Any]:

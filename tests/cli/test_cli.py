@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ class TestHelp:
     def test_help_imports_nothing_heavy(self, args):
         code = (
             "import sys, interlace.cli as cli; cli.main(sys.argv[1:]);"
-            "sys.exit(bool({'faiss', 'sklearn', 'matplotlib', 'pyarrow', 'h5py', 'tqdm'} & sys.modules.keys()))"
+            "sys.exit(bool({'faiss', 'sklearn', 'matplotlib', 'pyarrow', 'h5py', 'torch'} & sys.modules.keys()))"
         )
         done = subprocess.run([sys.executable, "-c", code, *args], stdout=subprocess.DEVNULL)
         assert done.returncode == 0
@@ -421,11 +422,9 @@ class TestProgress:
         assert capsys.readouterr().err == ""
 
     def test_a_bar_on_a_terminal_after_a_second(self, capsys, monkeypatch):
-        pytest.importorskip("tqdm")
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
         clock = [0.0]
-        monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
-        monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)  # no thread that outlives the test
+        monkeypatch.setattr("interlace.progress.time.monotonic", lambda: clock[0])
         with output.progress_bar() as show:
             show("learning", 0.1)
             assert capsys.readouterr().err == ""
@@ -434,13 +433,30 @@ class TestProgress:
             assert "coding" in (shown := capsys.readouterr().err)
             assert "50%" in shown
             show("done", 1.0000001)
+            assert capsys.readouterr().err.strip() == ""  # gone
 
-    def test_silence_without_tqdm(self, capsys, monkeypatch):
+    def test_the_bar_goes_where_the_work_breaks_off(self, capsys, monkeypatch):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-        monkeypatch.setitem(sys.modules, "tqdm", None)
-        with output.progress_bar() as show:
-            show("working", 0.5)
-        assert capsys.readouterr().err == ""
+        clock = [0.0]
+        monkeypatch.setattr("interlace.progress.time.monotonic", lambda: clock[0])
+        with pytest.raises(KeyboardInterrupt), output.progress_bar() as show:  # noqa: PT012
+            clock[0] = 5.0
+            show("coding", 0.5)
+            raise KeyboardInterrupt
+        assert capsys.readouterr().err.endswith(" \r")
+
+    def test_warnings_are_lines_beside_the_bar(self, capsys, monkeypatch):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        clock = [0.0]
+        monkeypatch.setattr("interlace.progress.time.monotonic", lambda: clock[0])
+        with output.warnings_in_a_line() as said, output.progress_bar() as show:
+            clock[0] = 5.0
+            show("coding", 0.5)
+            warnings.warn("few\n rows", il.FewRowsWarning, stacklevel=1)
+            assert capsys.readouterr().err.endswith(" \rinterlace: warning: few rows\n")
+            show("coding", 0.6)
+            assert capsys.readouterr().err.startswith("\r[")
+        assert said == ["few rows"]
 
 
 def test_json_has_no_nan(capsys):

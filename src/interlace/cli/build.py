@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from .options import add_json, add_learning, add_threads, learning
 
 if TYPE_CHECKING:
-    from .. import ICQ, Index
+    from .. import Index
     from ..learners.choice import Choice
+    from ..models import Model
     from ..progress import Progress
 
 HELP = "learn codes for a file of vectors and write an index"
@@ -112,11 +113,14 @@ def _learned(args: argparse.Namespace, vectors: Any, ids: Any, progress: Progres
     return index, learned.choice
 
 
-def _model(args: argparse.Namespace) -> ICQ:
+def _model(args: argparse.Namespace) -> Model:
     """Books that were learned before."""
-    from .. import ICQ, InputError
+    from ..errors import InputError
+    from .inputs import load_model
 
     if given := learning(args):
         name = next(iter(given)).replace("_", "-")
         raise InputError(f"--model brings its own settings: --{name} cannot change what was learned")
-    return ICQ.load(args.model).set_params(threads=args.threads)
+    model = load_model(args.model)
+    model.set_params(threads=args.threads)
+    return model

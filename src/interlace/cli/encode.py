@@ -34,15 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Code and save."""
-    from .. import ICQ, InputError
     from ..data import read_vectors
+    from ..errors import InputError
+    from .inputs import load_model
     from .output import print_json, save_npy
     from .targets import check_folder
 
     if not args.output.endswith(".npy"):
         raise InputError(f"--output writes .npy files, got {args.output!r}")
     check_folder(args.output, "codes", args.data, args.model)
-    model = ICQ.load(args.model).set_params(threads=args.threads)
+    model = load_model(args.model)
+    model.set_params(threads=args.threads)
     shape = None if model.embedding_ is None else model.embedding_.input_shape
     vectors = read_vectors(args.data, args.key, input_shape=shape)
     started = time.perf_counter()

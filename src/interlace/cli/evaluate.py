@@ -1,4 +1,4 @@
-"""``interlace evaluate``: how good and how fast the searches of an index are."""
+"""``interlace evaluate``: how good and how fast the searches of an index are; MAP of a model learned with labels."""
 
 from __future__ import annotations
 
@@ -6,35 +6,52 @@ import argparse
 
 from .options import add_embedded, add_json, add_threads, margin, natural, positive
 
-HELP = "measure recall, agreement and speed of an index"
+HELP = "measure recall, agreement and speed of an index, or MAP of a model"
 DESCRIPTION = """\
 Measures how good and how fast searches are. An index holds codes, not vectors: give the file it
 was built from (--vectors), and the true neighbours are found there by brute force; or give them
-(--truth, with --queries). With neither there is no recall, only agreement with the full scan.
-Without --queries, some of the vectors are the queries, each one's own row left out.
+(--truth, with queries). With neither there is no recall, only agreement with the full scan.
+Without queries, some of the vectors are the queries, each one's own row left out.
+
+A model that was fitted with labels is measured by the labels of queries (--labels): MAP of the
+ranking of all rows, MAP@R of the first R, by the full scan of the codes; work and agreement of
+the margin. It holds the codes and labels of the rows it was fitted on; --vectors gives the rows
+to search instead (with --vectors-labels, unless they are the same rows), and then MAP of the
+embedding without codes is told, too.
 """
 EPILOG = """\
 examples:
   interlace evaluate my.index --vectors vectors.npy
-  interlace evaluate my.index --vectors vectors.npy --queries queries.npy -k 100 --margin exact
+  interlace evaluate my.index queries.npy --vectors vectors.npy -k 100 --margin exact
   interlace evaluate my.index --queries queries.fvecs --truth groundtruth.ivecs --json
+  interlace evaluate model.icq queries.npy --labels query-labels.npy
+  interlace evaluate model.icq queries.npy --labels y.txt --vectors x.npy --at 100 --margin paper
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace evaluate``."""
-    parser.add_argument("index", metavar="INDEX", help="index written by `interlace build`")
+    parser.add_argument(
+        "index", metavar="FILE", help="index of `interlace build`, or model of `interlace fit --labels`"
+    )
+    parser.add_argument("asked", metavar="QUERIES", nargs="?", help="query vectors, the same as --queries")
     parser.add_argument("--vectors", metavar="FILE", help="the vectors it was built from, in the same order")
     parser.add_argument("--queries", metavar="FILE", help="query vectors (default: some of the vectors)")
     parser.add_argument("--truth", metavar="FILE", help="ids of the true neighbours of the queries")
     for name in ("vectors", "queries", "truth"):
         parser.add_argument(f"--{name}-key", metavar="KEY", help=f"which array, column or data set of the {name}")
-    parser.add_argument("-k", "--k", type=positive, default=10, metavar="K", help="neighbours per query (default: 10)")
+    parser.add_argument("-k", "--k", type=positive, metavar="K", help="neighbours per query (10; of a model 100)")
     parser.add_argument(
         "--margin", type=margin, default=0.999, help="as for `interlace search`: 0.999 (default), exact, paper, inf"
     )
     parser.add_argument("--sample", type=positive, default=1000, metavar="N", help="at most so many queries (1000)")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="which of them (default: 0)")
+    of_models = parser.add_argument_group("models")
+    labels = "of the queries: a file, or a name inside QUERIES, as for `interlace fit`"
+    of_models.add_argument("--labels", metavar="LABELS", help=labels)
+    of_models.add_argument("--labels-key", metavar="KEY", help="which column or array of the labels' file")
+    of_models.add_argument("--vectors-labels", metavar="LABELS", help="those of --vectors (default: the model's)")
+    of_models.add_argument("--at", type=positive, metavar="R", help="length of the list of MAP@R (default: 1000)")
     add_embedded(parser)
     add_threads(parser)
     add_json(parser)
@@ -42,6 +59,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
+    from ..errors import InputError
+    from ..storage import read
+    from .score import score_model
+
+    if args.asked is not None:
+        if args.queries is not None:
+            raise InputError(f"give the queries once: {args.asked!r} or --queries {args.queries!r}")
+        args.queries = args.asked
+    if read(args.index).meta.get("kind") == "model":
+        return score_model(args)
+    for name in ("labels", "labels_key", "vectors_labels", "at"):
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} belongs to a model; {args.index!r} is an index")
+    return _evaluate_index(args)
+
+
+def _evaluate_index(args: argparse.Namespace) -> int:
     from .. import Index
     from ..data import read_vectors
     from .inputs import read_truth
@@ -51,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     shape = None if args.embedded else index.input_shape
     found = index.evaluate(
         None if args.queries is None else read_vectors(args.queries, args.queries_key, input_shape=shape),
-        args.k,
+        10 if args.k is None else args.k,
         truth=None if args.truth is None else read_truth(args.truth, args.truth_key),
         x=None if args.vectors is None else read_vectors(args.vectors, args.vectors_key, input_shape=shape),
         margin=args.margin,

@@ -1,4 +1,4 @@
-"""``interlace fit``: vectors in, a model out, which codes any vectors like them."""
+"""``interlace fit``: vectors in, a model out, which codes any vectors like them; with labels also an embedding."""
 
 from __future__ import annotations
 
@@ -6,22 +6,44 @@ import argparse
 import os
 import time
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from .joint import METHODS, add_joint, check_options, labels_of, recipe_of
 from .options import add_json, add_learning, add_threads, learning
+
+if TYPE_CHECKING:
+    from ..models import Model
 
 HELP = "learn a model from a file of vectors, for build --model and encode"
 DESCRIPTION = """\
 Learns books from a sample of the vectors and writes them to one model file. Indexes that are
 built with it (`interlace build --model`) and codes (`interlace encode`) can be compared with each
-other. Vectors: the files that `interlace build` reads. Ctrl-C during the refits of overlapping
-books ends learning early and keeps what was learned.
+other. Vectors: the files that `interlace build` reads.
+
+With --labels an embedding is learned together with the books, such that rows of a class are
+found by their codes. Inputs are then flat rows or images [rows, channels, height, width].
+
+Ctrl-C ends learning early: the best model so far is written, and the exit code is 130. Before
+there are books nothing is written.
 """
 EPILOG = """\
+labels:
+  labels.npy, labels.txt, labels.csv   a file with one label per row (integers or strings)
+  labels.csv --labels-key class        the column of that name in the first line
+  set.npz --labels-key y               an array, column or data set of a .npz, .parquet or .h5
+  class                                any other name: that array or column of DATA itself
+
 examples:
   interlace fit vectors.npy -o model.icq
   interlace fit features.npz --key train --n-bytes 16 --layout residual -o model.icq
   interlace fit vectors.npy --max-train-rows 20000 --max-memory 1GB --json -o model.icq
+  interlace fit x.npy --labels y.npy --n-books 8 --dim 16 --plot fit.png -o model.icq
+  interlace fit items.parquet --key 'f*' --labels class --embedding mlp --hidden 256,128 -o model.icq
+  interlace fit images.npy --labels y.txt --embedding lenet --checkpoint run.ckpt -o model.icq
+  interlace fit x.npy --labels y.npy --recipe paper --set pi2=0.3 --set gamma1=0.01 -o model.icq
 """
+PLOTS = (".png", ".pdf", ".svg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", required=True, help="model file to write; an old one is replaced"
     )
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
+    plot = "draw the variances with psi and the prior, with labels also the losses (.png, .pdf, .svg)"
+    parser.add_argument("--plot", metavar="FILE", help=plot)
+    add_joint(parser)
     add_learning(parser)
     add_threads(parser)
     add_json(parser)
@@ -38,25 +63,122 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Learn, save, tell."""
-    from .. import ICQ
-    from ..data import read_vectors
-    from .output import print_json, progress_bar
+    from ..data import read_inputs, read_vectors
+    from .output import INTERRUPTED, progress_bar, warnings_in_a_line
     from .targets import check_interlace_target
 
-    check_interlace_target(args.output, "a model", args.data)
-    vectors = read_vectors(args.data, args.key)
+    check_options(args)
+    labelled = "labels" in args
+    check_interlace_target(args.output, "a model", args.data, args.labels if labelled else None)
+    if "checkpoint" in args:
+        check_interlace_target(args.checkpoint, "a checkpoint", args.data, args.labels, args.output)
+    if args.plot is not None:
+        _check_plot(args)
+    vectors = (read_inputs if labelled else read_vectors)(args.data, args.key)
+    labels = labels_of(args.labels, getattr(args, "labels_key", None), args.data, vectors) if labelled else None
     started = time.perf_counter()
-    with progress_bar() as progress:
-        model = ICQ(**learning(args), threads=args.threads, progress=progress).fit(vectors)
-    model.set_params(threads=None)  # those of this machine, not of the next
+    with warnings_in_a_line() as said, progress_bar() as progress:
+        model = _estimator(args, labelled).set_params(progress=progress)
+        model.fit(vectors, labels)
+    interrupted = any(text.startswith(INTERRUPTED) for text in said)
+    model.set_params(threads=None, progress=False)  # threads of this machine, not of the next
+    if labelled:
+        model.set_params(checkpoint=None)
     model.save(args.output)
-    seconds, books = time.perf_counter() - started, model.codebooks_
+    if args.plot is not None:
+        _draw(model, args.plot)
+    _tell(args, model, len(vectors), time.perf_counter() - started, interrupted)
+    return 130 if interrupted else 0
+
+
+def _estimator(args: argparse.Namespace, labelled: bool) -> Any:
+    from .. import ICQ
+
+    if not labelled:
+        return ICQ(**learning(args), threads=args.threads)
+    names = ("embedding", "dim", "hidden", "loss", "optimize", "validation", "checkpoint", "device")
+    given = learning(args) | {name: getattr(args, name) for name in names if name in args}
+    given |= {"recipe": recipe_of(args), "threads": args.threads}
+    quantizer = METHODS[getattr(args, "method", "icq")]
+    if quantizer == "icq":
+        return ICQ(**given)
+    from ..quantizers import SQ
+
+    return SQ(quantizer, **given)
+
+
+def _check_plot(args: argparse.Namespace) -> None:
+    """Before minutes of learning."""
+    from ..errors import InputError
+    from .targets import check_folder
+
+    if Path(args.plot).suffix.lower() not in PLOTS:
+        raise InputError(f"--plot writes {', '.join(PLOTS)} files, got {args.plot!r}")
+    check_folder(args.plot, "a plot", args.data, args.output)
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise InputError("--plot needs matplotlib: pip install 'interlace[plot]'") from error
+
+
+def _draw(model: Model, path: str) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from .. import plot
+
+    both = bool(getattr(model, "history_", None))
+    # Without pyplot there is no global state, and no window.
+    figure = Figure(figsize=(7.2, 7.4 if both else 3.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1 + both, 1, squeeze=False)[:, 0]
+    plot.variance_spectrum(model, ax=axes[0])
+    if both:
+        plot.losses(model, ax=axes[1])
+    figure.savefig(path, dpi=150)
+
+
+def _tell(args: argparse.Namespace, model: Model, rows: int, seconds: float, interrupted: bool) -> None:
+    from .output import aligned, print_json
+
+    books, size = model.codebooks_, os.path.getsize(args.output)
+    choice, info = getattr(model, "choice_", None), model.fit_info_
+    high = float(books.variances[books.crude_dims].sum() / max(float(books.variances.sum()), 1e-300))
     if args.json:
-        found = {"file": args.output, "file_bytes": os.path.getsize(args.output), "rows": len(vectors)}
+        found: dict[str, Any] = {"file": args.output, "file_bytes": size, "rows": rows, "plot": args.plot}
         found |= {name: getattr(books, name) for name in ("dim", "metric", "layout", "n_books", "n_crude", "n_bytes")}
-        print_json(found | {"choice": asdict(model.choice_), "seconds": seconds})
-        return 0
-    print(f"{args.output}: {os.path.getsize(args.output):,} bytes, learned in {seconds:.1f} s")
+        found |= {"choice": None if choice is None else asdict(choice), "seconds": seconds, "interrupted": interrupted}
+        if choice is None:
+            found |= {"psi": books.crude_dims, "psi_variance": high, "fit": info, "history": model.history_}
+        print_json(found)
+        return
+    ended = ", ended by Ctrl-C" if interrupted else ""
+    print(f"{args.output}: {size:,} bytes, learned in {seconds:.1f} s{ended}")
     print(books)
-    print(model.choice_)
-    return 0
+    if choice is not None:
+        print(choice)
+    else:
+        print(aligned(_facts(model, high)))
+    if args.plot is not None:
+        print(f"plot: {args.plot}")
+    if choice is None:
+        print(f"next: interlace evaluate {args.output} QUERIES --labels QUERY_LABELS")
+        print(f"      interlace build DATA --model {args.output} -o my.index")
+
+
+def _facts(model: Model, high: float) -> list[tuple[str, ...]]:
+    """What learning with labels came to."""
+    info, books = model.fit_info_, model.codebooks_
+    score, held = info.get("validation_map"), model._n_rows - len(model._sample)
+    text = "none: no rows were held out"
+    if score is not None:
+        text = f"{score:.4f}, of {held:,} held-out rows; the best of {info['epochs']} epochs was kept"
+    facts: list[tuple[str, ...]] = [("validation MAP", text)]
+    if "ops" in info:
+        cells = f"{info['ops_in_cells']:.2f} in order of the cells"
+        facts.append(("ops per vector", f"{info['ops']:.2f} of {books.n_books} (exact, k = {info['list']}); {cells}"))
+    psi = f"{len(books.crude_dims)} of {books.dim} dimensions, {high:.1%} of the variance"
+    facts.append(("psi", psi if len(books.crude_dims) else "none: these books have no split"))
+    if model.embedding_ is not None:
+        facts.append(("embedding", repr(model.embedding_)))
+    return facts

@@ -1,16 +1,19 @@
-"""Files that hold ids, not vectors."""
+"""Files that hold something else than vectors: ids, models."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data import read_vectors
-from ..errors import InputError
+from ..errors import InputError, NotAnIndexError
+
+if TYPE_CHECKING:
+    from ..models import Model
 
 
 def _load_npy(path: str) -> NDArray[Any]:
@@ -47,3 +50,17 @@ def read_truth(path: str, key: str | None) -> NDArray[Any]:
             f"{path!r} must hold ids [queries, neighbours], got shape {truth.shape} and dtype {truth.dtype}"
         )
     return truth
+
+
+def load_model(path: str, embedding: Any = None) -> Model:
+    """A fitted model of any kind; ``embedding`` is the torch module of one that has its own."""
+    from .. import ICQ
+    from ..quantizers import SQ
+    from ..storage import read
+
+    kinds: dict[str, type[Model]] = {"ICQ": ICQ, "SQ": SQ}
+    meta = read(path).meta
+    name = meta.get("estimator", "ICQ")
+    if meta.get("kind") == "model" and name not in kinds:
+        raise NotAnIndexError(f"{path!r} holds a model of {name!r}, which this version does not know")
+    return kinds.get(name, ICQ).load(path, embedding)

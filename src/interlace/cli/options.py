@@ -87,8 +87,9 @@ def add_learning(parser: argparse.ArgumentParser) -> None:
     add(group, "--n-crude", type=positive, metavar="N", help="books read in the first, crude step (by layout)")
     rotations = ("auto", "principal", "learned", "none")
     add(group, "--rotation", choices=rotations, help="axes that books stand on; learned is for subspace (auto)")
-    cross = ("auto", "none", "exact", "byte")
-    add(group, "--cross", choices=cross, help="terms between books that share dimensions: computed, or a byte (auto)")
+    cross = ("auto", "none", "exact", "byte", "constant")
+    what = "terms between books that share dimensions: computed, a byte, with labels also a constant (auto)"
+    add(group, "--cross", choices=cross, help=what)
     efforts = ("fast", "balanced", "best")
     add(group, "--effort", choices=efforts, help="time of coding against accuracy (balanced)")
     add(group, "--iterations", type=natural, metavar="N", help="rounds of learning where books overlap (10)")

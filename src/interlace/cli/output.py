@@ -6,14 +6,19 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..progress import Progress, silent
+from ..errors import FewRowsWarning, PriorCollapsedWarning
+from ..progress import Bar, Progress, silent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+#: How the warning of a fit that was ended by Ctrl-C begins.
+INTERRUPTED = "learning was interrupted"
 
 
 def print_json(value: Any) -> None:
@@ -61,16 +66,34 @@ def progress_bar() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield silent
         return
+    bar = Bar(delay=1.0, leave=False)
+    _BARS.append(bar)
     try:
-        from tqdm import tqdm
-    except ImportError:
-        yield silent
-        return
-    layout = "{desc} {percentage:3.0f}%|{bar:30}| {elapsed}<{remaining}"
-    with tqdm(total=100.0, delay=1, leave=False, bar_format=layout, file=sys.stderr) as bar:
+        yield bar
+    finally:
+        bar.clear()
+        _BARS.remove(bar)
 
-        def show(what: str, done: float) -> None:
-            bar.set_description_str(f"{what:<28.28}", refresh=False)
-            bar.update(min(100.0, 100.0 * done) - bar.n)
 
-        yield show
+#: Those on the terminal, which must make room for warnings.
+_BARS: list[Bar] = []
+
+
+@contextmanager
+def warnings_in_a_line() -> Iterator[list[str]]:
+    """Warnings of the library as lines like those of errors; a list of what they said."""
+    said: list[str] = []
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        for bar in _BARS:
+            bar.clear()
+        text = " ".join(str(message).split())
+        said.append(text)
+        print(f"interlace: warning: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        for category in (FewRowsWarning, PriorCollapsedWarning):
+            warnings.simplefilter("always", category)
+        warnings.filterwarnings("always", INTERRUPTED)
+        warnings.showwarning = show
+        yield said

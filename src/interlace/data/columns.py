@@ -24,8 +24,8 @@ def _extra(module: str, name: str) -> Any:
         raise InputError(f"reading {name!r} needs {package}: pip install 'interlace[io]'") from error
 
 
-def read_hdf5(name: str, key: str | None) -> Any:
-    """The data set at path ``key``, or the only 2-D one, still on disk."""
+def hdf5_sets(name: str) -> dict[str, Any]:
+    """All data sets of a file by their path, still on disk."""
     h5py = _extra("h5py", name)
     try:
         file = h5py.File(name, "r")
@@ -40,6 +40,12 @@ def read_hdf5(name: str, key: str | None) -> Any:
             found[path] = item
 
     file.visititems(visit)
+    return found
+
+
+def read_hdf5(name: str, key: str | None) -> Any:
+    """The data set at path ``key``, or the only 2-D one, still on disk."""
+    found = hdf5_sets(name)
     listed = ", ".join(f"{k!r} {v.shape}" for k, v in found.items()) or "no data set"
     if key is not None:
         if key.strip("/") not in found:
@@ -52,19 +58,24 @@ def read_hdf5(name: str, key: str | None) -> Any:
     return found[candidates[0]]
 
 
+def open_parquet(name: str) -> Any:
+    """The file, nothing of it decoded."""
+    pyarrow, parquet = _extra("pyarrow", name), _extra("pyarrow.parquet", name)
+    try:
+        # Without buffers of its own pyarrow would hold the whole of a row group's column, which may be the whole file.
+        return parquet.ParquetFile(name, buffer_size=BUFFER_BYTES, pre_buffer=False)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        if isinstance(error, PermissionError):
+            raise
+        raise InputError(f"{name!r} cannot be read as parquet (truncated, or something else): {error}") from error
+
+
 def read_parquet(name: str, key: str | None) -> ArrowRows:
     """A column of lists (``key``, or the only one), or numeric columns side by side (all, or a pattern like ``f*``).
 
     The rows stay in the file and are decoded batch by batch where they are asked for.
     """
-    pyarrow, parquet = _extra("pyarrow", name), _extra("pyarrow.parquet", name)
-    try:
-        # Without buffers of its own pyarrow would hold the whole of a row group's column, which may be the whole file.
-        file = parquet.ParquetFile(name, buffer_size=BUFFER_BYTES, pre_buffer=False)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        if isinstance(error, PermissionError):
-            raise
-        raise InputError(f"{name!r} cannot be read as parquet (truncated, or something else): {error}") from error
+    pyarrow, file = _extra("pyarrow", name), open_parquet(name)
     schema = file.schema_arrow
     fields = [schema.field(i) for i in choose(repr(name), key, schema, "with key; a pattern such as 'f*' will do")]
     batches = _Batches(name, file, [field.name for field in fields], pyarrow.ArrowException)

@@ -33,6 +33,23 @@ def read_vectors(
     is a NumPy array, an h5py data set, or (parquet) something with ``shape``, ``dtype`` and ``[rows]``; all go straight
     into ``Index.build``, which reads them in blocks.
     """
+    vectors = _read(path, key)
+    if vectors.ndim != 2 and (input_shape is None or tuple(vectors.shape[1:]) != input_shape):
+        name = os.fspath(path)
+        raise InputError(f"{name!r} must hold a 2-D array [rows, dimensions], got shape {tuple(vectors.shape)}")
+    return vectors
+
+
+def read_inputs(path: str | PathLike[str], key: str | None = None) -> Any:
+    """The same for inputs that an embedding is to be learned for: flat rows, or images [rows, c, h, w] and the like."""
+    inputs = _read(path, key)
+    if inputs.ndim < 2:
+        name = os.fspath(path)
+        raise InputError(f"{name!r} must hold an array [rows, ...] of inputs, got shape {tuple(inputs.shape)}")
+    return inputs
+
+
+def _read(path: str | PathLike[str], key: str | None) -> Any:
     name = os.fspath(path)
     reader = EXTENSIONS.get(Path(name).suffix.lower())
     if reader is None:
@@ -45,10 +62,7 @@ def read_vectors(
         raise InputError(f"{name!r} is empty")
     if key is not None and reader not in _WITH_KEYS:
         raise InputError(f"{name!r} holds a single array; a key ({key!r}) belongs to .npz, .parquet and .h5 files")
-    vectors = reader(name, key)
-    if vectors.ndim != 2 and (input_shape is None or tuple(vectors.shape[1:]) != input_shape):
-        raise InputError(f"{name!r} must hold a 2-D array [rows, dimensions], got shape {tuple(vectors.shape)}")
-    return vectors
+    return reader(name, key)
 
 
 def _npy(name: str, key: str | None) -> NDArray[Any]:

@@ -1,0 +1,57 @@
+"""What the pictures share: colours, axes, legends. matplotlib is imported here, when the first of them is drawn."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ..arrays import describe
+from ..errors import InputError
+from ..models import Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Colours of Okabe and Ito, told apart by colour-blind readers too; lines differ in their dashes as well.
+BLUE, ORANGE, GREEN, VERMILION, PINK, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#999999"
+INK, FAINT, PALE = "#222222", "#666666", "#F2F2F2"
+SMALL = 8.5
+
+
+def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The user's axes, or those of a new figure, in inches."""
+    try:
+        pyplot = importlib.import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise InputError("plots need matplotlib: pip install 'interlace[plot]'") from error
+    if ax is not None:
+        return ax
+    made: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
+    return made
+
+
+def tidy(ax: Any, grid: str) -> None:
+    """No box, a faint grid along one axis or both."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(True, axis=grid, alpha=0.25, linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=SMALL)
+
+
+def whole_numbers(axis: Any) -> None:
+    """Ticks at integers only."""
+    axis.set_major_locator(importlib.import_module("matplotlib.ticker").MaxNLocator(integer=True))
+
+
+def legend_below(ax: Any, drawn: list[Any], columns: int) -> None:
+    """Outside, where no curve runs: so many points below, under the label of the axis, whatever the size."""
+    transforms = importlib.import_module("matplotlib.transforms")
+    below = ax.transAxes + transforms.ScaledTranslation(0, -34 / 72, ax.get_figure().dpi_scale_trans)
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below, "borderaxespad": 0.0}
+    labels = [one.get_label() for one in drawn]
+    ax.legend(drawn, labels, frameon=False, fontsize=SMALL, ncols=min(columns, len(drawn)), **place)
+
+
+def kind_of(value: Any) -> str:
+    """For errors: what came."""
+    return f"an unfitted {type(value).__name__}" if isinstance(value, Model) else describe(value)
