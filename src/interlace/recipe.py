@@ -13,7 +13,7 @@ from .errors import InputError
 LOSSES = ("contrastive", "cross_entropy", "regression", "triplet", "asymmetric_triplet")
 OPTIMIZERS = ("joint", "alternate")
 THETA = ("gradient", "em")
-GROUPS = ("soft", "projected", "hard")
+GROUPS = ("soft", "hard")
 CRUDE_RULES = ("energy", "forall")
 
 
@@ -61,8 +61,9 @@ class Recipe:
     rotate: bool = True  #: the embedding to principal axes and total variance 1 after the warm-up; free for L_E
     level: bool = True  #: and the leading axes among themselves until their variances are equal
     split_start: bool = True  #: books start on psi or on its complement, not on all dimensions
-    groups: str = "soft"  #: while learning: ``"soft"`` (L_ICQ alone) or ``"hard"`` (words are zero off their group)
-    hard_end: bool = True  #: words become zero off their group at the end, and rows are coded anew
+    groups: str = "soft"  #: at first: ``"soft"`` (L_ICQ alone) or ``"hard"`` (words are zero off their group)
+    hard_end: bool = True  #: words become zero off their group in the end, and rows are coded anew
+    hard_after: int = 4  #: epochs of the last phase after which they do
     psi_share: float = 0.25  #: of the books, for psi (at least one)
     crude: str = "energy"  #: which books are crude: by total energy on psi, or the paper's ``"forall"`` words
     sigma: float = 1.0  #: the constant of margin="paper"

@@ -26,6 +26,9 @@ from .trainer import JointSettings, Trainer
 
 #: Dimensions of linear and mlp embeddings, unless there are more classes than that.
 DIM = 16
+#: Multiply-adds of a row from which a second thread of torch pays. Below, threads mostly wait for each other, and where
+#: other work runs beside they wait long.
+WORTH_THREADS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def learn_jointly(
         )
     learn, held_out = data.split(validation, settings.seed) if validation > 0 else (data, None)
     trainer = Trainer(network, learn, held_out, settings, progress)
-    with _threads(settings.threads):
+    with _threads(settings.threads if describe(network)["multiply_adds"] >= WORTH_THREADS else 1):
         complete = trainer.run()
         trainer.best()
         codebooks = finish(trainer, n_crude)

@@ -202,7 +202,7 @@ class Trainer:
 
     def _use(self, plan: Plan, words: FloatArray) -> None:
         """Soft groups may leave their supports while learning; only hard ones are cut at once."""
-        soft = self.recipe.groups != "hard" and self.settings.kind == "icq"
+        soft = self.recipe.groups == "soft" and self.settings.kind == "icq"
         support = np.ones_like(plan.support) if soft else plan.support
         self.plan = plan
         self.books = Books(torch.from_numpy(words), torch.from_numpy(support)).to(self.device)
@@ -244,6 +244,8 @@ class Trainer:
 
     def _one_epoch(self, phase: str) -> None:
         started = time.perf_counter()
+        if phase == "learn" and self.epoch >= sum(self.lengths[:2]) + self.recipe.hard_after:
+            self._harden()
         if phase == "learn" and self.settings.optimize == "alternate":
             from .alternate import alternate
 
@@ -252,9 +254,6 @@ class Trainer:
             sums = self.passage(phase)
         if self.recipe.theta == "em" and phase != "warm-up" and self._has_split:
             self.prior.fit_em(self.online.variances)
-        if phase == "learn" and self.recipe.groups == "projected":
-            with torch.no_grad():
-                self.books.words.copy_(self._final_words())
         row: dict[str, Any] = {"epoch": self.epoch, "phase": phase, **sums}
         if phase == "learn":
             row["map"] = self.validate()
@@ -399,6 +398,14 @@ class Trainer:
         decoded = torch.stack(self.books.of_rows(words, self.books.encode(z, self.recipe.sweeps, words))).sum(0)
         result = map_of_ranking(self.embed(queries), decoded.cpu().numpy(), queries.labels, database.labels)
         return float(result["map"])
+
+    def _harden(self) -> None:
+        """Words become zero off their group for good; what is left of learning makes up for what that cut off."""
+        assert self.books is not None
+        assert self.plan is not None
+        if self.recipe.hard_end:
+            self.books.support.copy_(torch.from_numpy(self.plan.support).to(self.books.support))
+            self.books.project()
 
     def _final_words(self) -> Tensor:
         """As :mod:`interlace.train.finish` will leave them: the score must not count what hard groups cut off."""
