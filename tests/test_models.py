@@ -53,13 +53,15 @@ def test_inputs_are_embedded_and_then_coded() -> None:
     plain_model = labelled(None, x=z)
     assert_array_equal(model.embed(X), z)
     assert_array_equal(plain_model.embed(z), z)
-    assert_array_equal(model.encode(X, effort="best"), plain_model.encode(z, effort="best"))
-    own = encode(model.codebooks_, z, 1)  # with the effort of the books, whatever the estimator's
-    assert_array_equal(model.encode(X), own)
-    assert_array_equal(model.encode(X.reshape(80, 2, 6)), own)
-    assert_array_equal(model.encode([*X.reshape(80, 2, 6)]), own)
-    assert_array_equal(model.encode(X[i : i + 9] for i in range(0, 80, 9)), own)
-    assert_array_equal(model.transform(X), model.codebooks_.decode(own))
+    codes = encode(model.codebooks_, z, 1)  # with an embedding the encoder is that of the books
+    assert_array_equal(model.encode(X), codes)
+    assert_array_equal(model.encode(X.reshape(80, 2, 6)), codes)
+    assert_array_equal(model.encode([*X.reshape(80, 2, 6)]), codes)
+    assert_array_equal(model.encode(X[i : i + 9] for i in range(0, 80, 9)), codes)
+    assert_array_equal(model.transform(X), model.codebooks_.decode(codes))
+    for effort in ("fast", "best"):
+        assert_array_equal(model.encode(X, effort=effort), plain_model.encode(z, effort=effort))
+    assert_array_equal(plain_model.encode(z), plain_model.encode(z, effort="balanced"))
     assert model.decode(model.codes_).shape == (80, 4)
     assert (model.n_features_in_, plain_model.n_features_in_) == (12, 4)
     assert [*model.get_feature_names_out()] == ["icq0", "icq1", "icq2", "icq3"]

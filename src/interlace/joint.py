@@ -18,6 +18,7 @@ from .index import Index
 from .models import Fitted
 from .progress import shown
 from .recipe import LOSSES, OPTIMIZERS, Recipe
+from .spool import yields_blocks
 
 EMBEDDINGS = ("identity", "linear", "mlp", "lenet", "alexnet")
 CROSS = ("auto", "constant", "byte", "exact")
@@ -56,7 +57,9 @@ def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_c
         raise InputError(f"cross must be one of {', '.join(CROSS)} when learning with labels, got {cross!r}")
     cross = "constant" if cross == "auto" else cross
     if n_books is None:
-        n_books = 8 if n_bytes is None else positive(n_bytes, "n_bytes") - (cross == "byte")
+        # Cross terms of product books, and of two books, take no byte.
+        stored = cross == "byte" and kind != "pq" and n_bytes != 2
+        n_books = 8 if n_bytes is None else positive(n_bytes, "n_bytes") - stored
     if not 1 <= positive(n_books, "n_books", least=0) <= MAX_BOOKS:
         raise InputError(f"there must be 1 to {MAX_BOOKS} books, got {n_books}")
     n_crude = None if n_crude in ("auto", None) else positive(n_crude, "n_crude")
@@ -69,6 +72,8 @@ def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_c
     for name, known in (("loss", LOSSES), ("optimize", OPTIMIZERS)):
         if getattr(model, name) not in known:
             raise InputError(f"{name} must be one of {', '.join(known)}, got {getattr(model, name)!r}")
+    if not isinstance(model.hidden, tuple | list):
+        raise InputError(f"hidden must be the widths of the hidden layers, such as (256,), got {model.hidden!r}")
     validation = model.validation
     if isinstance(validation, bool) or not isinstance(validation, int | float) or not 0 <= validation < 1:
         raise InputError(f"validation must be a share of the rows from 0 to below 1, got {validation!r}")
@@ -98,6 +103,20 @@ def is_dataset(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.utils.data.Dataset | torch.utils.data.DataLoader)
 
 
+def _shape(x: Any) -> tuple[int, ...]:
+    """Of arrays, and of lists by their first rows."""
+    if isinstance(x, list | tuple) and len(x) and not yields_blocks(x):
+        return 0, *_shape(x[0])
+    return tuple(getattr(x, "shape", ()))
+
+
+def _text(classes: Any) -> Any:
+    """Classes as models keep them: bytes and NumPy's variable strings become str."""
+    if classes.dtype.kind == "S":
+        return np.char.decode(classes, "utf-8", "replace")
+    return classes.astype(str) if classes.dtype.kind == "T" else classes
+
+
 def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
     """Learn embedding and books from inputs and labels; rows are coded without their labels."""
     from .train import require_torch
@@ -110,7 +129,7 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
 
     said = shown(progress)
     names = None
-    if not is_dataset(x) and len(getattr(x, "shape", ())) <= 2:
+    if not is_dataset(x) and len(_shape(x)) <= 2:
         x, names = readable(x)
     data = Data(x, y)
     settings = JointSettings(
@@ -161,7 +180,7 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
         names=names,
         history=learned.history,
         codes=codes,
-        labels=data.classes[data.labels],
+        labels=_text(data.classes)[data.labels],
         info=info,
     )
 

@@ -286,7 +286,7 @@ class Model(Transformer):
             raise NotAnIndexError(f"{file.path!r} holds a model of {kind}, not of {cls._estimator}")
         fitted = _fitted_in(file, embedding)
         with file.damage_named("model"):
-            model = cls(**file.meta["params"])
+            model = cls(**_params_in(file))
         model._take(fitted)
         return model
 
@@ -339,6 +339,17 @@ def _fitted_in(file: storage.File, module: Any = None) -> Fitted:
             labels,
             meta.get("fit_info", {}),
         )
+
+
+def _params_in(file: storage.File) -> dict[str, Any]:
+    """Parameters as they were given: JSON has no tuples, and a recipe is a dict there."""
+    params: dict[str, Any] = dict(file.meta["params"])
+    for name, value in params.items():
+        if isinstance(value, list):
+            params[name] = tuple(value)
+        elif name == "recipe" and isinstance(value, dict):
+            params[name] = Recipe(**value)
+    return params
 
 
 def _labels(labels: Any, n: int, name: str) -> Labels:

@@ -95,20 +95,19 @@ class Recipe:
         if isinstance(recipe, dict):
             unknown = recipe.keys() - {field.name for field in dataclasses.fields(cls)}
             if unknown:
-                raise InputError(f"a recipe has no {min(unknown)!r}")
+                raise InputError(f"a recipe has no {min(unknown, key=str)!r}")
             return cls(**recipe)
-        if recipe == "default":
-            return cls()
-        if recipe == "paper":
-            return cls.paper()
+        if isinstance(recipe, str) and recipe in ("default", "paper"):
+            return cls() if recipe == "default" else cls.paper()
         raise InputError(f"recipe must be 'default', 'paper' or an interlace.Recipe, got {recipe!r}")
 
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float]] = {
-            "pi2": (1e-6, 1 - 1e-6),
+            "pi2": (1e-3, 1 - 1e-3),
             "alpha2": (-1e3, 0.0),
             "robustness": (0.0, 1e3),
             "scale": (1e-6, 1e6),
+            "ridge": (1e-12, 1e6),
             "psi_share": (0.0, 1.0),
             "warm_up": (0, 10**6),
             "shape": (0, 10**6),
@@ -121,13 +120,17 @@ class Recipe:
             value = getattr(self, field.name)
             if field.type == "bool" and not isinstance(value, bool):
                 raise InputError(f"{field.name} of a recipe must be True or False, got {value!r}")
+            if field.type == "str" and not isinstance(value, str):
+                raise InputError(f"{field.name} of a recipe must be a string, got {value!r}")
             if field.type == "int" and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
                 raise InputError(f"{field.name} of a recipe must be an integer, got {value!r}")
             if field.type in ("int", "float"):
                 least, most = ranges.get(field.name, (0.0, 1e6))
-                number = float(value) if isinstance(value, numbers.Real) else math.nan
-                if not least <= number <= most:  # NaN compares false
+                real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+                if not least <= (value if real else math.nan) <= most:  # NaN compares false
                     raise InputError(f"{field.name} of a recipe must be {least:g} to {most:g}, got {value!r}")
+                # Numbers of NumPy become Python's, which JSON has.
+                object.__setattr__(self, field.name, int(value) if field.type == "int" else float(value))
         for name, known in (("theta", THETA), ("groups", GROUPS), ("crude", CRUDE_RULES)):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} of a recipe must be one of {', '.join(known)}, got {getattr(self, name)!r}")

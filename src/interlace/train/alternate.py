@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
-import torch
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
+from numpy.typing import NDArray
 
 
-def alternate(trainer: Trainer) -> dict[str, float]:
+class Turns(Protocol):
+    """What the turns need of a trainer."""
+
+    codes: NDArray[np.uint8] | None
+
+    def code_rows(self) -> NDArray[np.uint8]:
+        """Codes of all rows learned from."""
+
+    def passage(
+        self, phase: str, *, embedding: bool = True, books: bool = True, kept_codes: bool = False
+    ) -> dict[str, float]:
+        """One pass over the rows, in which only some parts move."""
+
+
+def alternate(turns: Turns) -> dict[str, float]:
     """One round; means of the losses in its last pass.
 
     The embedding moves with codes and books held (L_P pulls at it too), then rows are coded anew by ICM, then the
     books move with embedding and codes held. Theta moves with the embedding, or by EM after the round.
     """
-    trainer.codes = code_rows(trainer)
-    trainer.passage("learn", books=False, kept_codes=True)
-    trainer.codes = code_rows(trainer)
-    return trainer.passage("learn", embedding=False, kept_codes=True)
-
-
-@torch.no_grad()
-def code_rows(trainer: Trainer) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    """Codes of all rows learned from: n_books bytes each, all that the turns keep of the data."""
-    from .networks import evaluating
-
-    assert trainer.books is not None
-    codes = np.empty((len(trainer.data), len(trainer.books.words)), np.uint8)
-    with evaluating(trainer.network):
-        for inputs, _, rows in trainer.data.rows_in_order(2_000):
-            z = trainer.network(inputs.to(trainer.device)).float()
-            codes[rows.numpy()] = trainer.books.encode(z, trainer.recipe.sweeps).cpu().numpy()
-    return codes
+    turns.codes = turns.code_rows()
+    turns.passage("learn", books=False, kept_codes=True)
+    turns.codes = turns.code_rows()
+    return turns.passage("learn", embedding=False, kept_codes=True)

@@ -7,6 +7,7 @@ a batch at a time.
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -93,6 +94,14 @@ class Data:
         mask = np.zeros(len(self), np.bool_)
         mask[np.unique(np.linspace(0, len(self) - 1, min(positive(most, "most"), len(self))).astype(np.int64))] = True
         return self._part(mask)
+
+    def digest(self) -> str:
+        """Of the labels and some of the inputs, which a dataset may draw anew: there of the labels alone."""
+        found = hashlib.sha256(self.labels.tobytes() + self.rows.tobytes() + repr(self.classes.tolist()).encode())
+        if not isinstance(self._source, Items):
+            for inputs, _, _ in self.evenly(BLOCK_ROWS).rows_in_order(BLOCK_ROWS):
+                found.update(inputs.numpy().tobytes())
+        return found.hexdigest()[:16]
 
     def batches(self, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
         """One epoch in an order that depends on (seed, epoch) alone.

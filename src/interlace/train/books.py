@@ -44,10 +44,10 @@ class Books(nn.Module):
 
     @torch.no_grad()
     def encode(self, z: Tensor, sweeps: int, words: Tensor | None = None) -> Tensor:
-        """Codes int64 [batch, n_books]: greedy, book after book, then sweeps of ICM.
+        """Codes int64 [batch, n_books]: greedy, book after book, then sweeps of ICM over all books but the first.
 
-        The same rule as that of the encoder of an index with beam 1, so words are learned for the rows that they get.
-        ``words`` stand in for the effective ones.
+        The same rule as that of the encoder of an index with beam 1, so words are learned for the rows that they get;
+        there the first code is the cell, and stays. ``words`` stand in for the effective ones.
         """
         words = self.effective() if words is None else words
         squares = words.square().sum(2)
@@ -55,6 +55,8 @@ class Books(nn.Module):
         codes = torch.zeros(len(z), len(words), dtype=torch.int64, device=z.device)
         for sweep in range(1 + sweeps):
             for k, (book, square) in enumerate(zip(words, squares, strict=True)):
+                if sweep and k == 0:
+                    continue
                 if sweep:
                     rest += book[codes[:, k]]
                 codes[:, k] = torch.addmm(square, rest, book.T, alpha=-2.0).argmin(1)

@@ -157,11 +157,15 @@ def merge_single(batches: Iterator[list[int]]) -> Iterator[list[int]]:
 
 
 @contextmanager
-def seeded(*numbers: int) -> Iterator[None]:
-    """torch's global CPU generator seeded for a user's dataset and sampler, and put back as it was."""
+def seeded(*numbers: int, device: torch.device | None = None) -> Iterator[None]:
+    """torch's global generators (of the CPU and a GPU) seeded for a user's code, and put back as they were."""
     words = np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(int(words[0] >> np.uint64(1)))
+    seed, on_gpu = int(words[0] >> np.uint64(1)), device is not None and device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        torch.default_generator.manual_seed(seed)
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
         yield
 
 

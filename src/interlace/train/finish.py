@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from ..arrays import FloatArray
 from ..codebooks import Book, Codebooks, Norm
 from ..encode import encode
 from ..index import Index
+from .books import Books
 from .losses.interleave import crude_books
 from .losses.quantization import norm_byte_values
 from .trainer import SAMPLE_ROWS, Trainer
@@ -36,7 +39,9 @@ def finish(trainer: Trainer, n_crude: int | None) -> Codebooks:
     codes = books.encode(torch.from_numpy(z).to(trainer.device), recipe.sweeps).cpu().numpy()
     leading = _leading(words, plan.xi, len(plan.groups[0]) if len(plan.groups) > 1 else 0, recipe.crude)
     order = _by_energy(words, codes, leading)
-    words, support, codes = words[order], support[order], codes[:, order]
+    words, support = words[order], support[order]
+    # Anew, because in another order greedy codes are others: constants are to be those of the codes that rows get.
+    codes = Books(torch.from_numpy(words), torch.from_numpy(support)).encode(torch.from_numpy(z), recipe.sweeps).numpy()
     known = {
         "dim": words.shape[2],
         "beam": 1,
@@ -84,13 +89,14 @@ def _sums(words: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
 
 
 def _norms(words: FloatArray, support: NDArray[np.bool_], codes: NDArray[np.int64], cross: str) -> list[Norm]:
-    """Cross terms between books after the first, a constant (or a column) for each set of books that overlap.
+    """Cross terms between books after the first: a constant for each set of books that overlap, or one column for all.
 
     Those with the first book are exact in any case: rows with the same first code share a cell and its terms.
     """
     if cross == "exact":
         return []
     norms: list[Norm] = []
+    stored: list[NDArray[np.floating[Any]]] = []
     seen: set[int] = set()
     for k in range(1, len(words)):
         group = [j for j in range(1, len(words)) if (support[j] & support[k]).any()]
@@ -100,9 +106,10 @@ def _norms(words: FloatArray, support: NDArray[np.bool_], codes: NDArray[np.int6
         total = _sums(words[group], codes[:, group])
         squares = sum((words[j][codes[:, j]] ** 2).sum(1) for j in group)
         terms = (total**2).sum(1) - squares
-        constant = np.array([np.mean(terms, dtype=np.float64)], np.float32)
-        values = constant if cross == "constant" else norm_byte_values(terms)
-        norms.append(Norm(values, tuple(group)))
+        stored.append(terms)
+        norms.append(Norm(np.array([np.mean(terms, dtype=np.float64)], np.float32), tuple(group)))
+    if cross == "byte" and norms:  # sets share no dimension, so the sum of their terms is that of the books together
+        return [Norm(norm_byte_values(sum(stored)), tuple(sorted(seen)))]
     return norms
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Iterator
@@ -65,24 +66,22 @@ def learn_jointly(
     n_crude: int | None,
 ) -> JointlyLearned:
     """Learn embedding, books and prior. The settings are checked; nothing outside is changed."""
-    n_rows = len(data)
-    if n_rows < settings.n_words:
-        text = f"{n_rows} rows to learn from are fewer than {settings.n_words} words: books hold at most {n_rows} words"
-        warnings.warn(text, FewRowsWarning, stacklevel=3)
     network = _network(data, embedding, dim, hidden, settings.seed)
     if settings.kind == "pq" and settings.n_books > network.dim:
         raise InputError(
             f"{settings.n_books} product books need as many dimensions, the embedding has dim={network.dim}"
         )
     learn, held_out = data.split(validation, settings.seed) if validation > 0 else (data, None)
+    if (n := len(learn)) < settings.n_words:
+        text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
+        warnings.warn(text, FewRowsWarning, stacklevel=3)
     trainer = Trainer(network, learn, held_out, settings, progress)
     with _threads(settings.threads if describe(network)["multiply_adds"] >= WORTH_THREADS else 1):
         complete = trainer.run()
         trainer.best()
         codebooks = finish(trainer, n_crude)
-    prior = None
-    if trainer.plan is not None and trainer.plan.xi is not None:
-        prior = trainer.prior.to_prior(float(codebooks.variances.mean()))
+    split = trainer.plan is not None and trainer.plan.xi is not None
+    prior = trainer.final_prior(float(codebooks.variances.mean())) if split else None
     score = None if math.isinf(trainer.best_score) else trainer.best_score
     info = {
         "kind": settings.kind,
@@ -90,9 +89,9 @@ def learn_jointly(
         "optimize": settings.optimize,
         "cross": settings.cross,
         "recipe": settings.recipe.to_dict(),
-        "rows": n_rows,
+        "rows": len(data),
         "classes": data.n_classes,
-        "epochs": trainer.epoch,
+        "epochs": len(trainer.history),
         "validation_map": score,
         "network": describe(network),
     }
@@ -103,7 +102,11 @@ def learn_jointly(
 
 def _network(data: Data, embedding: str | nn.Module, dim: int | None, hidden: tuple[int, ...], seed: int) -> Network:
     if isinstance(embedding, nn.Module):
-        return wrap(embedding, data.input_shape, dim)
+        try:
+            own = copy.deepcopy(embedding)  # learning starts from the user's weights and leaves them as they are
+        except Exception as error:  # whatever a user's class raises
+            raise InputError(f"{type(embedding).__name__} cannot be copied by copy.deepcopy: {error}") from error
+        return wrap(own, data.input_shape, dim)
     if dim is None:
         dim = default_dim(embedding, math.prod(data.input_shape), data.n_classes)
     generator = torch.Generator().manual_seed(seed)

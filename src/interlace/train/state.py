@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -52,9 +52,19 @@ def load_optimizer(optimizer: torch.optim.Optimizer, arrays: Arrays) -> None:
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
 
 
-def fingerprint(configuration: dict[str, Any]) -> str:
-    """Of everything that must be the same for a run to be taken up again."""
-    return hashlib.sha256(json.dumps(configuration, sort_keys=True, default=str).encode()).hexdigest()[:16]
+def check_path(path: Any) -> None:
+    """A checkpoint that cannot be written is told before there is anything to write."""
+    if path is None:
+        return
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"checkpoint must be the path of a file, or None, got {path!r}")
+    target = Path(fspath(path))
+    if target.is_dir():
+        raise InputError(f"checkpoint must be the path of a file, {fspath(path)!r} is a directory")
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"checkpoint {fspath(path)!r}: there is no directory {str(target.absolute().parent)!r}")
+    if not os.access(target.absolute().parent, os.W_OK):
+        raise InputError(f"checkpoint {fspath(path)!r}: {str(target.absolute().parent)!r} cannot be written to")
 
 
 def write_checkpoint(
@@ -71,6 +81,14 @@ def write_checkpoint(
     )
 
 
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted names, so that an error tells the one that differs."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
+
+
 def read_checkpoint(path: str | PathLike[str], configuration: dict[str, Any]) -> tuple[Arrays, dict[str, Any]] | None:
     """What :func:`write_checkpoint` wrote, None if there is no file; a file of another configuration is refused."""
     if not Path(fspath(path)).exists():
@@ -80,11 +98,11 @@ def read_checkpoint(path: str | PathLike[str], configuration: dict[str, Any]) ->
         raise InputError(
             f"checkpoint {fspath(path)!r} holds {file.meta.get('kind')!r}, not a checkpoint; give another path"
         )
-    theirs = file.description("configuration")
-    mine = json.loads(json.dumps(configuration, default=str))
+    theirs = _flat(file.description("configuration"))
+    mine = _flat(json.loads(json.dumps(configuration)))
     if theirs != mine:
-        names = sorted(name for name in {*theirs, *mine} if theirs.get(name) != mine.get(name))
-        first = names[0]
+        different = (name for name in {*theirs, *mine} if theirs.get(name) != mine.get(name))
+        first = min(different, key=lambda name: (name == "data", name))  # which says the least
         raise InputError(
             f"checkpoint {fspath(path)!r} is of another configuration: {first} was {theirs.get(first)!r}, now "
             f"{mine.get(first)!r}; give another path, or remove the file to start anew"

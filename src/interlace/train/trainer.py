@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -22,13 +23,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..arrays import FloatArray
-from ..errors import PriorCollapsedWarning
+from ..errors import InputError, PriorCollapsedWarning
 from ..evaluate import map_of_ranking
+from ..learners.prior import Prior
 from ..progress import Progress
 from ..recipe import Recipe
+from .alternate import alternate
 from .axes import bimodal_axes, principal_axes
 from .batches import Data
 from .books import Books, Plan, start_books
+from .datasets import seeded
 from .layers import statistics_of
 from .losses.interleave import interleaving
 from .losses.prior import PriorLoss
@@ -38,6 +42,7 @@ from .objective import EmbeddingLoss
 from .plans import plan_for
 from .state import (
     Arrays,
+    check_path,
     load_module,
     load_optimizer,
     module_arrays,
@@ -50,6 +55,8 @@ from .variance import OnlineVariance
 #: Rows that statistics, the start of the books and the validation score look at, at most.
 SAMPLE_ROWS = 20_000
 BLOCK_ROWS = 2_000
+#: A total variance below this share of the mean square is what rounding leaves of none.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,8 @@ class Trainer:
         self.history: list[dict[str, Any]] = []
         self.optimizer: torch.optim.Optimizer | None = None
         self._best: Arrays | None = None
+        self._left_out = False  # whether it was told that batches were
+        check_path(settings.checkpoint)
 
     # --- the run
 
@@ -120,17 +129,15 @@ class Trainer:
         """Whether it came to its end; False after Ctrl-C with something usable, which is kept."""
         total = sum(self.lengths)
         if not self._resume():
-            self._standardize()
+            self._look()
         try:
-            while self.epoch < total:
+            while self.epoch < total and self.waited < self.recipe.patience:
                 phase = self._phase(self.epoch)
                 if self.epoch == 0 or phase != self._phase(self.epoch - 1):
                     self._enter(phase)
                 self._one_epoch(phase)
                 self.epoch += 1
                 self._save()
-                if phase == "learn" and self.waited >= self.recipe.patience:
-                    break
             if self.books is None:  # a recipe without epochs of the last phase
                 self._enter("learn")
         except KeyboardInterrupt:
@@ -144,10 +151,18 @@ class Trainer:
         if self._best is not None:
             self._load_modules(self._best)
 
-    def _standardize(self) -> None:
-        if self.recipe.standardize:
+    def _look(self) -> None:
+        """Statistics of the inputs. Rows held out are read too: a bad one is told now, not when learning is done.
+
+        So is an embedding that starts with NaN.
+        """
+        if self.recipe.standardize and self.network.standardizes:
             rows = (inputs for inputs, _, _ in self.data.rows_in_order(BLOCK_ROWS))
             self.network.set_statistics(*statistics_of(rows, self.network.standardize.shape))
+        if self.validation is not None:
+            for _ in self.validation.rows_in_order(BLOCK_ROWS):
+                pass
+        self.embed(self.data, BLOCK_ROWS)
 
     def _enter(self, phase: str) -> None:
         """What happens between two phases; the optimiser starts anew."""
@@ -175,8 +190,11 @@ class Trainer:
             matrix = matrix if shear is None else shear
             turned = matrix.T @ covariance @ matrix
             bimodal = self.recipe.level and self._has_split
-            matrix = matrix @ (bimodal_axes(turned, self._most_leading, self.recipe) if bimodal else principal_axes(turned)[1])
-        total = max(float(np.trace(matrix.T @ covariance @ matrix)), 1e-30)
+            axes = bimodal_axes(turned, self._most_leading, self.recipe) if bimodal else principal_axes(turned)[1]
+            matrix = matrix @ axes
+        total = float(np.trace(matrix.T @ covariance @ matrix))
+        if total <= ROUNDING * float(np.square(z @ matrix).sum(1).mean()):  # all rows are one
+            total = 1.0
         matrix = matrix / math.sqrt(total)
         fold(self.network, matrix, mean)
         self.objective.fold(torch.from_numpy(matrix), torch.from_numpy(mean))
@@ -209,6 +227,8 @@ class Trainer:
 
     def _psi(self, variances: Tensor) -> NDArray[np.bool_]:
         wrong = self.prior.collapsed(variances)
+        if wrong is None and len(variances) == 1:
+            wrong = "an embedding of one dimension has no second mode"
         if wrong is not None:
             warnings.warn(
                 f"the prior collapsed ({wrong}); psi is made of the largest variances, see docs/joint.md",
@@ -217,9 +237,16 @@ class Trainer:
             )
         if self.recipe.raw_variances and wrong is None:
             return np.asarray(self.prior.high_by_rule(variances).cpu().numpy())
-        if wrong is not None and not all(map(math.isfinite, map(float, self.prior.parameters()))):
+        if self.final_prior(float(variances.mean())) is None:
             self.prior.fit_em(variances)
         return np.asarray(self.prior.high(variances).cpu().numpy())
+
+    def final_prior(self, scale: float) -> Prior | None:
+        """Theta as a prior of variances whose mean is ``scale``; as written it may run out of what a prior is."""
+        try:
+            return self.prior.to_prior(scale if scale > 0 else 1.0)
+        except InputError:
+            return None
 
     def _new_optimizer(self, phase: str) -> torch.optim.Optimizer:
         recipe = self.recipe
@@ -246,12 +273,10 @@ class Trainer:
         started = time.perf_counter()
         if phase == "learn" and self.epoch >= sum(self.lengths[:2]) + self.recipe.hard_after:
             self._harden()
-        if phase == "learn" and self.settings.optimize == "alternate":
-            from .alternate import alternate
-
-            sums = alternate(self)
-        else:
-            sums = self.passage(phase)
+        turns = phase == "learn" and self.settings.optimize == "alternate"
+        # A user's module may draw from the global generator, by nn.Dropout for one.
+        with seeded(self.settings.seed, self.epoch, device=self.device):
+            sums = alternate(self) if turns else self.passage(phase)
         if self.recipe.theta == "em" and phase != "warm-up" and self._has_split:
             self.prior.fit_em(self.online.variances)
         row: dict[str, Any] = {"epoch": self.epoch, "phase": phase, **sums}
@@ -279,11 +304,10 @@ class Trainer:
             self._refresh_norm_values()
         assert self.optimizer is not None
         sums: dict[str, float] = {}
-        n_batches = max(1, math.ceil(len(self.data) / recipe.batch_size))
-        for number, (inputs, labels, rows) in enumerate(
-            self.data.batches(recipe.batch_size, self.epoch, settings.seed)
-        ):
-            self._set_rates(phase, number / n_batches, embedding, books)
+        seen = 0  # a DataLoader may leave rows out, or repeat them
+        for inputs, labels, rows in self.data.batches(recipe.batch_size, self.epoch, settings.seed):
+            self._set_rates(phase, min(1.0, seen / len(self.data)), embedding, books)
+            seen += len(labels)
             inputs, labels = inputs.to(self.device), labels.to(self.device)
             with self._precision():
                 z = self.network(inputs).float()
@@ -292,10 +316,28 @@ class Trainer:
             self.optimizer.zero_grad(set_to_none=True)
             if loss.requires_grad:  # not where the embedding has no parameters and there are no books yet
                 loss.backward()  # type: ignore[no-untyped-call]
-                self.optimizer.step()
+                if self._is_finite(loss, parts):
+                    self.optimizer.step()
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(labels)
-        return {name: value / len(self.data) for name, value in sums.items()}
+        return {name: value / seen for name, value in sums.items()}
+
+    def _is_finite(self, loss: Tensor, parts: dict[str, Tensor]) -> bool:
+        """Whether to take the step: the prior as written overflows at some scales, and would leave nothing but NaN."""
+        assert self.optimizer is not None
+        gradients = [p.grad for group in self.optimizer.param_groups for p in group["params"] if p.grad is not None]
+        # Whatever is not finite shows in the sum.
+        finite = bool(torch.stack([loss.detach(), *(g.sum() for g in gradients)]).sum().isfinite())
+        if not finite and not self._left_out:
+            self._left_out = True
+            values = ", ".join(f"{name} {float(value.detach()):.3g}" for name, value in parts.items())
+            warnings.warn(
+                f"a loss or its gradient is not finite ({values}), first in epoch {self.epoch}: such batches are left "
+                "out",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return finite
 
     def _losses(self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None) -> dict[str, Tensor]:
         """The weighted parts by name: embedding, quantization, cross, prior, interleaving."""
@@ -382,7 +424,21 @@ class Trainer:
                 self.network(inputs.to(self.device)).float().cpu().numpy()
                 for inputs, _, _ in self._some(data, len(data) if most is None else most)
             ]
-        return np.concatenate(blocks)
+        z = np.concatenate(blocks)
+        if not np.isfinite(z).all():
+            raise InputError(f"the embedding of row {int(np.argmin(np.isfinite(z).all(1)))} is not finite")
+        return z
+
+    @torch.no_grad()
+    def code_rows(self) -> NDArray[np.uint8]:
+        """Codes of all rows learned from: n_books bytes each, all that the turns keep of the data."""
+        assert self.books is not None
+        codes = np.empty((len(self.data), len(self.books.words)), np.uint8)
+        with evaluating(self.network):
+            for inputs, _, rows in self.data.rows_in_order(BLOCK_ROWS):
+                z = self.network(inputs.to(self.device)).float()
+                codes[rows.numpy()] = self.books.encode(z, self.recipe.sweeps).cpu().numpy()
+        return codes
 
     def _variances(self) -> NDArray[np.float64]:
         return np.asarray(self.embed(self.data, SAMPLE_ROWS).astype(np.float64).var(0))
@@ -446,7 +502,7 @@ class Trainer:
         for name, module in self._modules().items():
             load_module(name, module, arrays)
 
-    @property
+    @cached_property
     def configuration(self) -> dict[str, Any]:
         """What a checkpoint must agree with."""
         settings = {name: getattr(self.settings, name) for name in ("kind", "n_books", "n_words", "loss", "optimize")}
@@ -457,8 +513,10 @@ class Trainer:
             "embedding": self.network.name,
             "input_shape": list(self.network.input_shape),
             "dim": self.network.dim,
+            "weights": {name: list(value.shape) for name, value in self.network.state_dict().items()},
             "rows": len(self.data),
             "classes": self.data.n_classes,
+            "data": self.data.digest(),
         }
 
     def _save(self) -> None:
@@ -473,8 +531,6 @@ class Trainer:
             arrays["plan.support"] = self.plan.support.astype(np.uint8)
             if self.plan.xi is not None:
                 arrays["plan.xi"] = self.plan.xi.astype(np.uint8)
-        if self.codes is not None:
-            arrays["codes"] = self.codes
         meta = {
             "epoch": self.epoch,
             "best_score": None if math.isinf(self.best_score) else self.best_score,
@@ -503,7 +559,6 @@ class Trainer:
             groups = tuple(tuple(group) for group in meta["groups"])
             plan = Plan(arrays["plan.support"].astype(bool), groups, None if xi is None else xi.astype(bool))
             self._use(plan, arrays["books.words"])
-        self.codes = arrays.get("codes")
         self._load_modules(arrays)
         self.optimizer = self._new_optimizer(self._phase(self.epoch - 1))
         load_optimizer(self.optimizer, arrays)

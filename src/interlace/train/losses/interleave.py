@@ -15,12 +15,12 @@ BEND = 1e-3
 
 
 def interleaving(words: Tensor, xi: Tensor) -> Tensor:
-    """mean over books and words of |c o xi| |c o (1 - xi)|, relative to the book's mean |c|^2: 0 (a clean split) to 1/2.
+    """mean over books and words of |c o xi| |c o (1 - xi)|, relative to the book's mean |c|^2: 0 (a clean split) to 1/2
 
-    words [n_books, n_words, dim], xi bool [dim] marks psi. The paper sums; as a mean in each book's own unit, the weight
-    gamma2 holds for any number and scale of words. In one unit for all, books of short words could go wherever they
-    like, and they do: what they hide on psi is lost when groups become hard. The norms are sqrt(|.|^2 + e^2) - e: 0 at 0 and with gradient 0
-    there, so that words on one side stay there.
+    words [n_books, n_words, dim], xi bool [dim] marks psi. The paper sums; as a mean in each book's own unit, the
+    weight gamma2 holds for any number and scale of words. In one unit for all, books of short words could go wherever
+    they like, and they do: what they hide on psi is lost when groups become hard. The norms are
+    sqrt(|.|^2 + e^2) - e: 0 at 0 and with gradient 0 there, so that words on one side stay there.
     """
     words, on_psi = _checked(words, xi)
     words = words / or_one(words.square().sum(2).mean(1)).sqrt()[:, None, None]
