@@ -30,12 +30,13 @@ def lengths(word, mask):
 
 
 def plain(words, mask, bend):
-    flat, total = [word for book in words for word in book], 0.0
-    unit = math.sqrt(sum(x * x for word in flat for x in word) / len(flat))
-    for word in flat:
-        inside, outside = (math.sqrt((a / unit) ** 2 + bend**2) - bend for a in lengths(word, mask))
-        total += inside * outside
-    return total / len(flat)
+    total = 0.0
+    for book in words:
+        unit = math.sqrt(sum(x * x for word in book for x in word) / len(book))
+        for word in book:
+            inside, outside = (math.sqrt((a / unit) ** 2 + bend**2) - bend for a in lengths(word, mask))
+            total += inside * outside
+    return total / sum(map(len, words))
 
 
 @settings(max_examples=50, deadline=None)

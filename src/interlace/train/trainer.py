@@ -52,6 +52,8 @@ from .state import (
 )
 from .variance import OnlineVariance
 
+#: The score after each epoch; more would cost as much as the epoch itself on small data.
+VALIDATION_QUERIES, VALIDATION_ROWS = 1_000, 5_000
 #: Rows that statistics, the start of the books and the validation score look at, at most.
 SAMPLE_ROWS = 20_000
 BLOCK_ROWS = 2_000
@@ -448,7 +450,7 @@ class Trainer:
         """MAP of held-out rows against the codes of (a sample of) the rows learned from; None without held-out rows."""
         if self.validation is None or self.books is None:
             return None
-        queries, database = self.validation.evenly(BLOCK_ROWS), self.data.evenly(SAMPLE_ROWS // 2)
+        queries, database = self.validation.evenly(VALIDATION_QUERIES), self.data.evenly(VALIDATION_ROWS)
         z = torch.from_numpy(self.embed(database)).to(self.device)
         words = self._final_words()
         decoded = torch.stack(self.books.of_rows(words, self.books.encode(z, self.recipe.sweeps, words))).sum(0)
