@@ -1,8 +1,8 @@
-"""JOINT.md from the JSON of results/joint, and from nothing else.
+"""JOINT.md, and the table in docs/joint.md, from the JSON of results/joint, and from nothing else.
 
     python experiments/joint_report.py [--check]
 
-The same JSON gives the same bytes; --check tells whether JOINT.md is up to date.
+The same JSON gives the same bytes; --check tells whether the pages are up to date.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from statistics import mean
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-RESULTS, PAGE = HERE / "results" / "joint", HERE / "JOINT.md"
+RESULTS, PAGE, GUIDE = HERE / "results" / "joint", HERE / "JOINT.md", HERE.parent / "docs" / "joint.md"
+MARKS = ("<!-- joint-results -->\n", "<!-- /joint-results -->")
 SETS = ("synthetic1", "synthetic2", "synthetic3")
 METHODS = ("ICQ", "SQ+CQ", "SQ+PQ")
 #: Mean MAP that Datasets 1-3 must reach.
@@ -28,14 +29,24 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="do not write, tell")
     options = parser.parse_args(argv)
-    text = page([json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))])
+    results = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    pages = {PAGE: page(results), GUIDE: _with_table(GUIDE.read_text(), results)}
     if options.check:
-        stale = not PAGE.exists() or PAGE.read_text() != text
+        stale = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
         if stale:
-            print("JOINT.md is not what the results say: run experiments/joint_report.py", file=sys.stderr)
-        return int(stale)
-    PAGE.write_text(text)
+            print(f"{', '.join(stale)} not what the results say: run experiments/joint_report.py", file=sys.stderr)
+        return int(bool(stale))
+    for path, text in pages.items():
+        path.write_text(text)
     return 0
+
+
+def _with_table(guide: str, results: list[Result]) -> str:
+    """The guide with the table of MAP between its marks."""
+    before, rest = guide.split(MARKS[0])
+    after = rest[rest.index(MARKS[1]) :]
+    table = _synthetic(results).partition("\n\n")[2]
+    return f"{before}{MARKS[0]}{table}\n{after}" if table else f"{before}{MARKS[0]}{after}"
 
 
 def page(results: list[Result]) -> str:

@@ -54,7 +54,7 @@ from .variance import OnlineVariance
 
 #: The score after each epoch; more would cost as much as the epoch itself on small data.
 VALIDATION_QUERIES, VALIDATION_ROWS = 1_000, 5_000
-#: Rows that statistics, the start of the books and the validation score look at, at most.
+#: Rows that statistics of the embedding and the start of the books look at, at most.
 SAMPLE_ROWS = 20_000
 BLOCK_ROWS = 2_000
 #: A total variance below this share of the mean square is what rounding leaves of none.
