@@ -114,7 +114,7 @@ def test_parameters_and_repr() -> None:
         model.set_params(sed=1)
     names = {*Settings.__dataclass_fields__}
     with_labels = {*Joint.__dataclass_fields__} - {"kind"}
-    assert {*model.get_params()} == names | with_labels | {"progress"}
+    assert {*model.get_params()} == names | with_labels | {"progress", "supervised"}
 
 
 def test_the_prior_is_kept_where_it_splits() -> None:

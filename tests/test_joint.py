@@ -287,3 +287,37 @@ def test_dataset_3_in_short() -> None:
     assert score > max(0.6, random + 0.4, floats)
     assert_allclose(model.fit_info_["validation_map"], score, atol=0.1)
     assert model.fit_info_["ops"] < 3
+
+
+def test_a_dataset_can_be_coded_indexed_and_scored() -> None:
+    x, y = X, Y
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+    model = icq().fit(dataset)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=32, shuffle=True)
+    for given in (dataset, loader):
+        assert_array_equal(model.encode(given), model.encode(x))
+        assert_array_equal(model.index(given).search(x[:5], 3).ids, model.index(x).search(x[:5], 3).ids)
+        assert model.score(given) == model.score(x, y)
+
+
+def test_labels_can_be_left_alone() -> None:
+    x, y = X, Y
+    without = il.ICQ(3, n_words=16, threads=1).fit(x)
+    ignored = il.ICQ(3, n_words=16, threads=1, supervised=False).fit(x, y)
+    assert ignored.codebooks_ == without.codebooks_
+    assert ignored.embedding_ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("effort", "best"), ("iterations", 3), ("prior", "gradient"), ("max_train_rows", 50)]
+)
+def test_what_labels_make_meaningless_is_refused(name: str, value: Any) -> None:
+    x, y = X, Y
+    with pytest.raises(il.InputError, match=f"{name} belongs to a fit without labels"):
+        il.ICQ(3, **{name: value}).fit(x, y)
+
+
+def test_a_recipe_shows_what_is_not_the_default() -> None:
+    assert repr(il.Recipe()) == "Recipe()"
+    assert repr(il.ICQ(recipe=il.Recipe(epochs=6))) == "ICQ(recipe=Recipe(epochs=6))"
+    assert eval(repr(il.Recipe.paper()), {"Recipe": il.Recipe}) == il.Recipe.paper()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from typing import Any
 
 
@@ -69,6 +70,14 @@ def _joint(theirs: type[Exception]) -> type[NotFittedError]:
         return not_fitted, self.args
 
     return type("NotFittedError", (NotFittedError, theirs), {"__module__": __name__, "__reduce__": reduce})
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the first line outside of this package, however deep inside it was found."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 class FewRowsWarning(UserWarning):

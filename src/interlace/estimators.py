@@ -9,7 +9,6 @@ import importlib
 import inspect
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import describe, to_matrix
-from .errors import InputError, not_fitted
+from .errors import InputError, not_fitted, warn_user
 from .spool import yields_blocks
 from .tables import arrow_rows, is_frame
 
@@ -113,9 +112,9 @@ class Estimator:
         fitted, own = getattr(self, "feature_names_in_", None), type(self).__name__
         if fitted is None or names is None:
             if names is not None:
-                _warn(f"X has feature names, but {own} was fitted without feature names")
+                warn_user(f"X has feature names, but {own} was fitted without feature names")
             if fitted is not None:
-                _warn(f"X does not have valid feature names, but {own} was fitted with feature names")
+                warn_user(f"X does not have valid feature names, but {own} was fitted with feature names")
             return
         if not np.array_equal(fitted, names):
             unseen, missing = sorted({*names} - {*fitted}), sorted({*fitted} - {*names})
@@ -229,6 +228,12 @@ def readable(x: Any) -> tuple[Any, NDArray[Any] | None]:
     return x, None if names is None or shape is None or len(names) != shape[1] else _strings(names)
 
 
+def is_dataset(x: Any) -> bool:
+    """Whether x is a torch Dataset or DataLoader; asking does not import torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.utils.data.Dataset | torch.utils.data.DataLoader)
+
+
 def _strings(names: list[Any]) -> NDArray[Any] | None:
     """Names that are all strings; None for numbers, which pandas counts columns by where no one named them."""
     if not any(isinstance(name, str) for name in names):
@@ -240,14 +245,6 @@ def _strings(names: list[Any]) -> NDArray[Any] | None:
             "X.columns = X.columns.astype(str) makes them so"
         )
     return np.array(names, dtype=object)
-
-
-def _warn(message: str) -> None:
-    """A warning at the first line outside of this package, however deep inside it was found."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
 
 
 def _listed(title: str, names: list[str], most: int = 5) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from typing import Any
 
 from .arrays import Rows
-from .errors import InputError
-from .estimators import readable
-from .joint import Joint, checked, fit_jointly, is_dataset
+from .errors import InputError, warn_user
+from .estimators import is_dataset, readable
+from .joint import Joint, checked, fit_jointly
 from .learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
 from .models import Fitted, Model
 from .progress import shown
@@ -30,7 +29,8 @@ class ICQ(Model):
     any ``threads``. ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or a function of what is
     done and its share.
 
-    With labels (extra ``train``; docs/joint.md), ``fit(x, y)`` or ``fit(dataset)`` of a torch ``Dataset`` or
+    ``supervised=False`` leaves labels alone, which a scikit-learn pipeline passes to all of its steps. Else, with
+    labels (extra ``train``; docs/joint.md), ``fit(x, y)`` or ``fit(dataset)`` of a torch ``Dataset`` or
     ``DataLoader``, learns an ``embedding`` to ``dim`` dimensions (``"identity"``, ``"linear"``, ``"mlp"`` with
     ``hidden`` widths, ``"lenet"``, ``"alexnet"`` or a torch module, which is copied; 16 dimensions, or as many as
     classes, unless the network has its own) such that rows of a class are found by their codes. ``loss`` is
@@ -74,6 +74,7 @@ class ICQ(Model):
         validation: float = 0.1,
         checkpoint: Any = None,
         device: str = "auto",
+        supervised: bool = True,
         seed: int = 0,
         threads: int | None = None,
         progress: Any = False,
@@ -100,6 +101,7 @@ class ICQ(Model):
         self.validation = validation
         self.checkpoint = checkpoint
         self.device = device
+        self.supervised = supervised
         self.seed = seed
         self.threads = threads
         self.progress = progress
@@ -110,7 +112,7 @@ class ICQ(Model):
 
     def fit(self, X: Any, y: Any = None) -> ICQ:
         """Learn from rows X [n, dim], with labels y also an embedding; after an error nothing has changed."""
-        if y is not None or is_dataset(X):
+        if self.supervised and (y is not None or is_dataset(X)):
             self._take(fit_jointly(self._joint(), X, y, self.progress))
             return self
         settings = self._settings()
@@ -119,7 +121,7 @@ class ICQ(Model):
         rows = Rows(given, name="X")
         learned = learn_codebooks(rows, settings, progress)
         if learned.interrupted:
-            warnings.warn("learning was interrupted; the books are usable, but not as good as they get", stacklevel=2)
+            warn_user("learning was interrupted; the books are usable, but not as good as they get")
         fitted = Fitted(
             learned.codebooks, learned.sample, len(rows), prior=learned.prior, choice=learned.choice, names=names
         )
@@ -133,4 +135,8 @@ class ICQ(Model):
                 raise InputError(
                     f"with labels {name} is {only[-1]!r}, given by the method; got {getattr(self, name)!r}"
                 )
+        defaults = self._parameters()
+        for name in ("effort", "iterations", "prior", "max_train_rows", "max_memory"):
+            if getattr(self, name) != defaults[name]:
+                raise InputError(f"{name} belongs to a fit without labels (see recipe), got {getattr(self, name)!r}")
         return checked(self, "icq", self.n_books, self.n_bytes, self.n_crude, self.cross)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +10,8 @@ import numpy as np
 from ._threads import thread_count
 from .arrays import positive
 from .encode import encode
-from .errors import InputError
-from .estimators import readable
+from .errors import InputError, warn_user
+from .estimators import is_dataset, readable
 from .index import Index
 from .models import Fitted
 from .progress import shown
@@ -97,12 +95,6 @@ def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_c
     )
 
 
-def is_dataset(x: Any) -> bool:
-    """Whether x is a torch Dataset or DataLoader; asking does not import torch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.utils.data.Dataset | torch.utils.data.DataLoader)
-
-
 def _shape(x: Any) -> tuple[int, ...]:
     """Of arrays, and of lists by their first rows."""
     if isinstance(x, list | tuple) and len(x) and not yields_blocks(x):
@@ -156,7 +148,7 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
         n_crude=joint.n_crude,
     )
     if learned.interrupted:
-        warnings.warn("learning was interrupted; the best epoch so far is kept", stacklevel=3)
+        warn_user("learning was interrupted; the best epoch so far is kept")
     said("coding", 0.97)
     codebooks, n = learned.codebooks, len(data)
     codes = np.empty((n, codebooks.n_bytes), np.uint8)

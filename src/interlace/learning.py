@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +11,7 @@ from ._threads import thread_count
 from .arrays import FloatArray, Rows, normalize, positive
 from .codebooks import MAX_WORDS, METRICS, Codebooks
 from .encode import EFFORTS
-from .errors import FewRowsWarning, InputError
+from .errors import FewRowsWarning, InputError, warn_user
 from .learners.choice import TRIAL_ITERATIONS, Choice, choose
 from .learners.layouts import CROSS, LAYOUTS, ROTATIONS, learn
 from .learners.learner import Learner
@@ -198,10 +196,7 @@ def _warn_if_few(n: int, dim: int, settings: Settings) -> None:
         text = f"{settings.n_bytes} product books do not fit {dim} dimensions: there will be {most}"
     else:
         return
-    frame, level = sys._getframe(), 1  # the first line outside of this package
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, FewRowsWarning, stacklevel=level)
+    warn_user(text, FewRowsWarning)
 
 
 def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from .embedded import EmbeddedRows
 from .embedding import Embedding, embedding_in
 from .encode import EFFORTS, encode
 from .errors import InputError, NotAnIndexError
-from .estimators import Transformer, from_bytes, to_bytes
+from .estimators import Transformer, from_bytes, is_dataset, to_bytes
 from .index import Index
 from .learners.choice import Choice
 from .learners.prior import Prior
@@ -108,6 +108,8 @@ class Model(Transformer):
         self._check_fitted()
         if self.embedding_ is None:
             return Rows(self._like_fit(x), name=name, dim=self.codebooks_.dim)
+        if is_dataset(x):
+            x = _inputs(x)
         if isinstance(x, list | tuple) and not yields_blocks(x):
             x = to_numpy(x, name)
         if len(getattr(x, "shape", ())) <= 2:  # images have no columns that scikit-learn could know
@@ -177,8 +179,12 @@ class Model(Transformer):
             embedding=self.embedding_,
         )
 
-    def score(self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *, at: int | None = 1000) -> float:
+    def score(
+        self, X: Any, y: Any = None, X_database: Any = None, y_database: Any = None, *, at: int | None = 1000
+    ) -> float:
         """MAP@``at`` (None: of the whole ranking) of queries X with labels y, ranked by the exhaustive scan of codes.
+
+        A torch ``Dataset`` or ``DataLoader`` has its labels inside: give it without y.
 
         The database are the rows that the model was fitted on with labels, as long as it has their ``codes_`` and
         ``labels_``, or ``X_database`` with labels ``y_database``. A row is relevant to a query of its label; the
@@ -193,6 +199,8 @@ class Model(Transformer):
             )
         codes = self.codes_ if X_database is None else self.encode(X_database)
         labels = _labels(self.labels_ if X_database is None else y_database, len(codes), "y_database")
+        if y is None and is_dataset(X):
+            y = _labels_in(X)
         rows = self._rows(X)
         wanted = _labels(y, len(rows), "y")
         if (labels.dtype.kind in "iu") != (wanted.dtype.kind in "iu"):
@@ -350,6 +358,20 @@ def _params_in(file: storage.File) -> dict[str, Any]:
         elif name == "recipe" and isinstance(value, dict):
             params[name] = Recipe(**value)
     return params
+
+
+def _inputs(dataset: Any) -> Any:
+    """The inputs of a torch Dataset or DataLoader in its order, block by block."""
+    from .train.batches import input_blocks
+
+    return input_blocks(dataset)
+
+
+def _labels_in(dataset: Any) -> Labels:
+    from .train.batches import Data
+
+    data = Data(dataset)
+    return np.asarray(data.classes[data.labels])
 
 
 def _labels(labels: Any, n: int, name: str) -> Labels:

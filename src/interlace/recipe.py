@@ -135,6 +135,12 @@ class Recipe:
             if getattr(self, name) not in known:
                 raise InputError(f"{name} of a recipe must be one of {', '.join(known)}, got {getattr(self, name)!r}")
 
+    def __repr__(self) -> str:
+        """What differs from the default."""
+        default = {field.name: field.default for field in dataclasses.fields(self)}
+        changed = (f"{name}={value!r}" for name, value in self.to_dict().items() if value != default[name])
+        return f"Recipe({', '.join(changed)})"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``Recipe(**values)`` is the inverse."""
         return dataclasses.asdict(self)

@@ -193,3 +193,11 @@ def _size(size: int) -> int:
     if positive(size, "size") < 2:
         raise InputError("size must be at least 2 rows per batch: the variance of one row is none")
     return int(size)
+
+
+def input_blocks(dataset: Any) -> Iterator[Any]:
+    """The inputs of a dataset, in the order of its items and without their labels, a block at a time."""
+    source = open_source(dataset)
+    with seeded(0):  # a dataset may draw, to augment its items
+        for start in range(0, len(source), BLOCK_ROWS):
+            yield source.read(np.arange(start, min(start + BLOCK_ROWS, len(source))))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from torch import nn
 
 from ..codebooks import Codebooks
 from ..embedding import Embedding
-from ..errors import FewRowsWarning, InputError
+from ..errors import FewRowsWarning, InputError, warn_user
 from ..learners.prior import Prior
 from ..progress import Progress
 from .batches import Data
@@ -74,7 +73,7 @@ def learn_jointly(
     learn, held_out = data.split(validation, settings.seed) if validation > 0 else (data, None)
     if (n := len(learn)) < settings.n_words:
         text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
-        warnings.warn(text, FewRowsWarning, stacklevel=3)
+        warn_user(text, FewRowsWarning)
     trainer = Trainer(network, learn, held_out, settings, progress)
     with _threads(settings.threads if describe(network)["multiply_adds"] >= WORTH_THREADS else 1):
         complete = trainer.run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import describe, positive, to_numpy
-from ..errors import FewRowsWarning, InputError
+from ..errors import FewRowsWarning, InputError, warn_user
 
 Labels = NDArray[np.int64]
 
@@ -40,10 +39,9 @@ def encode_labels(y: Any, n: int, *, name: str = "y") -> tuple[Labels, NDArray[A
         raise InputError(f"labels must name at least two classes, {held}")
     if (alone := counts == 1).any():
         listed = ", ".join(repr(c.item()) for c in classes[alone][:5]) + (", ..." if alone.sum() > 5 else "")
-        warnings.warn(
+        warn_user(
             f"{int(alone.sum())} of {len(classes)} classes have a single row ({listed}): nothing can be like it",
             FewRowsWarning,
-            stacklevel=2,
         )
     return numbers.astype(np.int64), classes
 

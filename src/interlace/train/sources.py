@@ -128,7 +128,7 @@ def check_shape(shape: Shape) -> None:
     if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) > 4:
         raise InputError(
             f"x must be {_EXPECTED}; rows of shape {shape} look like images with channels last: "
-            "pass x.transpose(0, 3, 1, 2), or ToTensor() in a dataset (input_shape says that they are meant so)"
+            "pass x.transpose(0, 3, 1, 2), or ToTensor() in a dataset"
         )
     if len(shape) == 2:
         raise InputError(f"x must be {_EXPECTED}; rows have shape {shape}: for grey images pass x[:, None]")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..arrays import FloatArray
-from ..errors import InputError, PriorCollapsedWarning
+from ..errors import InputError, PriorCollapsedWarning, warn_user
 from ..evaluate import map_of_ranking
 from ..learners.prior import Prior
 from ..progress import Progress
@@ -232,10 +231,9 @@ class Trainer:
         if wrong is None and len(variances) == 1:
             wrong = "an embedding of one dimension has no second mode"
         if wrong is not None:
-            warnings.warn(
+            warn_user(
                 f"the prior collapsed ({wrong}); psi is made of the largest variances, see docs/joint.md",
                 PriorCollapsedWarning,
-                stacklevel=2,
             )
         if self.recipe.raw_variances and wrong is None:
             return np.asarray(self.prior.high_by_rule(variances).cpu().numpy())
@@ -333,11 +331,10 @@ class Trainer:
         if not finite and not self._left_out:
             self._left_out = True
             values = ", ".join(f"{name} {float(value.detach()):.3g}" for name, value in parts.items())
-            warnings.warn(
+            warn_user(
                 f"a loss or its gradient is not finite ({values}), first in epoch {self.epoch}: such batches are left "
                 "out",
                 RuntimeWarning,
-                stacklevel=2,
             )
         return finite
 
