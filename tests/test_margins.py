@@ -145,7 +145,7 @@ def held_of(need, ranks, bases, *, sizes=None, lengths=None):
     )
 
 
-def test_calibration_loses_at_most_half_of_what_the_target_allows_and_not_much_less():
+def test_calibration_loses_at_most_a_quarter_of_what_the_target_allows_and_not_much_less():
     rng = np.random.default_rng(0)
     need = rng.random((2000, 100))
     bases = np.sort(1 + rng.random((2000, 30)), axis=1)
@@ -165,9 +165,9 @@ def test_calibration_loses_at_most_half_of_what_the_target_allows_and_not_much_l
             in_rows = need[:, :k] > found.shares[i, j]
             in_cells = np.take_along_axis(~(gap <= spread), ranks[:, :k], axis=1)
             lost = (in_rows | in_cells).sum()
-            assert lost <= 2000 * k * (1 - target) / 2
+            assert lost <= 2000 * k * (1 - target) / 4
             if 2000 * k * (1 - target) > 100:
-                assert in_rows.sum() >= 2000 * k * (1 - target) / 16
+                assert in_rows.sum() >= 2000 * k * (1 - target) / 24
                 assert in_cells.sum() > 0
 
 

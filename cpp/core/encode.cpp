@@ -39,13 +39,13 @@ public:
     Encoder(const Books& books, std::size_t beam, std::size_t sweeps)
         : books_(books), n_books_(books.books().size()), beam_(beam), sweeps_(sweeps), rotated_(kGroup * books.dim()),
           gathered_(kGroup * books.dim()), linear_(kGroup * n_books_ * kWords), own_(kWords), sums_(kWords),
-          column_(n_books_), linked_(n_books_, false) {
+          trunks_(kCells * kWords), cross_(n_books_ * n_books_), column_(n_books_), linked_(n_books_, false) {
         for (std::size_t j = 0; j < books.n_columns(); ++j)
             if (books.columns()[j] >= 0) column_[static_cast<std::size_t>(books.columns()[j])] = j;
         bool any = books.has_cell_terms();
         for (std::size_t i = 1; i < n_books_; ++i)
             for (std::size_t j = i + 1; j < n_books_; ++j)
-                if (books.cross(i, j) != nullptr && books.cross_scale() > 0)
+                if ((cross_[i * n_books_ + j] = books.cross(i, j)) != nullptr && books.cross_scale() > 0)
                     any = any_linked_ = linked_[i] = linked_[j] = true;
         if (!any) beam_ = 1; // books are independent
         steps_.resize(beam_ * n_books_ * kWords);
@@ -69,6 +69,7 @@ public:
     }
 
 private:
+    const std::int16_t* cross(std::size_t i, std::size_t j) const { return cross_[i * n_books_ + j]; }
     std::uint8_t* codes_of(const Path& path) { return codes_.data() + path.codes * n_books_; }
 
     // linear[i][book][w] = |w|^2 - 2 x.w
@@ -157,15 +158,41 @@ private:
         return out;
     }
 
-    // sums_ = steps of the path's table for book j, cross terms with the books `first` to `last` - 1 included
-    void add_up(const float* linear, const Path& path, std::size_t j, std::size_t last) {
+    // out = head and the cross terms of book j with the words that `codes` has of the books `first` to `last` - 1
+    void add_up(const std::int16_t* head, const std::uint8_t* codes, std::size_t j, std::size_t first, std::size_t last,
+                std::int16_t* out) const {
         const std::int16_t* rows[kMaxBooks];
         std::size_t n = 0;
-        rows[n++] = steps(linear, path.cell, j);
-        const std::uint8_t* codes = codes_of(path);
-        for (std::size_t i = 1; i < last; ++i)
-            if (const std::int16_t* cross = books_.cross(i, j)) rows[n++] = cross + codes[i] * kWords;
-        kernel_.add_rows(rows, n, sums_.data());
+        rows[n++] = head;
+        for (std::size_t i = first; i < last; ++i)
+            if (const std::int16_t* terms = cross(i, j)) rows[n++] = terms + codes[i] * kWords;
+        kernel_.add_rows(rows, n, out);
+    }
+
+    // What the tables of book j of all paths from one cell begin with. With many books most of their words are the
+    // same, because good paths part late, and cross terms come from a cache farther away.
+    struct Trunk {
+        const std::int16_t* sums; // steps, with cross terms up to
+        std::size_t end;          // this book
+    };
+
+    Trunk trunk(const float* linear, std::uint32_t cell, std::size_t j) {
+        const std::uint8_t* codes = nullptr;
+        std::size_t end = j, n = 0;
+        for (const Path& path : paths_) {
+            if (path.cell != cell) continue;
+            if (n++ == 0) codes = codes_of(path);
+            else end = static_cast<std::size_t>(std::mismatch(codes, codes + end, codes_of(path)).first - codes);
+        }
+        if (n == 0) return {nullptr, 1};
+        for (std::size_t i = 1; i < end && j + 1 < n_books_; ++i) // the next book's paths share these words too
+            if (const std::int16_t* terms = cross(i, j + 1))
+                for (std::size_t w = 0; w < kWords; w += 32) __builtin_prefetch(terms + codes[i] * kWords + w);
+        const std::int16_t* own = steps(linear, cell, j);
+        if (n == 1 || end == 1) return {own, 1};
+        std::int16_t* out = trunks_.data() + cell * kWords;
+        add_up(own, codes, j, 1, end, out);
+        return {out, end};
     }
 
     // A limit that at least `beam_` words are within: each of 16 classes of words has one as small as its minimum.
@@ -185,8 +212,11 @@ private:
         const float scale = books_.cross_scale(), factor = finite_inverse(scale);
         const std::size_t n_words = books_.books()[j].n_words;
         kept_.clear();
+        Trunk trunks[kCells];
+        for (std::uint32_t cell = 0; cell < cells_.size(); ++cell) trunks[cell] = trunk(linear, cell, j);
         for (std::uint32_t p = 0; p < paths_.size(); ++p) {
-            add_up(linear, paths_[p], j, j);
+            const Trunk& from = trunks[paths_[p].cell];
+            add_up(from.sums, codes_of(paths_[p]), j, from.end, j, sums_.data());
             const float low = paths_[p].score + offsets_[paths_[p].cell * n_books_ + j];
             std::int32_t limit = p == 0 ? enough(sums_.data()) : 32767;
             if (kept_.size() == beam_) { // two steps more than rounding can hide
@@ -216,11 +246,11 @@ private:
         bool changed = false;
         for (std::size_t j = 1; j < n_books_; ++j) {
             if (!linked_[j]) continue;
-            add_up(nullptr, path, j, j);
+            add_up(steps(nullptr, path.cell, j), codes, j, 1, j, sums_.data());
             for (std::size_t i = j + 1; i < n_books_; ++i)
-                if (const std::int16_t* cross = books_.cross(j, i))
+                if (const std::int16_t* terms = cross(j, i))
                     for (std::size_t w = 0; w < kWords; ++w) {
-                        const int sum = sums_[w] + cross[w * kWords + codes[i]];
+                        const int sum = sums_[w] + terms[w * kWords + codes[i]];
                         sums_[w] = static_cast<std::int16_t>(std::clamp(sum, -32768, 32767));
                     }
             std::size_t best = codes[j];
@@ -273,10 +303,11 @@ private:
     std::size_t beam_;
     const std::size_t sweeps_;
     Aligned<float> rotated_, gathered_, linear_, own_;
-    Aligned<std::int16_t> sums_, steps_; // steps_ [cell of the beam][book][256], where made_
+    Aligned<std::int16_t> sums_, trunks_, steps_; // steps_ [cell of the beam][book][256], where made_
     std::vector<float> offsets_;         // [cell of the beam][book] the value of step kStart
     std::vector<bool> made_;
-    std::vector<std::size_t> column_; // stored column of a book
+    std::vector<const std::int16_t*> cross_; // [i][j] Books::cross, whose check that it was made costs time
+    std::vector<std::size_t> column_;        // stored column of a book
     bool any_linked_ = false;
     std::vector<bool> linked_; // books that share dimensions with others than the cell's
     std::vector<std::uint32_t> cells_;

@@ -19,7 +19,7 @@ TARGETS = (0.99, 0.999, 0.9999)
 #: An index may grow this much before its calibration no longer counts.
 GROWTH = 1.1
 #: Of the hits that a target allows to lose so many are, the others are kept in reserve: queries to come are not these.
-SPENT = 0.3
+SPENT = 0.2
 #: Of those, this part may be lost to cells not visited, the others to rows passed over in a visited one.
 CELLS_PART = 0.75
 #: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.

@@ -7,10 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+<<<<<<< HEAD:tests/learners/test_layouts.py
 from interlace import Index, InputError
 from interlace.learners.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
 from interlace.learners.kmeans import kmeans
 from interlace.learners.layouts import principal_axes
+=======
+from interlace import ICQ, Index, InputError
+from interlace.quantizers.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
+from interlace.quantizers.kmeans import kmeans, nearest
+from interlace.quantizers.layouts import principal_axes
+from interlace.quantizers.learner import effective_dims
+>>>>>>> deep:tests/quantizers/test_layouts.py
 
 
 def test_kmeans_finds_separate_clusters():
@@ -112,3 +120,31 @@ def test_wrong_sizes_are_refused():
         Index.build(x, n_bytes=4, n_crude=5)
     with pytest.raises(InputError, match="layout"):
         Index.build(x, layout="cubic")
+
+
+def test_effective_dims_counts_directions_of_equal_variance() -> None:
+    rng = np.random.default_rng(3)
+    for rank in (1, 5, 20):
+        axes = np.linalg.qr(rng.normal(size=(40, rank)))[0]
+        x = (rng.normal(size=(20_000, rank)) @ axes.T + 100.0).astype(np.float32)
+        assert effective_dims(x) == pytest.approx(rank, rel=0.02)
+    assert effective_dims(x[:30]) < 20  # fewer rows than dimensions: no more than rows can tell
+    assert effective_dims(np.ones((7, 3), np.float32)) == 0.0
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.4])
+def test_words_in_many_dimensions_all_get_rows_if_they_start_near_the_mean(spread: float) -> None:
+    x = np.random.default_rng(4).normal(size=(4000, 96)).astype(np.float32)
+    words = kmeans(x, 64, rng=np.random.default_rng(5), threads=1, iterations=12, spread=spread)
+    share = np.bincount(nearest(x, words, 1)[0], minlength=64) / len(x)
+    bits = -(share[share > 0] * np.log2(share[share > 0])).sum()
+    assert bits > 5.9 if spread < 1 else bits < 5.7
+
+
+def test_late_books_use_all_their_words() -> None:
+    """What the books before them left has no clusters; words that start at rows would stay alone with their row."""
+    x = np.random.default_rng(6).normal(size=(4000, 96)).astype(np.float32)
+    model = ICQ(6, layout="residual", n_words=64, iterations=1, threads=1).fit(x)
+    for column in model.encode(x).T[2:]:
+        share = np.bincount(column, minlength=64) / len(x)
+        assert -(share[share > 0] * np.log2(share[share > 0])).sum() > 5.9

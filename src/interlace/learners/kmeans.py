@@ -26,10 +26,18 @@ def means(
     return filled.astype(np.float32), counts
 
 
-def kmeans(x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15) -> FloatArray:
-    """At most ``n_words`` words for the rows of x; fewer when the rows have fewer distinct values."""
+def kmeans(
+    x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15, spread: float = 1.0
+) -> FloatArray:
+    """At most ``n_words`` words for the rows of x; fewer when the rows have fewer distinct values.
+
+    Words start at rows, moved towards the mean: ``spread`` is the part of their distance from it that they keep.
+    """
     n_words = min(n_words, len(x))
     words = x[np.sort(rng.choice(len(x), n_words, replace=False))]
+    if spread != 1.0:
+        mean = x.mean(0, dtype=np.float64)
+        words = (mean + spread * (words - mean)).astype(np.float32)
     squares = np.einsum("ij,ij->i", x, x)
     for _ in range(iterations):
         labels, score = nearest(x, words, threads)
