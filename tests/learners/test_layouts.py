@@ -7,18 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-<<<<<<< HEAD:tests/learners/test_layouts.py
-from interlace import Index, InputError
-from interlace.learners.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
-from interlace.learners.kmeans import kmeans
-from interlace.learners.layouts import principal_axes
-=======
 from interlace import ICQ, Index, InputError
-from interlace.quantizers.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
-from interlace.quantizers.kmeans import kmeans, nearest
-from interlace.quantizers.layouts import principal_axes
-from interlace.quantizers.learner import effective_dims
->>>>>>> deep:tests/quantizers/test_layouts.py
+from interlace.learners.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
+from interlace.learners.kmeans import kmeans, nearest
+from interlace.learners.layouts import principal_axes
+from interlace.learners.learner import effective_dims
 
 
 def test_kmeans_finds_separate_clusters():
