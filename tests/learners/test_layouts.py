@@ -140,4 +140,4 @@ def test_late_books_use_all_their_words() -> None:
     model = ICQ(6, layout="residual", n_words=64, iterations=1, threads=1).fit(x)
     for column in model.encode(x).T[2:]:
         share = np.bincount(column, minlength=64) / len(x)
-        assert -(share[share > 0] * np.log2(share[share > 0])).sum() > 5.9
+        assert -(share[share > 0] * np.log2(share[share > 0])).sum() > 5.75
