@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import pickle
@@ -321,3 +322,25 @@ def test_a_recipe_shows_what_is_not_the_default() -> None:
     assert repr(il.Recipe()) == "Recipe()"
     assert repr(il.ICQ(recipe=il.Recipe(epochs=6))) == "ICQ(recipe=Recipe(epochs=6))"
     assert eval(repr(il.Recipe.paper()), {"Recipe": il.Recipe}) == il.Recipe.paper()
+
+
+def test_a_deep_copy_keeps_the_module_and_everything_else() -> None:
+    made = icq(embedding=torch.nn.Linear(12, 5)).fit(X, Y)
+    twin = copy.deepcopy(made)
+    assert_array_equal(twin.encode(X), made.encode(X))
+    assert twin.score(QUERIES, WANTED) == made.score(QUERIES, WANTED)
+    assert twin.history_ == made.history_
+    assert copy.deepcopy(icq(dim=3)).dim == 3
+
+
+def test_the_identity_stays_one() -> None:
+    for loss in ("cross_entropy", "regression", "contrastive"):
+        z = icq(embedding="identity", loss=loss).fit(X, Y).embed(X[:50])
+        ratio = ((z[1:] - z[:-1]) ** 2).sum(1) / ((X[1:50] - X[:49]) ** 2).sum(1)
+        assert_allclose(ratio, ratio[0], rtol=1e-3)
+
+
+def test_a_byte_for_the_cross_term_needs_four() -> None:
+    with pytest.raises(il.InputError, match="pays from 4 on, got n_bytes=3"):
+        il.ICQ(3, cross="byte").fit(X, Y)
+    assert icq(n_books=None, n_bytes=4, cross="byte").fit(X, Y).codebooks_.n_bytes == 4

@@ -304,7 +304,7 @@ private:
     const std::size_t sweeps_;
     Aligned<float> rotated_, gathered_, linear_, own_;
     Aligned<std::int16_t> sums_, trunks_, steps_; // steps_ [cell of the beam][book][256], where made_
-    std::vector<float> offsets_;         // [cell of the beam][book] the value of step kStart
+    std::vector<float> offsets_;                  // [cell of the beam][book] the value of step kStart
     std::vector<bool> made_;
     std::vector<const std::int16_t*> cross_; // [i][j] Books::cross, whose check that it was made costs time
     std::vector<std::size_t> column_;        // stored column of a book

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from dataclasses import asdict, dataclass, field
@@ -296,6 +297,14 @@ class Model(Transformer):
         with file.damage_named("model"):
             model = cls(**_params_in(file))
         model._take(fitted)
+        return model
+
+    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+        """Parameters are copied; what was fitted never changes and is shared, a user's module with it."""
+        fitted = self._fitted() if hasattr(self, "codebooks_") else None
+        model = type(self)(**copy.deepcopy(self.get_params(deep=False), memo))
+        if fitted is not None:
+            model._take(fitted)
         return model
 
     def __getstate__(self) -> dict[str, Any]:

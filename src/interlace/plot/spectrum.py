@@ -42,20 +42,20 @@ def variance_spectrum(model: Any, prior: Prior | None = None, ax: Axes | None = 
     if prior is not None and not psi.any():
         psi = prior.high(variances)
     axes = axes_or_new(ax, (7.2, 3.4))
-    _bars(axes, variances, psi)
+    _bars(axes, variances, psi, "crude dimensions" if prior is None else r"$\psi$")
     if prior is not None:
         _density(axes, prior)
     return axes
 
 
-def _bars(ax: Any, variances: NDArray[np.float64], psi: NDArray[np.bool_]) -> None:
+def _bars(ax: Any, variances: NDArray[np.float64], psi: NDArray[np.bool_], psi_name: str) -> None:
     order = np.argsort(-variances, kind="stable")
     ranked, high = variances[order], psi[order]
     total, n = max(float(variances.sum()), 1e-300), len(variances)
     places = np.arange(1, n + 1)
     width = 0.8 if n <= 128 else 1.0  # gaps between more bars than that only flicker
     drawn = []
-    for part, colour, name in ((high, BLUE, r"$\psi$"), (~high, GREY, "the others")):
+    for part, colour, name in ((high, BLUE, psi_name), (~high, GREY, "the others")):
         if part.any():
             label = f"{name}: {part.sum()} of {n} dimensions, {ranked[part].sum() / total:.1%} of the variance"
             label = label if high.any() else f"{n} dimensions, no split"

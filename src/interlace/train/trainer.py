@@ -187,7 +187,9 @@ class Trainer:
         covariance = np.cov((z - mean).T, bias=True).reshape(dim, dim)
         matrix = np.eye(dim)
         if rotate:
-            shear = self.objective.shear(z.astype(np.float32), sample.labels)
+            # The identity is to stay one, up to its unit and axes.
+            fixed = self.network.name == "identity"
+            shear = None if fixed else self.objective.shear(z.astype(np.float32), sample.labels)
             matrix = matrix if shear is None else shear
             turned = matrix.T @ covariance @ matrix
             bimodal = self.recipe.level and self._has_split
