@@ -292,7 +292,9 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
 def test_the_golden_model_codes_as_it_did() -> None:
     stored = json.loads((GOLDEN / "v2-model.json").read_text())
     model = il.ICQ.load(GOLDEN / "v2-model.interlace")
-    assert model.get_params() == stored["params"] | {"progress": False}
+    given = model.get_params()
+    assert {name: given[name] for name in stored["params"]} == stored["params"]  # newer ones have their defaults
+    assert repr(model) == repr(il.ICQ(**stored["params"]))
     assert model.encode(np.array(stored["rows"], np.float32)).tolist() == stored["codes"]
     assert il.Codebooks.load(GOLDEN / "v2-model.interlace") == model.codebooks_
 

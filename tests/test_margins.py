@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from books import LAYOUTS, index_of, random_codebooks, random_codes
 from helpers import METRICS
@@ -29,6 +30,7 @@ from interlace.margins import (
     parse,
     spread_of,
 )
+from interlace.reference import tables
 from interlace.searching import search_rows
 
 NAN = np.nan
@@ -262,6 +264,8 @@ def test_rows_that_equal_words_keep_the_promise_too(layout):
 def test_a_far_query_is_searched_exactly(layout, metric):
     index, queries = calibrated_index(layout, metric)
     nearest = index.codebooks.bases(queries).min(1)
+    if layout == "subspace" and metric == "l2":  # the base has not all dimensions
+        nearest = nearest + [tables(index.codebooks, q).minima[0].sum() for q in queries]
     if metric == "ip":  # where length says nothing
         nearest = nearest / np.sqrt((queries**2).sum(1))
     index.calibrate(queries[nearest < np.median(nearest)], threads=1)
@@ -351,3 +355,17 @@ def test_calibrated_agreement_on_queries_never_seen(layout, kind):
     exact = index.search(q, margin="exact")
     assert (exact.ids == exhaustive.ids).all()
     assert exact.distances.tobytes() == exhaustive.distances.tobytes()
+
+
+@pytest.mark.parametrize("layout", ["subspace", "hybrid", "residual"])
+def test_queries_from_elsewhere_lose_nothing(layout):
+    x = clustered(3000, 24, np.random.default_rng(5))
+    index = Index.build(x, n_bytes=6, layout=layout, threads=1)
+    rng = np.random.default_rng(6)
+    wide = float(np.abs(x).max())
+    axis = np.zeros((50, 24), np.float32)
+    axis[np.arange(50), np.arange(50) % 24] = 5 * wide  # far in one dimension, which the first book may not have
+    for queries in (rng.uniform(-3 * wide, 3 * wide, (50, 24)).astype(np.float32), 5 * x[:50], axis):
+        whole = index.search(queries, 10, margin=math.inf, threads=1)
+        found = index.search(queries, 10, margin=0.99, threads=1)
+        assert_array_equal(found.ids, whole.ids)

@@ -72,7 +72,11 @@ private:
     void drop_far_cells(const float* base, float length) {
         const auto base_of = [&](std::size_t rank) { return base[order_[rank] & 0xffffffffu]; };
         const float nearest = base_of(0);
-        if (nearest > rule_.reach * length) {
+        // Where books share no dimension with the first, the base knows nothing of theirs.
+        float distance = nearest;
+        if (!has_terms_ && books_.metric() == Metric::kL2)
+            for (std::size_t j = 0; j < n_columns_; ++j) distance += minima_[j];
+        if (distance > rule_.reach * length) {
             share_ = 1.0f;
             return;
         }

@@ -21,7 +21,7 @@ struct Rule {
     float sigma = 0.0f;
     // kShare also stops at the first cell whose base exceeds the smallest one by more than spread[rank] units (empty:
     // never): a unit is the smallest base for l2, but no less than `least`; for the other metrics it is the distance
-    // from the smallest base to the mean. A query whose smallest base exceeds `reach` (for ip: reach times the query's
+    // from the smallest base to the mean. A query farther from the nearest cell than `reach` (for ip: reach times its
     // length) is far from the data the rule was made for: it is searched with share 1 and no stop.
     std::span<const float> spread = {};
     float least = 0.0f, reach = 0.0f;

@@ -204,6 +204,11 @@ class Codebooks:
         return self.n_crude - 1 + sum(norm.crude for norm in self.norms if norm.stored)
 
     @property
+    def overlaps_first(self) -> bool:
+        """Whether a later book shares dimensions with the first: then tables depend on the cell."""
+        return any(np.intersect1d(self.books[0].support, book.support).size for book in self.books[1:])
+
+    @property
     def has_cross_sums(self) -> bool:
         """Whether the second step adds cross terms: books after the first overlap, and there are no norms."""
         shared = np.zeros(self.dim, np.int64)

@@ -54,8 +54,8 @@ class Calibration:
     crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks what could
     not be calibrated. Cells are visited in ascending order of their base while log(1 + rank) + weight * gap <= stop,
     with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop); ``gap`` is measured as :func:`gaps` tells.
-    ``least`` and ``reach`` bound the smallest base of the queries it was made from: a query beyond ``reach`` is
-    searched exactly.
+    ``least`` and ``reach`` bound the smallest base (``reach``: the distance) of the queries it was made from: a query
+    beyond ``reach`` is searched exactly.
     """
 
     n: int
@@ -173,6 +173,7 @@ class Held:
     bases: FloatArray  # [queries, cells] ascending, of the cells that hold rows
     sizes: NDArray[np.float64]  # [queries, cells] rows of each
     lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
+    rests: NDArray[np.float64] | float = 0.0  # [queries] what dimensions that the base does not know add at least
 
 
 def calibrate(held: Held, n: int, metric: str) -> Calibration:
@@ -197,7 +198,8 @@ def calibrate(held: Held, n: int, metric: str) -> Calibration:
             in_cells[i, j] = math.floor(lost) - in_rows
     for (i, j), found in _stops(held, gaps(held.bases, metric, least), in_cells).items():
         cells[i, j] = found
-    return Calibration(n, shares, cells, least, float(nearest.max()) if len(nearest) else 0.0)
+    farthest = float((nearest + held.rests).max()) if len(nearest) else 0.0
+    return Calibration(n, shares, cells, least, farthest)
 
 
 def _full(held: Held, k: int) -> NDArray[np.bool_]:

@@ -386,7 +386,7 @@ def search(
     segments = [part for part in np.split(codes, cuts) if len(part)] or [codes]
     floors = np.min([cross_floors(codebooks, part) for part in segments], axis=0)
     n_columns, n_crude = len(codebooks.columns), codebooks.n_crude_columns
-    visited, share = _cells_to_visit(codebooks, codes, q, t.base, k, rule, allowed)
+    visited, share = _cells_to_visit(codebooks, codes, q, t, k, rule, allowed)
     hits: list[Hit] = []
     survivors = 0
     for cell in visited:
@@ -425,12 +425,13 @@ def _cells_to_visit(
     codebooks: Codebooks,
     codes: NDArray[np.uint8],
     q: FloatArray,
-    base: FloatArray,
+    t: Tables,
     k: int,
     rule: Rule,
     allowed: NDArray[np.bool_] | None,
 ) -> tuple[list[int], np.float32]:
     """Cells in ascending order of their base, and the share to search them with (cpp/core/search.h, Rule)."""
+    base = t.base
     sizes = np.bincount(codes[:, 0], minlength=len(base))
     wanted = sizes if allowed is None else np.bincount(codes[allowed, 0], minlength=len(base))
     order = [int(cell) for cell in np.argsort(base + F(0), kind="stable") if wanted[cell]]
@@ -443,7 +444,11 @@ def _cells_to_visit(
         for d in range(codebooks.dim):
             square += q[d] * q[d]
         length = np.sqrt(square)
-    if nearest > F(rule.reach) * length:  # far from all that the rule was made for: exactly
+    distance = nearest  # where books share no dimension with the first, the base knows nothing of theirs
+    if codebooks.metric == "l2" and not cell_terms(codebooks).step > 0:
+        for j in range(len(codebooks.columns)):
+            distance = distance + t.minima[order[0], j]
+    if distance > F(rule.reach) * length:  # far from all that the rule was made for: exactly
         return order, F(1)
     unit = max(nearest, F(rule.least))
     if codebooks.metric != "l2":

@@ -107,6 +107,10 @@ def calibrate(
         own[~own.any(1), -1] = True  # not found: drop the last hit, so that all queries keep as many
         shape = (len(rows), width - 1)
         distances, excess, floors, ranks = (a[~own].reshape(shape) for a in (distances, excess, floors, ranks))
+    rests = np.zeros(len(queries))
+    if codebooks.metric == "l2" and not codebooks.overlaps_first and floors.shape[1]:
+        first = np.take_along_axis(bases, np.searchsorted(occupied, cells[:, :1]), axis=1)[:, 0]
+        rests = trace[1][:, 0].astype(np.float64) - first  # what the floor adds to the base, the same in all cells
     lengths = np.ones(len(queries))
     if codebooks.metric == "ip":
         lengths = np.maximum(np.sqrt((queries.astype(np.float64) ** 2).sum(1)), 1e-30)
@@ -118,5 +122,6 @@ def calibrate(
         bases=np.take_along_axis(bases, order, axis=1),
         sizes=sizes[occupied][order].astype(np.float64),
         lengths=lengths,
+        rests=rests,
     )
     return margins.calibrate(held, int(sizes.sum()), codebooks.metric)
