@@ -42,7 +42,7 @@ def test_every_method_is_measured(result):
     assert lines["exact search"].bytes_per_vector == 256
     assert lines[result.reference].speed == 1.0
     for name in OURS:
-        assert 0.2 < lines[name].recall < 1.0
+        assert 0.2 < lines[name].recall <= 1.0  # 2,048 words may know 1,500 rows by heart
         assert 8 <= lines[name].bytes_per_vector < 12  # cell bounds weigh more among few rows
         assert 0 < lines[name].ops_per_vector <= 9
         assert lines[name].microseconds > 0

@@ -56,7 +56,7 @@ def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_c
     cross = "constant" if cross == "auto" else cross
     if n_books is None:
         # Cross terms of product books, and of two books, take no byte.
-        stored = cross == "byte" and kind != "pq"
+        stored = cross == "byte" and kind != "pq" and n_bytes != 2  # two books need none
         if stored and n_bytes is not None and n_bytes < 4:
             raise InputError(f"cross='byte' takes one of the bytes and pays from 4 on, got n_bytes={n_bytes}")
         n_books = 8 if n_bytes is None else positive(n_bytes, "n_bytes") - stored
