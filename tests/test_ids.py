@@ -14,7 +14,7 @@ import interlace as il
 from helpers import ID_KINDS, UNICODE, FakeTensor, clustered, hand_made, ids_of, same_index, small_index
 from interlace.ids import Ids, as_id_array, parse_ids
 
-INT64 = st.integers(-(2**63), 2**63 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1).filter(lambda value: value != -1)  # which stands for no hit
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 ANY_IDS = st.lists(INT64, unique=True, max_size=30) | st.lists(TEXT, unique=True, max_size=30)
 
