@@ -52,14 +52,15 @@ def _with_table(guide: str, results: list[Result]) -> str:
 def page(results: list[Result]) -> str:
     """The whole page."""
     parts = [
-        "# Learning from labels\n\nMade by `experiments/joint_report.py` from `experiments/results/joint/*.json`; do "
-        "not edit. MAP is that of the whole ranking by the exhaustive scan of the codes, MAP@100 of the first hundred "
-        "(divided by the relevant rows among them). Recipes are the defaults, the same for all; each fit chooses its "
-        "epoch on a tenth of its own rows. How the defaults were found: some 60 fits on a draw of Datasets 1-3 that is not "
-        "among these (seed 10, judged on its queries), and about ten on 20,000 rows of MNIST judged on MNIST's own test "
-        "queries (gamma2, level, the bound on leading axes, psi_share, groups, hard_after): the MNIST rows below are "
-        "therefore not clean of tuning. *float* is the same embedding without codes, *topline* a plain classifier "
-        "whose predictions are searched. Ops are table additions per query and database row for lists of 100 "
+        "# Learning from labels\n\nMade by `experiments/joint_report.py` from "
+        "`experiments/results/joint/*.json`; do not edit. MAP is that of the whole ranking by the exhaustive "
+        "scan of the codes, MAP@100 of the first hundred (divided by the relevant rows among them). Recipes "
+        "are the defaults, the same for all; each fit chooses its epoch on a tenth of its own rows. How the "
+        "defaults were found: some 60 fits on a draw of Datasets 1-3 that is not among these (seed 10, judged "
+        "on its queries), and about ten on 20,000 rows of MNIST judged on MNIST's own test queries (gamma2, "
+        "level, the bound on leading axes, psi_share, groups, hard_after): the MNIST rows below are therefore "
+        "not clean of tuning. *float* is the same embedding without codes, *topline* a plain classifier whose "
+        "predictions are searched. Ops are table additions per query and database row for lists of 100 "
         "(`experiments/judge.py` says how they are counted).",
         _bars(results),
         _synthetic(results),
