@@ -42,9 +42,8 @@ def judge(model: Model, queries: Any, query_labels: Any, held_out: Any) -> dict[
         for margin in (TARGET, "exact", "paper"):
             found = index.search(z, LIST, margin=margin)
             stats = found.stats
-            survivors = stats.survivors / (stats.queries * stats.rows)
             result["searches"][f"{order}, {margin}"] = {
-                "ops": codebooks.n_crude + (codebooks.n_books - codebooks.n_crude) * survivors,
+                "ops": stats.two_step_ops(codebooks.n_books, codebooks.n_crude),
                 "ops_in_cells": stats.ops_per_vector,
                 "agreement": agreement(found.ids, truth),
             }

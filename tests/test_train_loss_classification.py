@@ -55,7 +55,9 @@ def test_scales_and_one_class_are_finite(scale):
     loss = head(dtype=torch.float32)
     z = some_rows(8, 5, dtype=torch.float32) * scale
     for labels in (some_labels(8, 3), torch.zeros(8, dtype=torch.long)):
-        value_and_gradients(lambda z, labels=labels: loss(z, labels), z)
+        value, (gradient,) = value_and_gradients(lambda z, labels=labels: loss(z, labels), z)
+        assert value >= 0
+        assert gradient.shape == z.shape
 
 
 def test_the_generator_decides_the_head_and_the_global_one_is_left_alone():

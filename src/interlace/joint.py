@@ -56,7 +56,7 @@ def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_c
     cross = "constant" if cross == "auto" else cross
     if n_books is None:
         # Cross terms of product books, and of two books, take no byte.
-        stored = cross == "byte" and kind != "pq" and n_bytes != 2  # two books need none
+        stored = cross == "byte" and kind != "pq" and n_bytes != 2
         if stored and n_bytes is not None and n_bytes < 4:
             raise InputError(f"cross='byte' takes one of the bytes and pays from 4 on, got n_bytes={n_bytes}")
         n_books = 8 if n_bytes is None else positive(n_bytes, "n_bytes") - stored
@@ -185,5 +185,5 @@ def _work(codebooks: Any, codes: Any, vectors: Any) -> dict[str, Any]:
         return {}
     index = Index.from_codes(codebooks, codes)
     stats = index.search(vectors, min(LIST_LENGTH, len(codes)), margin="exact").stats
-    ops = codebooks.n_crude + (codebooks.n_books - codebooks.n_crude) * stats.survivors / (stats.queries * stats.rows)
+    ops = stats.two_step_ops(codebooks.n_books, codebooks.n_crude)
     return {"ops": ops, "ops_in_cells": stats.ops_per_vector, "list": min(LIST_LENGTH, len(codes))}

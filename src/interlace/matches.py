@@ -33,6 +33,10 @@ class SearchStats:
         """Table additions per query and database vector, the paper's Average Ops."""
         return self.lookups / max(1, self.queries * self.rows)
 
+    def two_step_ops(self, n_books: int, n_crude: int) -> float:
+        """The same where every row pays for every crude book, as if there were no cells to skip or to share a sum."""
+        return n_crude + (n_books - n_crude) * self.survivors / max(1, self.queries * self.rows)
+
     def __str__(self) -> str:
         total = max(1, self.queries * self.rows)
         return (

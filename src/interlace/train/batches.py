@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from ..arrays import Rows, describe, positive
 from ..errors import InputError
 from ..spool import yields_blocks
-from .datasets import Items, LoaderItems, is_dataset, seeded
+from .datasets import Items, LoaderItems, looks_like_a_dataset, seeded
 from .labels import Labels, encode_labels, triplets
 from .layers import Shape
 from .sources import Blocks, Flat, Listed, Numbers, Source, check_shape
@@ -154,7 +154,7 @@ def open_source(x: Any, input_shape: Shape | None = None) -> Source:
     source: Source
     if isinstance(x, DataLoader):
         source = LoaderItems(x)
-    elif isinstance(x, Dataset) or is_dataset(x):
+    elif isinstance(x, Dataset) or looks_like_a_dataset(x):
         source = Items(x)
     elif isinstance(x, list | tuple) and not yields_blocks(x):
         source = Blocks(Listed(x))

@@ -169,7 +169,7 @@ def seeded(*numbers: int, device: torch.device | None = None) -> Iterator[None]:
         yield
 
 
-def is_dataset(x: Any) -> bool:
+def looks_like_a_dataset(x: Any) -> bool:
     """Has a length and items like a torch dataset, and is nothing array-like."""
     if isinstance(x, list | tuple | str | bytes | dict) or hasattr(x, "shape") or hasattr(x, "__array__"):
         return False

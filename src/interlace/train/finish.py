@@ -28,12 +28,8 @@ def finish(trainer: Trainer, n_crude: int | None) -> Codebooks:
     assert books is not None
     assert plan is not None
     recipe, settings = trainer.recipe, trainer.settings
-    support = plan.support
-    if recipe.hard_end or recipe.groups == "hard":
-        books.support.copy_(torch.from_numpy(support).to(books.support))
-        books.project()
-    else:
-        support = np.ones_like(support)
+    trainer.harden()
+    support = books.support.cpu().numpy() > 0
     words = np.ascontiguousarray(books.effective().detach().cpu().numpy())
     z = trainer.embed(trainer.data, SAMPLE_ROWS)
     codes = books.encode(torch.from_numpy(z).to(trainer.device), recipe.sweeps).cpu().numpy()
@@ -118,4 +114,4 @@ def _work(codebooks: Codebooks, z: FloatArray) -> float:
     index = Index.from_codes(codebooks, encode(codebooks, z, 1))
     queries = z[:: max(1, len(z) // TRIAL_QUERIES)][:TRIAL_QUERIES]
     stats = index.search(queries, min(LIST_LENGTH, max(1, len(z) // 10)), margin="exact").stats
-    return codebooks.n_crude + (codebooks.n_books - codebooks.n_crude) * stats.survivors / (stats.rows * stats.queries)
+    return stats.two_step_ops(codebooks.n_books, codebooks.n_crude)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from ..arrays import FloatArray, describe
 from ..errors import InputError
+from .networks import evaluating
 
 
 def state_of(module: Any) -> dict[str, NDArray[Any]]:
@@ -42,23 +42,9 @@ def loaded(module: nn.Module, weights: Mapping[str, NDArray[Any]], name: str) ->
 def output(module: nn.Module, x: FloatArray, name: str) -> FloatArray:
     """What the module makes of inputs [n, ...], without gradients and in eval mode, on the device of its parameters."""
     first = next(module.parameters(), None)
-    with _evaluating(module):
+    with evaluating(module):
         # A copy: the module may write into its input, which may be the user's array.
         out = module(torch.tensor(x, device=None if first is None else first.device))
     if not isinstance(out, Tensor):
         raise InputError(f"{name} must give one tensor [n, dim], got {describe(out)}")
     return np.asarray(out.detach().to("cpu", torch.float32).numpy())
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Eval mode without gradients; parts that were in training mode are so again afterwards."""
-    training = [part for part in module.modules() if part.training]
-    if training:
-        module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part in training:
-            part.training = True

@@ -274,7 +274,7 @@ class Trainer:
     def _one_epoch(self, phase: str) -> None:
         started = time.perf_counter()
         if phase == "learn" and self.epoch >= sum(self.lengths[:2]) + self.recipe.hard_after:
-            self._harden()
+            self.harden()
         turns = phase == "learn" and self.settings.optimize == "alternate"
         # A user's module may draw from the global generator, by nn.Dropout for one.
         with seeded(self.settings.seed, self.epoch, device=self.device):
@@ -456,7 +456,7 @@ class Trainer:
         result = map_of_ranking(self.embed(queries), decoded.cpu().numpy(), queries.labels, database.labels)
         return float(result["map"])
 
-    def _harden(self) -> None:
+    def harden(self) -> None:
         """Words become zero off their group for good; what is left of learning makes up for what that cut off."""
         assert self.books is not None
         assert self.plan is not None
