@@ -8,10 +8,11 @@ from typing import Any
 from .arrays import Rows
 from .errors import InputError, warn_user
 from .estimators import is_dataset, readable
-from .joint import Joint, checked, fit_jointly
+from .joint import checked, fit_jointly
 from .learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
 from .models import Fitted, Model
 from .progress import shown
+from .recipe import Joint
 
 
 class ICQ(Model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from .estimators import is_dataset, readable
 from .index import Index
 from .models import Fitted
 from .progress import shown
-from .recipe import LOSSES, OPTIMIZERS, Recipe
+from .recipe import LOSSES, OPTIMIZERS, Joint, Recipe
 from .spool import yields_blocks
 
 EMBEDDINGS = ("identity", "linear", "mlp", "lenet", "alexnet")
@@ -23,28 +23,6 @@ CROSS = ("auto", "constant", "byte", "exact")
 MAX_BOOKS = 64
 #: Held-out queries, and rows that each asks for, behind the operations of a model card.
 TRIAL_QUERIES, LIST_LENGTH = 500, 100
-
-
-@dataclass(frozen=True)
-class Joint:
-    """What ``fit(x, y)`` was asked for, by ICQ or SQ."""
-
-    kind: str
-    n_books: int
-    n_words: int
-    n_crude: int | None
-    cross: str
-    dim: int | None
-    embedding: Any
-    hidden: tuple[int, ...]
-    loss: str
-    optimize: str
-    recipe: Recipe
-    validation: float
-    checkpoint: Any
-    device: str
-    seed: int
-    threads: int
 
 
 def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_crude: Any, cross: str) -> Joint:
@@ -119,36 +97,14 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
     from .train.batches import Data
     from .train.fitting import learn_jointly
     from .train.networks import device_of
-    from .train.trainer import JointSettings
 
     said = shown(progress)
     names = None
     if not is_dataset(x) and len(_shape(x)) <= 2:
         x, names = readable(x)
     data = Data(x, y)
-    settings = JointSettings(
-        kind=joint.kind,
-        n_books=joint.n_books,
-        n_words=joint.n_words,
-        loss=joint.loss,
-        optimize=joint.optimize,
-        cross=joint.cross,
-        recipe=joint.recipe,
-        seed=joint.seed,
-        threads=joint.threads,
-        device=device_of(joint.device),
-        checkpoint=joint.checkpoint,
-    )
-    learned = learn_jointly(
-        data,
-        settings,
-        lambda what, done: said(what, 0.97 * done),
-        embedding=joint.embedding,
-        dim=joint.dim,
-        hidden=joint.hidden,
-        validation=joint.validation,
-        n_crude=joint.n_crude,
-    )
+    joint = replace(joint, device=device_of(joint.device))
+    learned = learn_jointly(data, joint, lambda what, done: said(what, 0.97 * done))
     if learned.interrupted:
         warn_user("learning was interrupted; the best epoch so far is kept")
     said("coding", 0.97)

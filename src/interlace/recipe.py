@@ -144,3 +144,25 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``Recipe(**values)`` is the inverse."""
         return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """What ``fit(x, y)`` was asked for, by ICQ or SQ; the numbers are in the recipe."""
+
+    kind: str  #: ``"icq"``, ``"cq"`` or ``"pq"``
+    n_books: int
+    n_words: int
+    n_crude: int | None  #: None: by measured work
+    cross: str  #: ``"constant"``, ``"byte"`` or ``"exact"``
+    dim: int | None
+    embedding: Any  #: a name, or a torch module
+    hidden: tuple[int, ...]
+    loss: str
+    optimize: str
+    recipe: Recipe
+    validation: float
+    checkpoint: Any
+    device: str
+    seed: int
+    threads: int

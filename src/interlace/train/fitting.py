@@ -19,10 +19,11 @@ from ..embedding import Embedding
 from ..errors import FewRowsWarning, InputError, warn_user
 from ..learners.prior import Prior
 from ..progress import Progress
+from ..recipe import Joint
 from .batches import Data
 from .finish import finish
 from .networks import Network, build, describe, to_embedding, wrap
-from .trainer import JointSettings, Trainer
+from .trainer import Trainer
 
 #: Dimensions of linear and mlp embeddings, unless there are more classes than that.
 DIM = 16
@@ -53,24 +54,14 @@ def default_dim(embedding: str, raw: int, n_classes: int) -> int | None:
     return None
 
 
-def learn_jointly(
-    data: Data,
-    settings: JointSettings,
-    progress: Progress,
-    *,
-    embedding: str | nn.Module,
-    dim: int | None,
-    hidden: tuple[int, ...],
-    validation: float,
-    n_crude: int | None,
-) -> JointlyLearned:
+def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLearned:
     """Learn embedding, books and prior. The settings are checked; nothing outside is changed."""
-    network = _network(data, embedding, dim, hidden, settings.seed)
+    network = _network(data, settings)
     if settings.kind == "pq" and settings.n_books > network.dim:
         raise InputError(
             f"{settings.n_books} product books need as many dimensions, the embedding has dim={network.dim}"
         )
-    learn, held_out = data.split(validation, settings.seed) if validation > 0 else (data, None)
+    learn, held_out = data.split(settings.validation, settings.seed) if settings.validation > 0 else (data, None)
     if (n := len(learn)) < settings.n_words:
         text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
         warn_user(text, FewRowsWarning)
@@ -78,7 +69,7 @@ def learn_jointly(
     with _threads(settings.threads if describe(network)["multiply_adds"] >= WORTH_THREADS else 1):
         complete = trainer.run()
         trainer.best()
-        codebooks = finish(trainer, n_crude)
+        codebooks = finish(trainer, settings.n_crude)
     split = trainer.plan is not None and trainer.plan.xi is not None
     prior = trainer.final_prior(float(codebooks.variances.mean())) if split else None
     score = None if math.isinf(trainer.best_score) else trainer.best_score
@@ -99,7 +90,8 @@ def learn_jointly(
     )
 
 
-def _network(data: Data, embedding: str | nn.Module, dim: int | None, hidden: tuple[int, ...], seed: int) -> Network:
+def _network(data: Data, settings: Joint) -> Network:
+    embedding, dim = settings.embedding, settings.dim
     if isinstance(embedding, nn.Module):
         try:
             own = copy.deepcopy(embedding)  # learning starts from the user's weights and leaves them as they are
@@ -108,8 +100,8 @@ def _network(data: Data, embedding: str | nn.Module, dim: int | None, hidden: tu
         return wrap(own, data.input_shape, dim)
     if dim is None:
         dim = default_dim(embedding, math.prod(data.input_shape), data.n_classes)
-    generator = torch.Generator().manual_seed(seed)
-    return build(embedding, input_shape=data.input_shape, dim=dim, hidden=hidden, generator=generator)
+    generator = torch.Generator().manual_seed(settings.seed)
+    return build(embedding, input_shape=data.input_shape, dim=dim, hidden=settings.hidden, generator=generator)
 
 
 @contextmanager

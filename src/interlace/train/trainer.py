@@ -11,9 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,7 @@ from ..errors import InputError, PriorCollapsedWarning, warn_user
 from ..evaluate import map_of_ranking
 from ..learners.prior import Prior
 from ..progress import Progress
-from ..recipe import Recipe
+from ..recipe import Joint
 from .alternate import alternate
 from .axes import bimodal_axes, principal_axes
 from .batches import Data
@@ -60,28 +58,11 @@ BLOCK_ROWS = 2_000
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
-class JointSettings:
-    """What to learn; the numbers are in the recipe."""
-
-    kind: str  #: ``"icq"``, ``"cq"`` or ``"pq"``
-    n_books: int
-    n_words: int
-    loss: str
-    optimize: str
-    cross: str  #: ``"constant"``, ``"byte"`` or ``"exact"``
-    recipe: Recipe
-    seed: int
-    threads: int
-    device: str
-    checkpoint: str | PathLike[str] | None = None
-
-
 class Trainer:
     """One run. :meth:`run` goes through the epochs that are left; :meth:`best` puts the best one back."""
 
     def __init__(
-        self, network: Network, data: Data, validation: Data | None, settings: JointSettings, progress: Progress
+        self, network: Network, data: Data, validation: Data | None, settings: Joint, progress: Progress
     ) -> None:
         self.network, self.data, self.validation = network, data, validation
         self.settings, self.recipe, self.progress = settings, settings.recipe, progress
