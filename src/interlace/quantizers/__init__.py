@@ -3,6 +3,14 @@
 torch is imported only when a method that learns with labels is fitted.
 """
 
+from functools import partial
+
+from ..icq import ICQ
+from .registry import Method, method, methods, register, unregister
 from .sq import SQ
 
-__all__ = ["SQ"]
+__all__ = ["SQ", "Method", "method", "methods", "register", "unregister"]
+
+register("ICQ", ICQ, labels=True)
+register("SQ+CQ", partial(SQ, "cq"), labels=True)
+register("SQ+PQ", partial(SQ, "pq"), labels=True)

@@ -1,0 +1,51 @@
+"""The methods that tables and figures compare, by name. A new one needs :func:`register`, and is in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError
+from ..models import Model
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to make a quantizer for a run.
+
+    ``make(n_books=..., seed=..., threads=..., progress=...)`` returns an estimator that was not fitted; methods that
+    learn from labels take ``embedding``, ``dim``, ``recipe`` and ``checkpoint`` as well.
+    """
+
+    name: str  #: in tables: "SQ+CQ"
+    make: Callable[..., Model]
+    labels: bool  #: learned from labels, with an embedding
+
+
+_METHODS: dict[str, Method] = {}
+
+
+def register(name: str, make: Callable[..., Model], *, labels: bool = False) -> Method:
+    """Add a method; its name must be new."""
+    if name in _METHODS:
+        raise InputError(f"there is a method {name!r} already")
+    _METHODS[name] = Method(name, make, labels)
+    return _METHODS[name]
+
+
+def methods(labels: bool | None = None) -> dict[str, Method]:
+    """All methods by name, in the order they were registered; with or without ``labels`` only, where it is given."""
+    return {name: method for name, method in _METHODS.items() if labels in (None, method.labels)}
+
+
+def method(name: str) -> Method:
+    """The one of that name, or an error that lists all."""
+    if name not in _METHODS:
+        raise InputError(f"no method {name!r}; there are {', '.join(_METHODS)}")
+    return _METHODS[name]
+
+
+def unregister(name: str) -> None:
+    """Take a method out again, as tests do."""
+    del _METHODS[method(name).name]
