@@ -107,16 +107,18 @@ def _speed(where: str, case: Case | None) -> Iterator[Bar]:
                 yield Bar(where, f"{layout}, exact: {mode} speed against {reference}", needed, ratio)
         for peer in peers:
             yield from _recall_bar(where, f"{layout}, exact", method, case, peer)
-    method = find(case, "residual", "0.999")
     rq = find(case, RQ)
-    for mode in MODES:
-        task = f"{mode}@10"
-        ratio = method["ratios"]["FastScan"][task] if method else None
-        yield Bar(where, f"residual, 0.999: {mode} speed against FastScan", 2.0, ratio)
-        if method and rq:
-            ratio = method["qps"][task]["median"] / rq["qps"][task]["median"]
-            yield Bar(where, f"residual, 0.999: {mode} speed against {RQ}", 20.0, ratio)
-    yield from _recall_bar(where, "residual, 0.999", method, case, RQ)
+    for layout in ("residual", "auto"):
+        method = find(case, layout, "0.999")
+        who = f"{layout}, 0.999" + (f" (chose {method['chose']})" if method and "chose" in method else "")
+        for mode in MODES:
+            task = f"{mode}@10"
+            ratio = method["ratios"]["FastScan"][task] if method else None
+            yield Bar(where, f"{who}: {mode} speed against FastScan", 2.0, ratio)
+            if method and rq:
+                ratio = method["qps"][task]["median"] / rq["qps"][task]["median"]
+                yield Bar(where, f"{who}: {mode} speed against {RQ}", 20.0, ratio)
+        yield from _recall_bar(where, who, method, case, RQ)
 
 
 def _recall_bar(where: str, who: str, method: dict[str, Any] | None, case: Case | None, peer: str) -> Iterator[Bar]:

@@ -27,6 +27,7 @@ def run(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) ->
         indexes, entries = _build_ours(data, n_bytes, plan, say)
         peers = faiss_peers.build_all(data, n_bytes, train, plan, say)
         methods, calibration = _answer_ours(indexes, entries, data, plan, say)
+        methods.append(_auto(data, n_bytes, plan, say))
         for peer in peers:
             say(f"answers of {peer.key}")
             peer.facts |= faiss_peers.quality(peer, data, plan)
@@ -90,6 +91,21 @@ def _answer_ours(
                 method.facts |= entries[layout] | found
                 methods.append(method)
     return methods, calibration
+
+
+def _auto(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) -> Method:
+    """What a user gets who sets nothing but the bytes: the layout chosen on held-out rows, the default margin."""
+    say(f"building {ours.AUTO}")
+    index, seconds = ours.build(data, n_bytes, ours.AUTO, plan)
+    method = ours.method(index, ours.DEFAULT_MARGIN, plan.timed, name=ours.AUTO)
+    method.facts |= {
+        "chose": index.codebooks.layout,
+        "n_crude": index.codebooks.n_crude,
+        "bytes_per_vector": round(index.report().code_bytes_per_vector, 4),
+        "build": seconds,
+    }
+    method.facts |= ours.quality(index, ours.DEFAULT_MARGIN, data, plan, ours.exhaustive_answers(index, data, plan))
+    return method
 
 
 def _lines(methods: list[Method], rates: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:

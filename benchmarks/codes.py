@@ -32,7 +32,7 @@ from peers import RESULTS, write
 FORMAT = 1
 CASES = ("sift100k/8", "sift100k/16", "mnist784/8", "generated100k/8")
 ROWS, QUERIES, TRAIN_ROWS, TIMED_ROWS, ROUNDS = 100_000, 1000, 65_536, 4096, 3
-EFFORTS = ("fast", "balanced", "best")
+EFFORTS = ("fastest", "fast", "balanced", "best")
 KS = (1, 10, 100)
 
 FloatArray = NDArray[np.float32]

@@ -16,6 +16,7 @@ from measure import KS, Ids, Method
 from plan import Plan
 
 LAYOUTS = ("subspace", "hybrid", "residual")
+AUTO, DEFAULT_MARGIN = "auto", 0.999  # what a user gets who sets nothing
 MARGINS: tuple[float | str, ...] = ("exact", 0.999, "paper")
 LOOSE = 0.99  # a calibrated margin whose agreement is checked, but not its speed
 INF = float("inf")
@@ -57,8 +58,11 @@ def build(data: BenchSet, n_bytes: int, layout: str, plan: Plan) -> tuple[Index,
     return index, phases.seconds()
 
 
-def method(index: Index, margin: float | str, n_timed: int, *, level: str | None = None, threads: int = 1) -> Method:
+def method(
+    index: Index, margin: float | str, n_timed: int, *, level: str | None = None, threads: int = 1, name: str = ""
+) -> Method:
     """One margin of one index. ``level`` forces a SIMD level, the way INTERLACE_SIMD does at start."""
+    name = name or index.codebooks.layout
     level = level or _native.simd_level()
 
     def search(queries: FloatArray, k: int) -> Ids:
@@ -67,8 +71,8 @@ def method(index: Index, margin: float | str, n_timed: int, *, level: str | None
     def prepare(mode: str, k: int) -> None:
         _native.force_simd_level(level)
 
-    key = f"{index.codebooks.layout} {margin} {level} {threads}"
-    facts = {"name": index.codebooks.layout, "kind": "interlace", "margin": str(margin), "level": level}
+    key = f"{name} {margin} {level} {threads}"
+    facts = {"name": name, "kind": "interlace", "margin": str(margin), "level": level}
     return Method(key, search, n_timed, prepare, facts)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-COLOURS = {"subspace": "tab:blue", "hybrid": "tab:orange", "residual": "tab:green"}
+COLOURS = {"subspace": "tab:blue", "hybrid": "tab:orange", "residual": "tab:green", "auto": "tab:red"}
 MARKERS = {"exact": "o", "0.999": "s", "paper": "^"}
 PEER_MARKERS = "vDPX<>*h"
 

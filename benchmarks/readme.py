@@ -6,6 +6,7 @@ from typing import Any
 
 BEGIN, END = "<!-- results: begin, made by benchmarks/report.py -->", "<!-- results: end -->"
 SHOWN = {  # name and margin in the JSON -> name in the table
+    ("auto", "0.999"): "`auto`, default margin",
     ("residual", "0.999"): "`residual`, default margin",
     ("hybrid", "0.999"): "`hybrid`, default margin",
     ("hybrid", "exact"): "`hybrid`, exact",

@@ -104,7 +104,8 @@ def streaming(found: Case) -> str:
 
 
 def _label(method: dict[str, Any]) -> str:
-    return f"interlace {method['name']}" if method["kind"] == "interlace" else method["name"]
+    chose = f" ({method['chose']})" if "chose" in method else ""
+    return f"interlace {method['name']}{chose}" if method["kind"] == "interlace" else method["name"]
 
 
 def _bytes(method: dict[str, Any]) -> str:

@@ -313,7 +313,7 @@ def test_a_whole_case(with_faiss, report, tmp_path):
     assert _native.simd_level() == before
     assert json.loads(json.dumps(found)) == found
     names = [(m["name"], m.get("margin")) for m in found["methods"]]
-    assert len(names) == len(set(names)) == 9 + 7
+    assert len(names) == len(set(names)) == 9 + 1 + 7
     for method in found["methods"]:
         assert 0.1 < method["recall"]["10"] <= 1
         assert 8 <= method["bytes_per_vector"] < 12

@@ -63,7 +63,7 @@ def test_effort_of_encode() -> None:
     x = clustered(500, 16, seed=2)
     errors = [((model.decode(model.encode(x, effort=e)) - x) ** 2).sum(1).mean() for e in ("fast", "balanced", "best")]
     assert errors[0] > errors[1] > errors[2]
-    with pytest.raises(il.InputError, match="effort must be one of fast, balanced, best, got 'most'"):
+    with pytest.raises(il.InputError, match="effort must be one of fastest, fast, balanced, best, got 'most'"):
         model.encode(x, effort="most")
 
 
@@ -265,8 +265,8 @@ def test_labels_that_are_none_are_refused() -> None:
         ({"rotation": "random"}, "rotation must be one of auto, principal, learned, none, got 'random'"),
         ({"prior": "mcmc"}, "prior must be one of em, gradient, got 'mcmc'"),
         ({"metric": "l1"}, "metric must be one of l2, ip, cosine, got 'l1'"),
-        ({"effort": "most"}, "effort must be one of fast, balanced, best, got 'most'"),
-        ({"effort": None}, "effort must be one of fast, balanced, best, got None"),
+        ({"effort": "most"}, "effort must be one of fastest, fast, balanced, best, got 'most'"),
+        ({"effort": None}, "effort must be one of fastest, fast, balanced, best, got None"),
         ({"iterations": -1}, "iterations must be an integer of at least 0, got -1"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"threads": 0}, "threads must be None or a positive integer, got 0"),

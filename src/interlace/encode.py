@@ -10,7 +10,7 @@ from .codebooks import Codebooks
 from .segments import Codes
 
 #: Width of the beam and sweeps of iterated conditional modes after it, from fast to best.
-EFFORTS = {"fast": (2, 0), "balanced": (8, 0), "best": (32, 4)}
+EFFORTS = {"fastest": (1, 0), "fast": (2, 0), "balanced": (8, 0), "best": (32, 4)}
 
 
 def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None = None) -> Codes:

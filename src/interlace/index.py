@@ -165,8 +165,8 @@ class Index:
     ) -> None:
         """Code and append rows. All of them are added, or, after an error, none.
 
-        ``effort`` (``"fast"``, ``"balanced"``, ``"best"``) trades coding time for accuracy; by default that of the
-        codebooks. Rows are raw inputs where the index has an embedding, vectors with ``embedded=True``.
+        ``effort`` (``"fastest"``, ``"fast"``, ``"balanced"``, ``"best"``) trades coding time for accuracy; by default
+        that of the codebooks. Rows are raw inputs where the index has an embedding, vectors with ``embedded=True``.
         """
         if effort is not None and effort not in EFFORTS:
             raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")

@@ -137,7 +137,7 @@ def test_more_effort_codes_better(layout: str) -> None:
     x = correlated(1500)
     errors = [
         coded_error(x, learned(x, layout=layout, effort=effort, iterations=4, n_words=64))
-        for effort in ("fast", "balanced", "best")
+        for effort in ("fastest", "fast", "balanced", "best")
     ]
     assert errors[2] <= errors[1] <= errors[0]
     assert (errors[2] < errors[0]) == (layout != "subspace")  # product books are coded exactly anyway

@@ -25,9 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="FILE", required=True, help="model written by `interlace fit`")
     parser.add_argument("-o", "--output", metavar="CODES.npy", required=True, help="uint8 [vectors, n_bytes]")
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
-    parser.add_argument(
-        "--effort", choices=("fast", "balanced", "best"), help="time against accuracy (default: the model's)"
-    )
+    efforts = ("fastest", "fast", "balanced", "best")
+    parser.add_argument("--effort", choices=efforts, help="time against accuracy (default: the model's)")
     add_threads(parser)
     add_json(parser)
 

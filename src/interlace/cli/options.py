@@ -90,7 +90,7 @@ def add_learning(parser: argparse.ArgumentParser) -> None:
     cross = ("auto", "none", "exact", "byte", "constant")
     what = "terms between books that share dimensions: computed, a byte, with labels also a constant (auto)"
     add(group, "--cross", choices=cross, help=what)
-    efforts = ("fast", "balanced", "best")
+    efforts = ("fastest", "fast", "balanced", "best")
     add(group, "--effort", choices=efforts, help="time of coding against accuracy (balanced)")
     add(group, "--iterations", type=natural, metavar="N", help="rounds of learning where books overlap (10)")
     add(group, "--max-train-rows", type=positive, metavar="N", help="at most so many rows are learned from (65536)")
