@@ -24,11 +24,11 @@ class ICQ(Model):
     most accurate), ``"auto"`` tries them on a sample; ``choice_`` tells what came out. ``n_crude`` is the number of
     books of the crude step. ``rotation`` is ``"principal"`` axes, ``"learned"`` or ``"none"``; ``cross`` says where the
     terms between overlapping books go: computed in the second step (``"exact"``), a stored ``"byte"``, ``"none"`` for
-    product books. ``prior`` is fitted by ``"em"`` or ``"gradient"``. ``effort`` (``"fastest"``,
-    ``"fast"``, ``"balanced"``, ``"best"``) trades the time of coding for accuracy, ``iterations`` that of learning. At most ``max_train_rows`` rows
-    are learned from, fewer if ``max_memory`` (bytes, or ``"2GB"``) says so. The same ``seed`` gives the same bytes for
-    any ``threads``. ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or a function of what is
-    done and its share.
+    product books. ``prior`` is fitted by ``"em"`` or ``"gradient"``. ``effort`` (``"fastest"``, ``"fast"``,
+    ``"balanced"``, ``"best"``) trades the time of coding for accuracy, ``iterations`` that of learning. At most
+    ``max_train_rows`` rows are learned from, fewer if ``max_memory`` (bytes, or ``"2GB"``) says so. The same ``seed``
+    gives the same bytes for any ``threads``. ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or
+    a function of what is done and its share.
 
     ``supervised=False`` leaves labels alone, which a scikit-learn pipeline passes to all of its steps. Else, with
     labels (extra ``train``; docs/joint.md), ``fit(x, y)`` or ``fit(dataset)`` of a torch ``Dataset`` or
