@@ -231,6 +231,25 @@ private:
     // Crude distance of the rows in `masks`, in position order; those within the limit go to candidates_ and crude_.
     std::size_t collect(const Segment& segment, std::size_t first_block, std::size_t count,
                         const std::uint64_t* masks) {
+        switch (n_crude_) { // the usual numbers of crude columns get loops without inner branches
+        case 3:
+            return collect_columns<3>(segment, first_block, count, masks);
+        case 5:
+            return collect_columns<5>(segment, first_block, count, masks);
+        case 7:
+            return collect_columns<7>(segment, first_block, count, masks);
+        case 8:
+            return collect_columns<8>(segment, first_block, count, masks);
+        case 15:
+            return collect_columns<15>(segment, first_block, count, masks);
+        default:
+            return collect_columns<0>(segment, first_block, count, masks);
+        }
+    }
+
+    template <std::size_t N_CRUDE> // 0: any number
+    std::size_t collect_columns(const Segment& segment, std::size_t first_block, std::size_t count,
+                                const std::uint64_t* masks) {
         std::uint32_t* const offsets = offsets_.data(); // row of the chunk, as block * 64 + lane
         std::size_t n = 0;
         for (std::uint32_t i = 0; i < count; ++i)
@@ -238,26 +257,17 @@ private:
                 offsets[n++] = i * kBlock + static_cast<std::uint32_t>(std::countr_zero(mask));
         const std::uint8_t* blocks = segment.block(first_block);
         if (has_terms_) {
-            n = within_steps(blocks, n);
+            n = within_steps<N_CRUDE>(blocks, n);
             n_crude_looked_up_ += n;
-            if (n_crude_looked_up_ <= kLazyLookups) return crude_distances<0, true>(blocks, first_block, n);
+            if (n_crude_looked_up_ <= kLazyLookups) return crude_distances<N_CRUDE, true>(blocks, first_block, n);
             fill_cell_tables(0, n_crude_, crude_filled_);
         }
-        switch (n_crude_) { // the usual numbers of crude columns get a loop without inner branches
-        case 3:
-            return crude_distances<3, false>(blocks, first_block, n);
-        case 5:
-            return crude_distances<5, false>(blocks, first_block, n);
-        case 8:
-            return crude_distances<8, false>(blocks, first_block, n);
-        default:
-            return crude_distances<0, false>(blocks, first_block, n);
-        }
+        return crude_distances<N_CRUDE, false>(blocks, first_block, n);
     }
 
     // Drops offsets whose crude distance is beyond the limit by its lower bound in whole steps: cheaper than the
     // floats, and tighter than the bytes, where a level compares groups of words only.
-    std::size_t within_steps(const std::uint8_t* blocks, std::size_t n) {
+    template <std::size_t N_CRUDE> std::size_t within_steps(const std::uint8_t* blocks, std::size_t n) {
         float low = base_;
         for (std::size_t j = 0; j < n_crude_; ++j) low += low_[j];
         const float inverse = (1.0f + 0x1p-20f) / step_;
@@ -266,7 +276,7 @@ private:
         const std::int32_t most = steps < -2e9f ? -2000000000 : static_cast<std::int32_t>(steps) + 1;
         std::uint32_t* const offsets = offsets_.data();
         const std::int16_t* const sums = sums_.data();
-        const std::size_t n_crude = n_crude_;
+        const std::size_t n_crude = N_CRUDE ? N_CRUDE : n_crude_;
         std::size_t kept = 0;
         for (std::size_t i = 0; i < n; ++i) {
             const std::uint32_t offset = offsets[i];
@@ -294,7 +304,7 @@ private:
         return tables_[column * kWords + code] + static_cast<float>(books_.cell_terms(cell_, column)[code]) * step_;
     }
 
-    template <std::size_t N_CRUDE, bool LAZY> // 0: any number
+    template <std::size_t N_CRUDE, bool LAZY>
     std::size_t crude_distances(const std::uint8_t* blocks, std::size_t first_block, std::size_t n) {
         const float* const tables = has_terms_ ? cell_tables_.data() : tables_;
         const float base = base_, limit = limit_;
