@@ -1,0 +1,80 @@
+"""Are the defaults of the recipe a choice that rows kept back would make as well? One JSON per variant.
+
+    python experiments/validation.py [--list]
+
+MNIST, linear embedding, K = 8: 18,000 rows of the training set are learned from, 2,000 other rows of the *training* set
+ask; test queries are not read. One value differs from the default at a time. `experiments/joint_report.py` makes the
+table. A JSON that is there is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import interlace as il
+import judge
+
+RESULTS = Path(__file__).resolve().parent / "results" / "validation"
+N_BOOKS, ROWS, QUERIES = 8, 18_000, 2_000
+VARIANTS: dict[str, tuple[float, ...]] = {
+    "scale": (4.0, 16.0),
+    "error": (0.05, 0.8),
+    "cross": (10.0, 90.0),
+    "gamma1": (0.0, 0.02),
+    "gamma2": (5.0, 80.0),
+    "pi2": (0.2, 0.6),
+    "rate_embedding": (0.0, 1e-3),
+    "rate_books": (3e-3, 3e-2),
+    "hard_after": (0, 10),
+    "psi_share": (0.125, 0.5),
+}
+
+
+def variants() -> dict[str, dict[str, Any]]:
+    """File name -> what differs from the default."""
+    found: dict[str, dict[str, Any]] = {"default": {}}
+    for name, values in VARIANTS.items():
+        found |= {f"{name}-{value:g}": {name: value} for value in values}
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run what is not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="name the variants and whether they are there")
+    parser.add_argument("--threads", type=int, default=1, help="of each fit (1)")
+    options = parser.parse_args(argv)
+    wanted = {name: RESULTS / f"{name}.json" for name in variants()}
+    if options.list:
+        for name, path in wanted.items():
+            print(f"{'there' if path.exists() else '-':6s}{name}")
+        return 0
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    data = il.data.mnist()
+    assert data.labels is not None
+    order = np.random.default_rng(0).permutation(len(data.x))
+    rows, asked = np.sort(order[:ROWS]), np.sort(order[ROWS : ROWS + QUERIES])
+    for name, path in wanted.items():
+        if path.exists():
+            continue
+        print(name, file=sys.stderr, flush=True)
+        recipe = il.Recipe(**variants()[name])
+        model = il.ICQ(n_books=N_BOOKS, recipe=recipe, seed=0, threads=options.threads)
+        model.fit(data.x[rows], data.labels[rows])
+        held_out = np.setdiff1d(np.arange(len(rows)), model._sample)
+        found = judge.judge(model, data.x[asked], data.labels[asked], data.x[rows[held_out]])
+        result = {"variant": variants()[name], "rows": ROWS, "queries": QUERIES, "interlace": il.__version__, **found}
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(result, indent=1) + "\n")
+        temporary.replace(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
