@@ -38,7 +38,7 @@ VARIANTS: dict[str, tuple[float, ...]] = {
 
 def variants() -> dict[str, dict[str, Any]]:
     """File name -> what differs from the default."""
-    found: dict[str, dict[str, Any]] = {"default": {}}
+    found: dict[str, dict[str, Any]] = {"default": {}, "seed-1": {"seed": 1}, "seed-2": {"seed": 2}}
     for name, values in VARIANTS.items():
         found |= {f"{name}-{value:g}": {name: value} for value in values}
     return found
@@ -64,8 +64,9 @@ def main(argv: list[str] | None = None) -> int:
         if path.exists():
             continue
         print(name, file=sys.stderr, flush=True)
-        recipe = il.Recipe(**variants()[name])
-        model = il.ICQ(n_books=N_BOOKS, recipe=recipe, seed=0, threads=options.threads)
+        changed = dict(variants()[name])
+        seed = changed.pop("seed", 0)
+        model = il.ICQ(n_books=N_BOOKS, recipe=il.Recipe(**changed), seed=seed, threads=options.threads)
         model.fit(data.x[rows], data.labels[rows])
         held_out = np.setdiff1d(np.arange(len(rows)), model._sample)
         found = judge.judge(model, data.x[asked], data.labels[asked], data.x[rows[held_out]])
