@@ -110,7 +110,7 @@ def measured(run: Run, results: Path, *, quick: bool, threads: int | None) -> di
     assert query_labels is not None
     settings: dict[str, Any] = {"n_books": run.n_books, "embedding": run.embedding, "seed": run.seed}
     if run.embedding == "alexnet":  # an epoch takes minutes on two cores
-        settings["recipe"] = il.Recipe(name="shorter", warm_up=10, shape=2, epochs=6)
+        settings["recipe"] = il.Recipe(name="shorter", warm_up=5, shape=1, epochs=3)
     if quick:
         x, labels, queries, query_labels = x[:2000], labels[:2000], queries[:100], query_labels[:100]
         settings["recipe"] = il.Recipe(warm_up=1, shape=1, epochs=1)
