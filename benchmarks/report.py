@@ -158,6 +158,7 @@ def _bars(results: Found) -> str:
     text = f"{reached} of {len(found)} reached, {len(found) - reached - unmeasured} not, {unmeasured} not measured."
     if levels:
         text += f" Our SIMD level in these runs: {', '.join(levels)}; every peer at its best one."
+    text += " What is in the way of the others: [LIMITS.md](LIMITS.md)."
     head = ("where", "bar", "needed", "measured", "verdict")
     rows = [(bar.where, bar.what, bar.show(bar.needed), bar.show(bar.measured), bar.verdict()) for bar in found]
     return f"## Bars\n\n{text}\n\n{tables.table(head, rows)}"
