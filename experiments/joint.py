@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import interlace as il
-import judge
+from interlace import judge
 
 RESULTS = Path(__file__).resolve().parent / "results" / "joint"
 SETS, DRAWS, SEEDS = (1, 2, 3), (0, 1, 2), (0, 1, 2)

@@ -63,7 +63,7 @@ def page(results: list[Result], validation: dict[str, Result]) -> str:
         "level, the bound on leading axes, psi_share, groups, hard_after): the MNIST rows below are therefore "
         "not clean of tuning. *float* is the same embedding without codes, *topline* a plain classifier whose "
         "predictions are searched. Ops are table additions per query and database row for lists of 100 "
-        "(`experiments/judge.py` says how they are counted).",
+        "(`il.judge` says how they are counted).",
         _bars(results),
         _synthetic(results),
         _draws(results),

@@ -41,6 +41,7 @@ ORDER = [
     "report",
     "reference",
     "ranking",
+    "measures",
     "evaluate",
     "evaluation",
     "learners",
@@ -61,6 +62,7 @@ ORDER = [
     "planning",
     "interlace",  # the package itself: the public names
     "data",
+    "judge",
     "plot",
     "demo",
     "cli",

@@ -118,6 +118,102 @@ def test_bad_input_to_recall_is_named(found, truth, k, message):
         evaluate.recall(found, truth, k)
 
 
+def plain_recall_with_ties(found, found_distances, truth, true_distances, k):
+    shares = []
+    for f, fd, t, td in zip(found, found_distances, truth, true_distances, strict=True):
+        asked = sum(i != -1 for i in t[:k])
+        limit = max((d for i, d in zip(t[:k], td[:k], strict=True) if i != -1), default=None)
+        hits = {i for i, d in zip(f[:k], fd[:k], strict=True) if i != -1 and limit is not None and d <= limit}
+        if asked:
+            shares.append(min(len(hits), asked) / asked)
+    return sum(shares) / len(shares)
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 25), k=st.integers(1, 8))
+@settings(max_examples=80, deadline=None)
+def test_recall_with_ties_equals_the_plain_loop(seed, n, k):
+    rng = np.random.default_rng(seed)
+    x, q = (rng.integers(0, 3, (m, 2)).astype(np.float32) for m in (n, 5))  # a grid: many are equally far
+    truth, nearest = evaluate.exact_neighbours(x, q, k)
+    found = np.stack([np.resize(rng.permutation(n), k) for _ in q])  # with repeats where there are few
+    found[rng.random(found.shape) < 0.2] = -1
+    theirs, true = evaluate.distances_of(x, q, found), evaluate.distances_of(x, q, truth)
+    assert_array_equal(true, nearest)
+    got = evaluate.recall(found, truth, k, found_distances=theirs, true_distances=true)
+    assert got == pytest.approx(plain_recall_with_ties(found, theirs, truth, true, k))
+    assert got >= evaluate.recall(found, truth, k)
+    whole = evaluate.recall(truth, truth, k, found_distances=true, true_distances=true)
+    assert whole == 1.0
+
+
+def test_any_of_equally_near_rows_is_a_hit():
+    x, q = np.array([[0.0], [1.0], [-1.0], [5.0]]), np.array([[0.0]])
+    truth, nearest = evaluate.exact_neighbours(x, q, 2)
+    assert truth.tolist() == [[0, 1]]
+    for found, plain, tied in (([[0, 2]], 0.5, 1.0), ([[2, 1]], 0.5, 1.0), ([[0, 3]], 0.5, 0.5), ([[2, 2]], 0.0, 0.5)):
+        assert evaluate.recall(found, truth, 2) == plain
+        distances = evaluate.distances_of(x, q, found)
+        assert evaluate.recall(found, truth, 2, found_distances=distances, true_distances=nearest) == tied
+
+
+def test_rounding_does_not_lose_a_true_neighbour():
+    assert evaluate.recall([["a", None]], [["a", "b"]], 2, found_distances=[[1.01, 9]], true_distances=[[1, 1]]) == 0.5
+
+
+def test_no_more_hits_than_are_asked_for():
+    assert evaluate.recall([[5, 6]], [[5, -1]], 2, found_distances=[[1, 1]], true_distances=[[1, np.inf]]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("distances", "message"),
+    [
+        ({"found_distances": [[1.0, 2.0]]}, "belong together: give both"),
+        ({"true_distances": [[1.0, 2.0]]}, "belong together: give both"),
+        ({"found_distances": [[1.0]], "true_distances": [[1.0, 2.0]]}, r"found_distances must be numbers \[1, 2\]"),
+        ({"found_distances": [[1.0, 2.0]], "true_distances": [["a", "b"]]}, r"true_distances must be numbers \[1, 2\]"),
+    ],
+)
+def test_bad_distances_are_named(distances, message):
+    with pytest.raises(il.InputError, match=message):
+        evaluate.recall([[1, 2]], [[1, 3]], 2, **distances)
+
+
+@given(seed=st.integers(0, 2**32 - 1), metric=st.sampled_from(["l2", "ip", "cosine"]), block=st.integers(1, 100))
+@settings(max_examples=40, deadline=None)
+def test_distances_of_rows_equal_the_plain_loop(seed, metric, block):
+    rng = np.random.default_rng(seed)
+    x, q = (rng.normal(size=(m, 3)).astype(np.float32) for m in (9, 4))
+    ids, values = plain_neighbours(x, q, 9, metric)
+    shuffled = rng.permuted(ids, axis=1)
+    saved = evaluate.BLOCK_VALUES
+    try:
+        evaluate.BLOCK_VALUES = block
+        found = evaluate.distances_of(x, q, shuffled, metric)
+        single = evaluate.distances_of(x, q[0], shuffled[0], metric)
+    finally:
+        evaluate.BLOCK_VALUES = saved
+    for row, listed, own, of_own in zip(found, shuffled, ids, values, strict=True):
+        known = dict(zip(own.tolist(), of_own, strict=True))
+        assert_allclose(row, [known[i] for i in listed.tolist()], rtol=1e-5, atol=1e-6)
+    assert_array_equal(single, found[0])
+    assert np.isinf(evaluate.distances_of(x, q, np.full((4, 2), -1), metric)).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "metric", "message"),
+    [
+        ([[0]], "l1", "metric must be one of"),
+        ([[0], [1]], "l2", r"rows must be integers \[1, k\]"),
+        ([["a"]], "l2", "rows must be integers"),
+        ([[3]], "l2", "rows must lie in 0 to 2, or be -1; got 3 to 3"),
+        ([[-2]], "l2", "rows must lie in 0 to 2"),
+    ],
+)
+def test_bad_input_to_distances_of_is_named(rows, metric, message):
+    with pytest.raises(il.InputError, match=message):
+        evaluate.distances_of(np.eye(3), np.eye(3)[:1], rows, metric)
+
+
 def test_agreement_needs_the_same_k():
     with pytest.raises(il.InputError, match="a has 2 ids per query, b has 1"):
         evaluate.agreement([[1, 2]], [[1]])

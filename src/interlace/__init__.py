@@ -73,7 +73,7 @@ _LATER = {"ICQ": ".icq", "Neighbors": ".neighbors", "Recipe": ".recipe"}
 
 def __getattr__(name: str) -> typing.Any:
     """Sub-packages and the estimators, imported when they are first used: searching does without them."""
-    if name in ("data", "plot", "quantizers"):
+    if name in ("data", "judge", "plot", "quantizers"):
         return importlib.import_module(f".{name}", __name__)
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name], __name__), name)

@@ -1,5 +1,6 @@
 """How good answers are: recall against the true neighbours, agreement of two searches, and the true neighbours;
-rankings judged by labels (``ranking``)."""
+rankings judged by labels (``ranking``); error, operations and time (``measures``). docs/measures.md defines them all.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +12,49 @@ from numpy.typing import NDArray
 from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from .codebooks import METRICS
 from .errors import InputError
+from .measures import (
+    QuantizationError,
+    TimeRatio,
+    effective_length,
+    ops_per_vector,
+    quantization_error,
+    time_ratio,
+)
 from .ranking import average_precision, map_of_ranking, mean_average_precision, precision_at, rank_all
 
 __all__ = [
+    "QuantizationError",
+    "TimeRatio",
     "agreement",
     "as_ids",
     "average_precision",
+    "distances_of",
+    "effective_length",
     "exact_neighbours",
     "map_of_ranking",
     "mean_average_precision",
+    "ops_per_vector",
     "precision_at",
+    "quantization_error",
     "rank_all",
     "recall",
+    "time_ratio",
 ]
 
 #: ``exact_neighbours`` holds this many distances at a time.
 BLOCK_QUERIES, BLOCK_ROWS = 256, 8192
+#: ``distances_of`` holds so many differences at a time, by 8 bytes.
+BLOCK_VALUES = 1 << 22
 
 
-def recall(found_ids: Any, true_ids: Any, k: int) -> float:
+def recall(found_ids: Any, true_ids: Any, k: int, *, found_distances: Any = None, true_distances: Any = None) -> float:
     """Mean share of the true k nearest among the first k found (recall@k, sometimes called k-recall@k).
 
     Ids are [queries, at least k] (or 1-D for one query; ``Matches`` will do), best first. Padding (-1 or None) in
     ``found_ids`` never counts; true neighbours that are padding are not asked for.
+
+    With distances of both (of the vectors themselves, not of their codes: :func:`distances_of`), ties count: a row
+    found is a hit as well if it is no farther than the k-th true neighbour.
     """
     found, truth = as_ids(found_ids, "found_ids"), as_ids(true_ids, "true_ids")
     k = positive(k, "k")
@@ -45,7 +66,39 @@ def recall(found_ids: Any, true_ids: Any, k: int) -> float:
     asked = _real(truth).sum(1)
     if not asked.any():
         raise InputError("true_ids holds no id at all")
-    return float((_common(truth, found)[asked > 0] / asked[asked > 0]).mean())
+    if found_distances is None and true_distances is None:
+        hits = _common(truth, found)
+    else:
+        near = _no_farther(found_distances, true_distances, found, truth)
+        hits = np.minimum(_hits_with_ties(found, truth, near), asked)
+    return float((hits[asked > 0] / asked[asked > 0]).mean())
+
+
+def _no_farther(
+    found_distances: Any, true_distances: Any, found: NDArray[Any], truth: NDArray[Any]
+) -> NDArray[np.bool_]:
+    """bool [queries, k]: which of the found are as near as the last true neighbour."""
+    if found_distances is None or true_distances is None:
+        raise InputError("found_distances and true_distances belong together: give both, or none")
+    near = []
+    for name, values, ids in (("found_distances", found_distances, found), ("true_distances", true_distances, truth)):
+        array = to_numpy(values, name)
+        array = array[None, :] if array.ndim == 1 else array
+        if array.ndim != 2 or len(array) != len(ids) or array.shape[1] < ids.shape[1] or array.dtype.kind not in "fiu":
+            raise InputError(f"{name} must be numbers {list(ids.shape)}, one for each id, got {describe(array)}")
+        near.append(array[:, : ids.shape[1]])
+    last = np.where(_real(truth), near[1], -np.inf).max(1)
+    return np.asarray(near[0] <= last[:, None], np.bool_)
+
+
+def _hits_with_ties(found: NDArray[Any], truth: NDArray[Any], near: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Rows found that are true neighbours or as near; one that was found twice counts once."""
+    hits = np.zeros(len(found), np.int64)
+    real = _real(found)
+    for i, (ids, wanted) in enumerate(zip(found.tolist(), truth.tolist(), strict=True)):
+        true = set(wanted)
+        hits[i] = len({v for v, n, r in zip(ids, near[i], real[i], strict=True) if r and (n or v in true)})
+    return hits
 
 
 def agreement(a: Any, b: Any) -> float:
@@ -98,6 +151,41 @@ def exact_neighbours(
     best_ids = np.pad(best_ids, pad, constant_values=-1)
     nearest = np.pad(best.astype(np.float32), pad, constant_values=np.inf)
     return (best_ids[0], nearest[0]) if single else (best_ids, nearest)
+
+
+def distances_of(x: Any, q: Any, rows: Any, metric: str = "l2") -> FloatArray:
+    """True distances float32 [queries, k] of given rows of x from each query; inf where a row is -1.
+
+    As :func:`exact_neighbours` has them: squared (l2), -q.x (ip), 1 - cosine; what :func:`recall` needs to see ties.
+    """
+    if metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    source = x if isinstance(x, Rows) else Rows(x)
+    queries, single = as_queries(q, source.dim)
+    wanted = as_ids(rows, "rows")
+    if wanted.dtype.kind not in "iu" or len(wanted) != len(queries):
+        raise InputError(f"rows must be integers [{len(queries)}, k], one list for each query, got {describe(wanted)}")
+    if wanted.size and not -1 <= wanted.min() <= wanted.max() < len(source):
+        raise InputError(f"rows must lie in 0 to {len(source) - 1}, or be -1; got {wanted.min()} to {wanted.max()}")
+    if metric == "cosine":
+        queries = normalize(queries, name="queries")
+    out = np.full(wanted.shape, np.inf, np.float32)
+    step = max(1, BLOCK_VALUES // max(1, wanted.shape[1] * source.dim))
+    for start in range(0, len(queries), step):
+        part = wanted[start : start + step].astype(np.int64)
+        query, place = np.nonzero(part >= 0)
+        needed, position = np.unique(part[query, place], return_inverse=True)
+        vectors = source.take(needed)
+        if metric == "cosine":
+            vectors = normalize(vectors, name="x", rows=needed)
+        theirs = vectors[position.reshape(-1)].astype(np.float64)
+        mine = queries[start + query].astype(np.float64)
+        if metric == "l2":
+            found = ((theirs - mine) ** 2).sum(1)
+        else:
+            found = (1.0 if metric == "cosine" else 0.0) - (theirs * mine).sum(1)
+        out[start + query, place] = found
+    return out[0] if single else out
 
 
 def _distances(queries: NDArray[Any], rows: NDArray[Any], squares: NDArray[Any] | None, metric: str) -> NDArray[Any]:

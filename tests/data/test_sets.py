@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import interlace as il
-from interlace.data import digits, mnist, sets, sift300k, synthetic
+from interlace.data import digits, files, mnist, sets, sift300k, synthetic
 
 RNG = np.random.default_rng(0)
 SIFT = {
@@ -51,7 +51,7 @@ def mnist_files(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _no_folder_from_outside(monkeypatch, tmp_path):
-    monkeypatch.delenv(sets.VARIABLE, raising=False)
+    monkeypatch.delenv(files.VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
 
 
@@ -76,37 +76,53 @@ def test_sift_by_argument_in_its_folder_or_not(folder, sift_file, tmp_path):
 
 def test_sift_by_environment_variable(sift_file, tmp_path, monkeypatch):
     put(tmp_path / "mine" / "sift300k", "sift300k.npz", sift_file)
-    monkeypatch.setenv(sets.VARIABLE, str(tmp_path / "mine"))
+    monkeypatch.setenv(files.VARIABLE, str(tmp_path / "mine"))
     check_sift(sift300k())
 
 
 def test_sift_beside_the_checkout(sift_file, tmp_path, monkeypatch):
     put(tmp_path / "shared" / "data" / "sift300k", "sift300k.npz", sift_file)
-    module = tmp_path / "checkout" / "src" / "interlace" / "data" / "sets.py"
-    monkeypatch.setattr(sets, "__file__", str(module))
+    module = tmp_path / "checkout" / "src" / "interlace" / "data" / "files.py"
+    monkeypatch.setattr(files, "__file__", str(module))
     check_sift(sift300k())
 
 
 def test_the_argument_is_the_only_folder(sift_file, tmp_path, monkeypatch):
     put(tmp_path / "mine", "sift300k.npz", sift_file)
-    monkeypatch.setenv(sets.VARIABLE, str(tmp_path / "mine"))
-    with pytest.raises(FileNotFoundError, match=r"sift300k/sift300k.npz was not found in .*other; .*INTERLACE_DATA"):
+    monkeypatch.setenv(files.VARIABLE, str(tmp_path / "mine"))
+    with pytest.raises(
+        FileNotFoundError, match=r"sift300k/sift300k.npz was not found in .*other \(no such folder\); .*INTERLACE_DATA"
+    ):
         sift300k(tmp_path / "other")
 
 
 def test_a_changed_file_is_noticed(sift_file, tmp_path):
     put(tmp_path, "sift300k.npz", sift_file[:-1] + b"x")
-    with pytest.raises(il.InputError, match=r"sift300k.npz is not the expected file: sha256"):
+    with pytest.raises(il.InputError, match=rf"{tmp_path}/sift300k.npz' is not the expected file: .* sha256"):
         sift300k(tmp_path)
 
 
+def test_what_is_missing_is_named_with_the_folders_and_the_way_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv(files.VARIABLE, str(tmp_path / "gone"))
+    monkeypatch.setattr(files, "__file__", str(tmp_path / "checkout" / "src" / "interlace" / "data" / "files.py"))
+    with pytest.raises(FileNotFoundError) as caught:
+        mnist()
+    message = str(caught.value)
+    assert "mnist/train-images-idx3-ubyte.gz (or train-images-idx3-ubyte, train-images.idx3-ubyte)" in message
+    assert f"{tmp_path / 'gone'} (no such folder)" in message
+    assert str(tmp_path / "shared" / "data") in message
+    assert "INTERLACE_DATA" in message
+    assert "To get it: the four .gz files of http" in message
+
+
+@pytest.mark.parametrize("folder", ["mnist", "MNIST/raw", "."])
 @pytest.mark.parametrize("form", ["gz", "plain", "dotted"])
-def test_mnist_packed_and_unpacked(form, mnist_files, tmp_path):
+def test_mnist_packed_and_unpacked(form, folder, mnist_files, tmp_path):
     for name, content in mnist_files.items():
         if form == "gz":
-            put(tmp_path / "mnist", f"{name}.gz", gzip.compress(content))
+            put(tmp_path / folder, f"{name}.gz", gzip.compress(content))
         else:
-            put(tmp_path / "mnist", name if form == "plain" else name.replace("-idx", ".idx"), content)
+            put(tmp_path / folder, name if form == "plain" else name.replace("-idx", ".idx"), content)
     found = mnist(tmp_path)
     assert_array_equal(found.x, IMAGES["train"].reshape(6, 784))
     assert_array_equal(found.queries, IMAGES["t10k"].reshape(3, 784))
@@ -115,17 +131,17 @@ def test_mnist_packed_and_unpacked(form, mnist_files, tmp_path):
 
 
 def test_mnist_missing_truncated_or_changed(mnist_files, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"mnist/train-images-idx3-ubyte\.gz was not found"):
+    with pytest.raises(FileNotFoundError, match=r"mnist/train-images-idx3-ubyte\.gz .*was not found"):
         mnist(tmp_path)
     for name, content in mnist_files.items():
         put(tmp_path, f"{name}.gz", gzip.compress(content))
     first = tmp_path / "train-images-idx3-ubyte.gz"
     whole = first.read_bytes()
     first.write_bytes(whole[:-20])
-    with pytest.raises(il.InputError, match="damaged or truncated"):
+    with pytest.raises(il.InputError, match=f"{first}' is damaged or truncated"):
         mnist(tmp_path)
     first.write_bytes(gzip.compress(mnist_files["t10k-images-idx3-ubyte"]))
-    with pytest.raises(il.InputError, match="train-images-idx3-ubyte is not the expected file"):
+    with pytest.raises(il.InputError, match="train-images-idx3-ubyte.gz' is not the expected file"):
         mnist(tmp_path)
 
 

@@ -1,29 +1,25 @@
-"""Named data sets: ``sift300k``, ``mnist`` (files the user has), ``digits`` and ``synthetic`` (by scikit-learn).
-
-Files are looked for in ``root``, else in the folder named by INTERLACE_DATA, else in ``../shared/data`` beside the
-checkout. Nothing is downloaded; what is found is compared with its checksum.
-"""
+"""Named data sets: ``sift300k``, ``mnist`` (files the user has, see ``files``), ``digits`` and ``synthetic`` (by
+scikit-learn)."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import io
-import os
-import zlib
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from .files import Source, check, find, read
 
-VARIABLE = "INTERLACE_DATA"
-
+_SIFT = Source(("sift300k",), "it is not distributed; il.data.read_vectors opens files of other vectors")
 _SIFT_SHA256 = "9981fe7706cf0eafc1319baa38bcd3e53d889bac8168e9fba749e0565f2f2861"
+_MNIST = Source(
+    ("mnist", "MNIST/raw"),  # the second is where torchvision keeps it
+    "the four .gz files of http://yann.lecun.com/exdb/mnist, packed or not",
+)
 # Of the content, not of the .gz: files packed anew or not at all are the same data.
 _MNIST_SHA256 = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -48,8 +44,9 @@ class DataSet:
 
 def sift300k(root: str | PathLike[str] | None = None) -> DataSet:
     """300k real SIFT descriptors (uint8, 128-d), 2k queries with their exact 100 nearest, 20k rows to learn from."""
-    content = _read(find(("sift300k",), ["sift300k.npz"], root))
-    _check("sift300k.npz", content, _SIFT_SHA256)
+    path = find(_SIFT, ["sift300k.npz"], root)
+    content = read(path)
+    check(path, content, _SIFT_SHA256)
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return DataSet("sift300k", arrays["base"], arrays["query"], arrays["learn"], arrays["gt_ids"])
 
@@ -60,8 +57,9 @@ def mnist(root: str | PathLike[str] | None = None) -> DataSet:
     for name, checksum in _MNIST_SHA256.items():
         # Unpacked copies are also spread with a dot before "idx".
         names = [f"{name}.gz", name, name.replace("-idx", ".idx")]
-        content = _read(find(("mnist",), names, root))
-        _check(name, content, checksum)
+        path = find(_MNIST, names, root)
+        content = read(path)
+        check(path, content, checksum)
         parts[name] = _idx(content)
     train, train_labels, test, test_labels = parts.values()
     return DataSet(
@@ -89,7 +87,9 @@ def digits(n_queries: int = 297) -> DataSet:
 def synthetic(name: int, seed: int = 0) -> DataSet:
     """Dataset 1, 2 or 3 of the paper: ten labelled classes in 64 dimensions, 10,000 rows and 1,000 queries.
 
-    The paper says how many dimensions tell the classes apart; the rest is fixed here. scikit-learn's
+    Made by the method of Guyon (Design of Experiments of the NIPS 2003 Variable Selection Benchmark), as
+    scikit-learn has it. The paper gives the rows, the 64 features and how many of them are informative (32, 16, 8);
+    classes, clusters, separation, redundant features and noise are fixed here:
     ``make_classification(n_samples=11_000, n_features=64, n_informative=32 / 16 / 8, n_redundant=2, n_repeated=0,
     n_classes=10, n_clusters_per_class=1, class_sep=2.0, flip_y=0.01, hypercube=True, shuffle=True,
     random_state=seed)``, every dimension standardised by the mean and the standard deviation of the first 10,000 rows,
@@ -121,46 +121,6 @@ def synthetic(name: int, seed: int = 0) -> DataSet:
     x = ((x - x[:10_000].mean(0)) / x[:10_000].std(0)).astype(np.float32)
     y = y.astype(np.uint8)
     return DataSet(f"synthetic{name}", x[:10_000], x[10_000:], labels=y[:10_000], query_labels=y[10_000:])
-
-
-def _folders(root: str | PathLike[str] | None) -> list[Path]:
-    """Where to look, most wanted first; a folder the user names in the call is the only one."""
-    if root is not None:
-        return [Path(root)]
-    named = [Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []
-    checkout = Path(__file__).resolve().parents[3]
-    # An installed copy has no checkout around it; then the current folder is the best guess.
-    return [*named, checkout.parent / "shared" / "data", Path.cwd().parent / "shared" / "data"]
-
-
-def find(known: tuple[str, ...], names: list[str], root: str | PathLike[str] | None) -> Path:
-    """The first of ``names`` in one of the folders, in a sub-folder of a known name or not."""
-    folders = _folders(root)
-    for base in folders:
-        for place in (*(base / folder for folder in known), base):
-            for name in names:
-                if (place / name).is_file():
-                    return place / name
-    looked = ", ".join(dict.fromkeys(str(base) for base in folders))
-    raise FileNotFoundError(
-        f"{known[0]}/{names[0]} was not found in {looked}; name its folder by root= or by the variable {VARIABLE}"
-    )
-
-
-def _read(path: Path) -> bytes:
-    content = path.read_bytes()
-    if path.suffix != ".gz":
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{str(path)!r} is damaged or truncated: {error}") from error
-
-
-def _check(name: str, content: bytes, sha256: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise InputError(f"{name} is not the expected file: sha256 {found[:12]}... instead of {sha256[:12]}...")
 
 
 def _idx(content: bytes) -> NDArray[np.uint8]:
