@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import interlace as il
-import judge
+from interlace import judge
 
 RESULTS = Path(__file__).resolve().parent / "results" / "validation"
 N_BOOKS, ROWS, QUERIES = 8, 18_000, 2_000
