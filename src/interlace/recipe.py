@@ -141,6 +141,14 @@ class Recipe:
         changed = (f"{name}={value!r}" for name, value in self.to_dict().items() if value != default[name])
         return f"Recipe({', '.join(changed)})"
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """As :meth:`to_dict`: by this name scikit-learn finds ``recipe__pi2`` and the like."""
+        return self.to_dict()
+
+    def with_params(self, **changes: Any) -> Recipe:
+        """The same recipe but for these values."""
+        return Recipe.named(self.to_dict() | changes)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``Recipe(**values)`` is the inverse."""
         return dataclasses.asdict(self)
