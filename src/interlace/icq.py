@@ -35,12 +35,12 @@ class ICQ(Model):
     ``DataLoader``, learns an ``embedding`` to ``dim`` dimensions (``"identity"``, ``"linear"``, ``"mlp"`` with
     ``hidden`` widths, ``"lenet"``, ``"alexnet"`` or a torch module, which is copied; 16 dimensions, or as many as
     classes, unless the network has its own) such that rows of a class are found by their codes. ``loss`` is
-    ``"contrastive"``, ``"cross_entropy"``, ``"regression"``, ``"triplet"`` or ``"asymmetric_triplet"``; ``optimize`` is
-    ``"joint"`` (all by gradient) or ``"alternate"`` (in turns); ``recipe`` is ``"default"``, ``"paper"`` or an
-    :class:`interlace.Recipe` with every weight and rate. The share ``validation`` of the rows chooses the epoch to
-    keep, ``checkpoint`` is a file that a killed run goes on from, ``device`` is ``"auto"`` or torch's. ``n_books``
-    counts 8 by default, ``cross`` is ``"constant"`` (penalised), ``"byte"`` or ``"exact"``; the method gives
-    ``layout``, ``rotation`` and ``metric``.
+    ``"contrastive"``, ``"cross_entropy"``, ``"regression"``, ``"triplet"``, ``"asymmetric_triplet"``, ``"pairwise"``,
+    ``"soft_hard"`` or ``"soft_triplet"``; ``optimize`` is ``"joint"`` (all by gradient) or ``"alternate"`` (in turns);
+    ``recipe`` is ``"default"``, ``"paper"`` or an :class:`interlace.Recipe` with every weight and rate. The share
+    ``validation`` of the rows chooses the epoch to keep, ``checkpoint`` is a file that a killed run goes on from,
+    ``device`` is ``"auto"`` or torch's. ``n_books`` counts 8 by default, ``cross`` is ``"constant"`` (penalised),
+    ``"byte"`` or ``"exact"``; the method gives ``layout``, ``rotation`` and ``metric``.
 
     ``fit`` sets ``codebooks_``, ``choice_``, ``prior_`` (the fitted prior, None where the layout has none) and
     ``n_features_in_``; with labels also ``embedding_``, ``history_`` (losses of every epoch), ``codes_``, ``labels_``

@@ -37,6 +37,7 @@ from .losses.quantization import cross_penalty, cross_terms, norm_byte_error, no
 from .networks import Network, evaluating, fold
 from .objective import EmbeddingLoss
 from .plans import plan_for
+from .soft import soften
 from .state import (
     Arrays,
     check_path,
@@ -287,8 +288,8 @@ class Trainer:
             self._refresh_norm_values()
         assert self.optimizer is not None
         sums: dict[str, float] = {}
-        seen = 0  # a DataLoader may leave rows out, or repeat them
-        for inputs, labels, rows in self.data.batches(recipe.batch_size, self.epoch, settings.seed):
+        seen, batch_rows = 0, recipe.batch_rows(len(self.data))  # a DataLoader may leave rows out, or repeat them
+        for inputs, labels, rows in self.data.batches(batch_rows, self.epoch, settings.seed):
             self._set_rates(phase, min(1.0, seen / len(self.data)), embedding, books)
             seen += len(labels)
             inputs, labels = inputs.to(self.device), labels.to(self.device)
@@ -339,7 +340,10 @@ class Trainer:
             words = self.books.effective()
             of_rows = self.books.of_rows(words, codes)
             zq = torch.stack(of_rows).sum(0)
-            parts["embedding"] = self.objective.of_codes(z, zq + z - z.detach(), labels)
+            soft = None
+            if self.objective.takes_soft:
+                soft = soften(z, words, self.books.support, codes, recipe.softness)
+            parts["embedding"] = self.objective.of_codes(z, zq + z - z.detach(), labels, soft)
             parts["quantization"] = recipe.error * quantization_error(z, zq)
             parts["cross"] = recipe.cross * self._cross(of_rows)
             if self.plan.xi is not None:
