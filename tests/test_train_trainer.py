@@ -19,6 +19,7 @@ import interlace as il  # noqa: E402
 from interlace import Recipe, storage  # noqa: E402
 from interlace.quantizers import SQ  # noqa: E402
 from interlace.train.losses.prior import PriorLoss  # noqa: E402
+from interlace.train.passes import Passes  # noqa: E402
 from interlace.train.trainer import Trainer  # noqa: E402
 from joint_data import SHORT, icq, labelled  # noqa: E402
 
@@ -153,7 +154,7 @@ def test_early_stopping_and_the_best_epoch(monkeypatch):
     scores, weights = iter([0.5, 0.9, 0.2, 0.9, 0.3, 1.0]), []
 
     def scripted(self):
-        weights.append(self.network.out.weight.detach().numpy().copy())
+        weights.append(self.state.network.out.weight.detach().numpy().copy())
         return next(scores)
 
     monkeypatch.setattr(Trainer, "validate", scripted)
@@ -343,7 +344,7 @@ def test_ctrl_c_while_all_is_learned_keeps_the_best(optimize, monkeypatch):
     scores, weights = iter([0.5, 0.9, 0.2]), []
 
     def scripted(self):
-        weights.append(self.network.out.weight.detach().numpy().copy())
+        weights.append(self.state.network.out.weight.detach().numpy().copy())
         return next(scores)
 
     monkeypatch.setattr(Trainer, "validate", scripted)
@@ -359,13 +360,13 @@ def test_ctrl_c_while_all_is_learned_keeps_the_best(optimize, monkeypatch):
 def test_ctrl_c_within_the_first_epoch_with_books(monkeypatch):
     calls = []
 
-    def interrupted(self, z, st, labels, _loss=Trainer._losses):
+    def interrupted(self, z, st, labels, _loss=Passes._losses):
         calls.append(1)
         if len(calls) > 2 * 6 + 2:  # six batches an epoch
             raise KeyboardInterrupt
         return _loss(self, z, st, labels, None)
 
-    monkeypatch.setattr(Trainer, "_losses", lambda self, phase, z, labels, rows: interrupted(self, phase, z, labels))
+    monkeypatch.setattr(Passes, "_losses", lambda self, phase, z, labels, rows: interrupted(self, phase, z, labels))
     with pytest.warns(UserWarning, match="learning was interrupted"):
         model = icq().fit(X, Y)
     assert [row["phase"] for row in model.history_] == ["warm-up", "shape"]
@@ -574,11 +575,11 @@ def test_datasets_and_loaders():
 def test_rates_and_means_with_the_batches_of_a_loader(monkeypatch):
     done = []
     monkeypatch.setattr(
-        Trainer,
+        Passes,
         "_set_rates",
-        lambda self, phase, share, *a, _set=Trainer._set_rates: (done.append(share), _set(self, phase, share, *a)),
+        lambda self, phase, share, *a, _set=Passes._set_rates: (done.append(share), _set(self, phase, share, *a)),
     )
-    monkeypatch.setattr(Trainer, "_losses", lambda self, phase, z, labels, rows: {"embedding": 1.0 + 0.0 * z.sum()})
+    monkeypatch.setattr(Passes, "_losses", lambda self, phase, z, labels, rows: {"embedding": 1.0 + 0.0 * z.sum()})
     dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
     model = icq(validation=0).fit(DataLoader(dataset, batch_size=70, drop_last=True))
     assert [row["embedding"] for row in model.history_] == [1.0] * 4  # though 40 rows were left out

@@ -212,7 +212,7 @@ class TestCtrlC:
         def at(number: int) -> None:
             def epoch(self: Any, phase: str) -> None:
                 done(self, phase)
-                if self.epoch == number:
+                if self.state.epoch == number:
                     raise KeyboardInterrupt
 
             monkeypatch.setattr(Trainer, "_one_epoch", epoch)

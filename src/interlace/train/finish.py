@@ -12,27 +12,26 @@ from ..arrays import FloatArray
 from ..codebooks import Book, Codebooks, Norm
 from ..encode import encode
 from ..index import Index
+from .batches import Data
 from .books import Books
 from .losses.interleave import crude_books
 from .losses.quantization import norm_byte_values
-from .trainer import SAMPLE_ROWS, Trainer
+from .state import SAMPLE_ROWS, State
 
 #: The list length that the number of crude books is chosen for.
 LIST_LENGTH = 100
 TRIAL_QUERIES = 200
 
 
-def finish(trainer: Trainer, n_crude: int | None) -> Codebooks:
-    """Codebooks of what the trainer holds now."""
-    books, plan = trainer.books, trainer.plan
-    assert books is not None
-    assert plan is not None
-    recipe, settings = trainer.recipe, trainer.settings
-    trainer.harden()
+def finish(state: State, data: Data, n_crude: int | None) -> Codebooks:
+    """Codebooks of what was learned from these rows, as it is now."""
+    books, plan = state.planned_books()
+    recipe, settings = state.recipe, state.settings
+    state.harden()
     support = books.support.cpu().numpy() > 0
     words = np.ascontiguousarray(books.effective().detach().cpu().numpy())
-    z = trainer.embed(trainer.data, SAMPLE_ROWS)
-    codes = books.encode(torch.from_numpy(z).to(trainer.device), recipe.sweeps).cpu().numpy()
+    z = state.embed(data, SAMPLE_ROWS)
+    codes = books.encode(torch.from_numpy(z).to(state.device), recipe.sweeps).cpu().numpy()
     leading = _leading(words, plan.xi, len(plan.groups[0]) if len(plan.groups) > 1 else 0, recipe.crude)
     order = _by_energy(words, codes, leading)
     words, support = words[order], support[order]

@@ -69,9 +69,10 @@ def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLea
     with _threads(settings.threads if describe(network)["multiply_adds"] >= WORTH_THREADS else 1):
         complete = trainer.run()
         trainer.best()
-        codebooks = finish(trainer, settings.n_crude)
-    split = trainer.plan is not None and trainer.plan.xi is not None
-    prior = trainer.final_prior(float(codebooks.variances.mean())) if split else None
+        codebooks = finish(trainer.state, learn, settings.n_crude)
+    state = trainer.state
+    split = state.plan is not None and state.plan.xi is not None
+    prior = state.prior_at(float(codebooks.variances.mean())) if split else None
     score = None if math.isinf(trainer.best_score) else trainer.best_score
     info = {
         "kind": settings.kind,

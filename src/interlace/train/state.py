@@ -1,113 +1,145 @@
-"""Everything that learning changes, as named arrays: for checkpoints, and to go back to the best epoch."""
+"""Everything that learning changes: embedding, books, prior, optimiser; and what it makes of rows."""
 
 from __future__ import annotations
 
-import json
-import os
-from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor
 
-from .. import storage
+from ..arrays import FloatArray
 from ..errors import InputError
+from ..learners.prior import Prior
+from ..recipe import Joint
+from .batches import Data
+from .books import Books, Plan
+from .checkpoint import Arrays, load_module, module_arrays
+from .losses.prior import PriorLoss
+from .networks import Network, evaluating
+from .objective import EmbeddingLoss
 
-Arrays = dict[str, NDArray[Any]]
-
-
-def module_arrays(prefix: str, module: nn.Module) -> Arrays:
-    """The state of a module, copied."""
-    return {f"{prefix}.{name}": value.detach().cpu().numpy().copy() for name, value in module.state_dict().items()}
-
-
-def load_module(prefix: str, module: nn.Module, arrays: Arrays) -> None:
-    """Inverse of :func:`module_arrays`."""
-    start = f"{prefix}."
-    module.load_state_dict(
-        {name[len(start) :]: torch.from_numpy(np.array(a)) for name, a in arrays.items() if name.startswith(start)}
-    )
+BLOCK_ROWS = 2_000
+#: Rows that statistics of the embedding and the start of the books look at, at most.
+SAMPLE_ROWS = 20_000
 
 
-def optimizer_arrays(optimizer: torch.optim.Optimizer) -> Arrays:
-    """The running means of Adam; its rates are set anew in each step."""
-    state = optimizer.state_dict()["state"]
-    return {
-        f"optimizer.{number}.{name}": torch.as_tensor(value).detach().cpu().numpy().copy()
-        for number, values in state.items()
-        for name, value in values.items()
-    }
+class State:
+    """What a run holds between two epochs. Books and their plan come with the last phase."""
 
+    def __init__(self, network: Network, n_classes: int, settings: Joint) -> None:
+        self.settings, self.recipe = settings, settings.recipe
+        self.device = torch.device(settings.device)
+        self.rng = np.random.default_rng(settings.seed)
+        generator = torch.Generator().manual_seed(settings.seed)
+        self.objective = EmbeddingLoss(settings.loss, network.dim, n_classes, self.recipe, generator).to(self.device)
+        self.prior = PriorLoss(
+            pi2=self.recipe.pi2,
+            alpha2=self.recipe.alpha2,
+            robustness=self.recipe.robustness,
+            raw=self.recipe.raw_variances,
+        ).to(self.device)
+        self.network = network.to(self.device)
+        self.books: Books | None = None
+        self.plan: Plan | None = None
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.unit = 1.0  # of squared distances in L_E before there are books
+        self.epoch = 0  # the next one
 
-def load_optimizer(optimizer: torch.optim.Optimizer, arrays: Arrays) -> None:
-    """Inverse of :func:`optimizer_arrays`."""
-    state: dict[int, dict[str, Any]] = {}
-    for name, array in arrays.items():
-        if name.startswith("optimizer."):
-            _, number, key = name.split(".", 2)
-            state.setdefault(int(number), {})[key] = torch.from_numpy(np.array(array))
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+    @property
+    def has_split(self) -> bool:
+        """Whether books are to be on psi or off it; one or two of them, and those of SQ, are not."""
+        return self.settings.kind == "icq" and self.settings.n_books > 2
 
+    # --- books
 
-def check_path(path: Any) -> None:
-    """A checkpoint that cannot be written is told before there is anything to write."""
-    if path is None:
-        return
-    if not isinstance(path, str | PathLike):
-        raise InputError(f"checkpoint must be the path of a file, or None, got {path!r}")
-    target = Path(fspath(path))
-    if target.is_dir():
-        raise InputError(f"checkpoint must be the path of a file, {fspath(path)!r} is a directory")
-    if not target.absolute().parent.is_dir():
-        raise InputError(f"checkpoint {fspath(path)!r}: there is no directory {str(target.absolute().parent)!r}")
-    if not os.access(target.absolute().parent, os.W_OK):
-        raise InputError(f"checkpoint {fspath(path)!r}: {str(target.absolute().parent)!r} cannot be written to")
+    def use(self, plan: Plan, words: FloatArray) -> None:
+        """Soft groups may leave their supports while learning; only hard ones are cut at once."""
+        soft = self.recipe.groups == "soft" and self.settings.kind == "icq"
+        support = np.ones_like(plan.support) if soft else plan.support
+        self.plan = plan
+        self.books = Books(torch.from_numpy(words), torch.from_numpy(support)).to(self.device)
 
+    def planned_books(self) -> tuple[Books, Plan]:
+        """Books and their plan, which are there from the start of the last phase on."""
+        assert self.books is not None
+        assert self.plan is not None
+        return self.books, self.plan
 
-def write_checkpoint(
-    path: str | PathLike[str], arrays: Arrays, meta: dict[str, Any], configuration: dict[str, Any]
-) -> None:
-    """Atomically: a kill leaves the checkpoint before."""
-    # The container takes no arrays without dimensions; their shapes travel beside.
-    scalars = [name for name, array in arrays.items() if array.ndim == 0]
-    stored = {name: np.atleast_1d(array) for name, array in arrays.items()}
-    storage.write(
-        path,
-        stored,
-        {"kind": "checkpoint", "configuration": configuration, "scalars": scalars, "state": meta},
-    )
+    def harden(self) -> None:
+        """Words become zero off their group for good; what is left of learning makes up for what that cut off."""
+        books, plan = self.planned_books()
+        if self.recipe.hard_end:
+            books.support.copy_(torch.from_numpy(plan.support).to(books.support))
+            books.project()
 
+    def final_words(self) -> Tensor:
+        """As :mod:`interlace.train.finish` will leave them: the score must not count what hard groups cut off."""
+        books, plan = self.planned_books()
+        if not self.recipe.hard_end:
+            return books.effective()
+        support = torch.from_numpy(plan.support).to(books.words)
+        return books.words * support[:, None, :]
 
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by dotted names, so that an error tells the one that differs."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return found
+    # --- rows
 
+    @torch.no_grad()
+    def embed(self, data: Data, most: int | None = None) -> FloatArray:
+        """z of all rows, or of at most so many spread over them, in evaluation mode."""
+        with evaluating(self.network):
+            blocks = [
+                self.network(inputs.to(self.device)).float().cpu().numpy()
+                for inputs, _, _ in data.evenly(len(data) if most is None else most).rows_in_order(BLOCK_ROWS)
+            ]
+        z = np.concatenate(blocks)
+        if not np.isfinite(z).all():
+            raise InputError(f"the embedding of row {int(np.argmin(np.isfinite(z).all(1)))} is not finite")
+        return z
 
-def read_checkpoint(path: str | PathLike[str], configuration: dict[str, Any]) -> tuple[Arrays, dict[str, Any]] | None:
-    """What :func:`write_checkpoint` wrote, None if there is no file; a file of another configuration is refused."""
-    if not Path(fspath(path)).exists():
-        return None
-    file = storage.read(path)
-    if file.meta.get("kind") != "checkpoint":
-        raise InputError(
-            f"checkpoint {fspath(path)!r} holds {file.meta.get('kind')!r}, not a checkpoint; give another path"
-        )
-    theirs = _flat(file.description("configuration"))
-    mine = _flat(json.loads(json.dumps(configuration)))
-    if theirs != mine:
-        different = (name for name in {*theirs, *mine} if theirs.get(name) != mine.get(name))
-        first = min(different, key=lambda name: (name == "data", name))  # which says the least
-        raise InputError(
-            f"checkpoint {fspath(path)!r} is of another configuration: {first} was {theirs.get(first)!r}, now "
-            f"{mine.get(first)!r}; give another path, or remove the file to start anew"
-        )
-    file.verify()
-    scalars = set(file.meta["scalars"])
-    arrays = {name: np.array(file.array(name)) for name in file.names}
-    return {n: a.reshape(()) if n in scalars else a for n, a in arrays.items()}, file.meta["state"]
+    @torch.no_grad()
+    def code_rows(self, data: Data) -> NDArray[np.uint8]:
+        """Codes of all rows: n_books bytes each."""
+        books, _ = self.planned_books()
+        codes = np.empty((len(data), len(books.words)), np.uint8)
+        with evaluating(self.network):
+            for inputs, _, rows in data.rows_in_order(BLOCK_ROWS):
+                z = self.network(inputs.to(self.device)).float()
+                codes[rows.numpy()] = books.encode(z, self.recipe.sweeps).cpu().numpy()
+        return codes
+
+    # --- the prior
+
+    def variances(self, data: Data) -> NDArray[np.float64]:
+        """Of the embedding, by a sample of the rows."""
+        return np.asarray(self.embed(data, SAMPLE_ROWS).astype(np.float64).var(0))
+
+    def prior_at(self, scale: float) -> Prior | None:
+        """Theta as a prior of variances whose mean is ``scale``; as written it may run out of what a prior is."""
+        try:
+            return self.prior.to_prior(scale if scale > 0 else 1.0)
+        except InputError:
+            return None
+
+    # --- as arrays
+
+    def _modules(self) -> dict[str, torch.nn.Module]:
+        found: dict[str, Any] = {
+            "network": self.network,
+            "objective": self.objective,
+            "prior": self.prior,
+            "books": self.books,
+        }
+        return {name: module for name, module in found.items() if module is not None}
+
+    def arrays(self) -> Arrays:
+        """A copy of all weights."""
+        arrays: Arrays = {}
+        for name, module in self._modules().items():
+            arrays |= module_arrays(name, module)
+        return arrays
+
+    def load(self, arrays: Arrays) -> None:
+        """Inverse of :meth:`arrays`, with the modules that are there now."""
+        for name, module in self._modules().items():
+            load_module(name, module, arrays)

@@ -1,0 +1,140 @@
+"""warm-up, shape, learn: how long each phase is, and what happens between two of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import PriorCollapsedWarning, warn_user
+from .axes import bimodal_axes, principal_axes
+from .batches import Data
+from .books import start_books
+from .networks import fold
+from .plans import plan_for
+from .state import SAMPLE_ROWS, State
+
+#: A total variance below this share of the mean square is what rounding leaves of none.
+ROUNDING = 1e-12
+
+
+class Phases:
+    """The phases of one run. :meth:`enter` changes the state; its optimiser starts anew."""
+
+    def __init__(self, state: State, data: Data) -> None:
+        self.state, self.data = state, data
+        recipe = state.recipe
+        #: Epochs of the three phases.
+        self.lengths = (recipe.warm_up, recipe.shape if state.has_split else 0, recipe.epochs)
+
+    @property
+    def total(self) -> int:
+        """Epochs of all phases."""
+        return sum(self.lengths)
+
+    @property
+    def first_with_books(self) -> int:
+        """The number of the first epoch of the last phase."""
+        return self.lengths[0] + self.lengths[1]
+
+    def of(self, epoch: int) -> str:
+        """The phase of an epoch."""
+        return "warm-up" if epoch < self.lengths[0] else "shape" if epoch < self.first_with_books else "learn"
+
+    def enter(self, phase: str) -> None:
+        """What happens between two phases."""
+        state = self.state
+        if phase != "warm-up":
+            self._normalize(rotate=phase == "shape" or not state.has_split or state.recipe.shape == 0)
+        if phase == "shape":
+            state.prior.start(state.variances(self.data))
+        if phase == "learn":
+            self._start_books()
+        state.optimizer = optimizer_for(phase, state)
+
+    def _normalize(self, rotate: bool) -> None:
+        """Centre, rotate to principal axes, scale to total variance 1: free for L_E, and weights hold at any scale."""
+        state, recipe = self.state, self.state.recipe
+        if not recipe.rotate:
+            return
+        sample = self.data.evenly(SAMPLE_ROWS)
+        z = state.embed(sample).astype(np.float64)
+        mean = z.mean(0)
+        dim = len(mean)
+        covariance = np.cov((z - mean).T, bias=True).reshape(dim, dim)
+        matrix = np.eye(dim)
+        if rotate:
+            # The identity is to stay one, up to its unit and axes.
+            fixed = state.network.name == "identity"
+            shear = None if fixed else state.objective.shear(z.astype(np.float32), sample.labels)
+            matrix = matrix if shear is None else shear
+            turned = matrix.T @ covariance @ matrix
+            bimodal = recipe.level and state.has_split
+            axes = bimodal_axes(turned, self._most_leading, recipe) if bimodal else principal_axes(turned)[1]
+            matrix = matrix @ axes
+        total = float(np.trace(matrix.T @ covariance @ matrix))
+        if total <= ROUNDING * float(np.square(z @ matrix).sum(1).mean()):  # all rows are one
+            total = 1.0
+        matrix = matrix / math.sqrt(total)
+        fold(state.network, matrix, mean)
+        state.objective.fold(torch.from_numpy(matrix), torch.from_numpy(mean))
+        state.unit = 1.0 / total * state.unit
+
+    @property
+    def _most_leading(self) -> int:
+        """Linear maps tell classes apart in one dimension less than there are classes; psi is to be a small part."""
+        return max(2, min(self.data.n_classes - 1, self.state.network.dim - 1))
+
+    def _start_books(self) -> None:
+        state, recipe, settings = self.state, self.state.recipe, self.state.settings
+        z = state.embed(self.data, SAMPLE_ROWS)
+        variances = z.astype(np.float64).var(0)
+        xi = None
+        if state.has_split:
+            if recipe.shape == 0 or recipe.theta == "em":
+                state.prior.fit_em(variances)
+            xi = self._psi(torch.from_numpy(variances))
+        plan = plan_for(settings.kind, settings.n_books, variances, xi, recipe)
+        words = start_books(z, plan.support, min(settings.n_words, len(z)), state.rng, settings.threads)
+        state.use(plan, words)
+
+    def _psi(self, variances: Tensor) -> NDArray[np.bool_]:
+        state = self.state
+        wrong = state.prior.collapsed(variances)
+        if wrong is None and len(variances) == 1:
+            wrong = "an embedding of one dimension has no second mode"
+        if wrong is not None:
+            warn_user(
+                f"the prior collapsed ({wrong}); psi is made of the largest variances, see docs/joint.md",
+                PriorCollapsedWarning,
+            )
+        if state.recipe.raw_variances and wrong is None:
+            return np.asarray(state.prior.high_by_rule(variances).cpu().numpy())
+        if state.prior_at(float(variances.mean())) is None:
+            state.prior.fit_em(variances)
+        return np.asarray(state.prior.high(variances).cpu().numpy())
+
+
+def optimizer_for(phase: str, state: State) -> torch.optim.Optimizer:
+    """Adam with a group of its own for each part, which ``rate`` is the rate of."""
+    recipe = state.recipe
+    groups: list[dict[str, Any]] = [
+        {"params": list(state.network.parameters()), "rate": recipe.rate_embedding},
+        {"params": list(state.objective.parameters()), "rate": recipe.rate_head},
+    ]
+    if phase == "warm-up":
+        groups[0] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
+        groups[1] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
+    elif phase == "shape":
+        groups[0]["rate"] = groups[1]["rate"] = recipe.rate_shape
+    if phase != "warm-up" and recipe.theta == "gradient":
+        groups.append({"params": list(state.prior.parameters()), "rate": recipe.rate_theta})
+    if phase == "learn":
+        books, _ = state.planned_books()
+        groups.append({"params": list(books.parameters()), "rate": recipe.rate_books})
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.Adam(groups, lr=recipe.rate_embedding)
