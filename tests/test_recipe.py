@@ -74,6 +74,7 @@ def test_names(name: str) -> None:
         ("batch_size", 2, 10**7),
         ("sweeps", 0, 255),
         ("gamma1", 0.0, 1e6),
+        ("softness", 1e-6, 1e6),
     ],
 )
 def test_the_ends_of_ranges(name: str, least: float, most: float) -> None:
@@ -137,6 +138,28 @@ def test_it_survives_json(pi2: float, gamma1: Any, epochs: Any, theta: str, rota
     assert again == made == Recipe.named(made.to_dict())
     assert hash(again) == hash(made)
     assert (again.gamma1, again.epochs) == (float(gamma1), int(epochs))
+
+
+@given(n=st.integers(2, 10**6))
+def test_batches_of_few_rows_are_smaller(n: int) -> None:
+    by_rows, given_size = Recipe().batch_rows(n), Recipe(batch_size=7).batch_rows(n)
+    assert given_size == 7
+    assert 100 <= by_rows <= 500
+    if n >= 8_000:
+        assert by_rows == 500
+    if n >= 1_600:
+        assert n / by_rows >= 16
+    else:
+        assert by_rows == 100
+    assert Recipe().batch_rows(n + 1) >= by_rows
+
+
+def test_a_batch_of_one_row_has_no_variance() -> None:
+    with pytest.raises(
+        il.InputError, match=r"batch_size of a recipe must be 0 \(by the number of rows\) or 2 to 1e\+07"
+    ):
+        Recipe(batch_size=1)
+    assert Recipe(batch_size=0) == Recipe()
 
 
 def test_it_cannot_be_changed() -> None:

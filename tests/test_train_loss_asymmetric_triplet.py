@@ -35,14 +35,17 @@ def plain_of(anchors, positives, negatives, scale, unit):
     return sum(terms) / max(len(terms), 1)
 
 
-def plain(rows, quantized, labels, scale):
+def following(a, labels, most):
+    """The next rows of a's class, from a on and round the batch."""
+    n = len(labels)
+    found = [(a + step) % n for step in range(1, n) if labels[(a + step) % n] == labels[a]]
+    return found if most is None else found[:most]
+
+
+def plain(rows, quantized, labels, scale, most=None):
     n = len(rows)
     index = [
-        (a, p, q)
-        for a in range(n)
-        for p in range(n)
-        for q in range(n)
-        if p != a and labels[p] == labels[a] != labels[q]
+        (a, p, q) for a in range(n) for p in following(a, labels, most) for q in range(n) if labels[a] != labels[q]
     ]
     triplets = (
         [rows[a] for a, _, _ in index],
@@ -58,22 +61,26 @@ def plain(rows, quantized, labels, scale):
     dim=st.integers(1, 4),
     n_classes=st.integers(1, 5),
     scale=st.sampled_from([0.5, 4.0, 20.0]),
+    most=st.sampled_from([None, 1, 2, 3]),
     seed=st.integers(0, 1000),
 )
-def test_equals_three_plain_loops(n, dim, n_classes, scale, seed):
+def test_equals_three_plain_loops(n, dim, n_classes, scale, most, seed):
     z, zq, labels = some_rows(n, dim, seed=seed), some_rows(n, dim, seed=seed + 1), some_labels(n, n_classes, seed=seed)
-    expected = plain(z.tolist(), zq.tolist(), labels.tolist(), scale)
-    assert float(asymmetric_triplet(z, zq, labels, scale=scale)) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    expected = plain(z.tolist(), zq.tolist(), labels.tolist(), scale, most)
+    found = asymmetric_triplet(z, zq, labels, scale=scale, most=most)
+    assert float(found) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("block", [1, 17, 40])
-def test_blocks_change_nothing(block, monkeypatch):
-    z, zq, labels = some_rows(20, 3), some_rows(20, 3, seed=1), some_labels(20, 3)
-    expected, gradients = value_and_gradients(lambda z, zq: asymmetric_triplet(z, zq, labels), z, zq)
-    monkeypatch.setitem(asymmetric_triplet.__globals__, "BLOCK", block)
-    value, blocked = value_and_gradients(lambda z, zq: asymmetric_triplet(z, zq, labels), z, zq)
-    assert value == pytest.approx(expected, rel=1e-12)
-    torch.testing.assert_close(blocked, gradients)
+def test_eight_positives_tell_what_all_of_them_do():
+    labels = some_labels(400, 4)
+    z = some_rows(4, 6, seed=2)[labels] + some_rows(400, 6)
+    zq = z + 0.3 * some_rows(400, 6, seed=1)
+    all_of_them, gradients = value_and_gradients(lambda z, zq: asymmetric_triplet(z, zq, labels, most=None), z, zq)
+    some, sampled = value_and_gradients(lambda z, zq: asymmetric_triplet(z, zq, labels), z, zq)
+    assert some == float(asymmetric_triplet(z, zq, labels, most=8)) != all_of_them
+    assert some == pytest.approx(all_of_them, rel=0.02)
+    for one, other in zip(sampled, gradients, strict=True):
+        assert float(torch.cosine_similarity(one.ravel(), other.ravel(), dim=0)) > 0.8
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])
@@ -86,7 +93,12 @@ def test_given_triplets_equal_a_plain_loop(n):
 
 def test_gradients():
     labels = torch.tensor([0, 1, 0, 1, 2, 0, 2])
-    check_gradient(lambda z, zq: asymmetric_triplet(z, zq, labels), some_rows(7, 3), some_rows(7, 3, seed=1))
+    for most in (None, 1):
+        check_gradient(
+            lambda z, zq, most=most: asymmetric_triplet(z, zq, labels, most=most),
+            some_rows(7, 3),
+            some_rows(7, 3, seed=1),
+        )
     check_gradient(asymmetric_triplet_of, *(some_rows(5, 3, seed=seed) for seed in range(3)))
 
 
@@ -121,6 +133,8 @@ def test_bad_input():
     z = some_rows(4, 3)
     with pytest.raises(InputError, match=r"zq must be of shape \(4, 3\)"):
         asymmetric_triplet(z, z[:, :2], torch.arange(4))
+    with pytest.raises(InputError, match="most must be a positive integer"):
+        asymmetric_triplet(z, z, torch.arange(4), most=0)
     with pytest.raises(InputError, match="labels must be whole numbers"):
         asymmetric_triplet(z, z, torch.zeros(4))
     with pytest.raises(InputError, match="positive must be of shape"):

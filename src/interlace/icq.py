@@ -39,8 +39,8 @@ class ICQ(Model):
     docs/joint.md), ``fit(x, y)`` or ``fit(dataset)`` of a torch ``Dataset`` or ``DataLoader``, learns an ``embedding``
     to ``dim`` dimensions (``"identity"``, ``"linear"``, ``"mlp"`` with ``hidden`` widths, ``"lenet"``, ``"alexnet"`` or
     a torch module, which is copied; 16 dimensions, or as many as classes, unless the network has its own) such that
-    rows of a class are found by their codes. ``loss`` is
-    ``"contrastive"``, ``"cross_entropy"``, ``"regression"``, ``"triplet"`` or ``"asymmetric_triplet"``; ``optimize`` is
+    rows of a class are found by their codes. ``loss`` is ``"contrastive"``, ``"cross_entropy"``, ``"regression"``,
+    ``"triplet"``, ``"asymmetric_triplet"``, ``"pairwise"``, ``"soft_hard"`` or ``"soft_triplet"``; ``optimize`` is
     ``"joint"`` (all by gradient) or ``"alternate"`` (in turns); ``recipe`` is ``"default"``, ``"paper"`` or an
     :class:`interlace.Recipe` with every weight and rate (``recipe__pi2`` names one of them to ``set_params``). The
     share ``validation`` of the rows chooses the epoch to keep, ``checkpoint`` is a file that a killed run goes on from,

@@ -10,11 +10,16 @@ from typing import Any
 
 from .errors import InputError
 
-LOSSES = ("contrastive", "cross_entropy", "regression", "triplet", "asymmetric_triplet")
+LOSSES = (
+    *("contrastive", "cross_entropy", "regression", "triplet", "asymmetric_triplet"),
+    *("pairwise", "soft_hard", "soft_triplet"),  # of DQN, DPQ and PQN
+)
 OPTIMIZERS = ("joint", "alternate")
 THETA = ("gradient", "em")
 GROUPS = ("soft", "hard")
 CRUDE_RULES = ("energy", "forall")
+#: Of ``batch_size=0``: rows of a batch, and steps that an epoch has at least while batches keep the least of them.
+LEAST_ROWS, MOST_ROWS, STEPS = 100, 500, 16
 
 
 @dataclass(frozen=True)
@@ -42,12 +47,15 @@ class Recipe:
     scale: float = 8.0  #: of squared distances in the contrastive loss
     ridge: float = 1e-3  #: of the regression loss, relative
     triplet_margin: float = 0.1  #: in squared distances, of total variance 1
+    softness: float = 1.0  #: of soft codes, in units of the error of a book; of soft_hard and soft_triplet
+    central: float = 0.1  #: of the joint central loss, of soft_hard
+    gini: float = 0.1  #: of what spreads soft codes over all words and makes each row sure of its own, of soft_hard
     # Phases, in epochs.
     warm_up: int = 8  #: L_E of the embedding alone
     shape: int = 4  #: L_E and L_P: variances become bi-modal before there are books
     epochs: int = 20  #: all four losses
     patience: int = 8  #: epochs of the last phase without a better validation score before learning stops
-    batch_size: int = 500
+    batch_size: int = 0  #: 0: by the number of rows, see :meth:`batch_rows`
     # Rates of Adam.
     rate_warm_up: float = 5e-3
     rate_shape: float = 2.5e-3
@@ -108,12 +116,13 @@ class Recipe:
             "robustness": (0.0, 1e3),
             "scale": (1e-6, 1e6),
             "ridge": (1e-12, 1e6),
+            "softness": (1e-6, 1e6),
             "psi_share": (0.0, 1.0),
             "warm_up": (0, 10**6),
             "shape": (0, 10**6),
             "epochs": (0, 10**6),
             "patience": (1, 10**6),
-            "batch_size": (2, 10**7),
+            "batch_size": (0, 10**7),
             "sweeps": (0, 255),
         }
         for field in dataclasses.fields(self):
@@ -131,6 +140,8 @@ class Recipe:
                     raise InputError(f"{field.name} of a recipe must be {least:g} to {most:g}, got {value!r}")
                 # Numbers of NumPy become Python's, which JSON has.
                 object.__setattr__(self, field.name, int(value) if field.type == "int" else float(value))
+        if self.batch_size == 1:  # the variance of one row is none
+            raise InputError("batch_size of a recipe must be 0 (by the number of rows) or 2 to 1e+07, got 1")
         for name, known in (("theta", THETA), ("groups", GROUPS), ("crude", CRUDE_RULES)):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} of a recipe must be one of {', '.join(known)}, got {getattr(self, name)!r}")
@@ -148,6 +159,11 @@ class Recipe:
     def with_params(self, **changes: Any) -> Recipe:
         """The same recipe but for these values."""
         return Recipe.named(self.to_dict() | changes)
+
+    def batch_rows(self, n_rows: int) -> int:
+        """Rows of a batch where ``n_rows`` are learned from: ``batch_size``, or 100 to 500 such that an epoch has 16
+        steps. From 8,000 rows on that is 500; with 500 of 1,350 an epoch would be three steps."""
+        return self.batch_size or min(MOST_ROWS, max(LEAST_ROWS, n_rows // STEPS))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``Recipe(**values)`` is the inverse."""

@@ -55,10 +55,10 @@ def read_truth(path: str, key: str | None) -> NDArray[Any]:
 def load_model(path: str, embedding: Any = None) -> Model:
     """A fitted model of any kind; ``embedding`` is the torch module of one that has its own."""
     from .. import ICQ
-    from ..quantizers import SQ
+    from ..quantizers import DPQ, DQN, PQN, SQ
     from ..storage import read
 
-    kinds: dict[str, type[Model]] = {"ICQ": ICQ, "SQ": SQ}
+    kinds: dict[str, type[Model]] = {"ICQ": ICQ, "SQ": SQ, "DQN": DQN, "DPQ": DPQ, "PQN": PQN}
     meta = read(path).meta
     name = meta.get("estimator", "ICQ")
     if meta.get("kind") == "model" and name not in kinds:

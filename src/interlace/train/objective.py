@@ -13,13 +13,18 @@ from ..recipe import LOSSES, Recipe
 from .losses.asymmetric_triplet import asymmetric_triplet
 from .losses.classification import CrossEntropy
 from .losses.contrastive import supervised_contrastive
+from .losses.pairwise import pairwise
 from .losses.regression import ridge_regression
+from .losses.soft_hard import gini, joint_central, soft_hard
 from .losses.triplet import triplet
+from .soft import Soft
 
 #: A squared error of one-hot labels is this much flatter than the logarithms of the other losses.
 REGRESSION_WEIGHT = 10.0
 #: Of the strongest direction, squared: what a direction that the loss does not see keeps.
 REST = 1e-2
+#: Losses with a linear classifier, and those that look at soft codes.
+HEADS, SOFT = ("cross_entropy", "soft_hard"), ("soft_hard", "soft_triplet")
 
 
 class EmbeddingLoss(nn.Module):
@@ -30,13 +35,16 @@ class EmbeddingLoss(nn.Module):
         if name not in LOSSES:
             raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {name!r}")
         self.name, self.n_classes, self.recipe = name, n_classes, recipe
-        self.head = CrossEntropy(dim, n_classes, generator=generator) if name == "cross_entropy" else None
+        self.head = CrossEntropy(dim, n_classes, generator=generator) if name in HEADS else None
+        self.takes_soft = name in SOFT
 
     def of_embedding(self, z: Tensor, labels: Tensor, unit: float) -> Tensor:
         """Before there are books. ``unit`` divides squared distances: 1 lets the embedding find its own scale."""
         if self.head is not None:
             loss: Tensor = self.head(z, labels)
-            return loss
+            return loss + self.recipe.central * joint_central(z, z, labels) if self.name == "soft_hard" else loss
+        if self.name == "pairwise":
+            return pairwise(z, labels)
         if self.name == "contrastive":
             return supervised_contrastive(z, z, labels, 1.0 / unit)
         if self.name == "regression":
@@ -45,8 +53,17 @@ class EmbeddingLoss(nn.Module):
             return triplet(z, labels, margin=self.recipe.triplet_margin)
         return asymmetric_triplet(z, z, labels)
 
-    def of_codes(self, z: Tensor, st: Tensor, labels: Tensor) -> Tensor:
-        """Queries are z, the database is st: what is learned is the asymmetric search itself."""
+    def of_codes(self, z: Tensor, st: Tensor, labels: Tensor, soft: Soft | None = None) -> Tensor:
+        """Queries are z, the database is st: what is learned is the asymmetric search itself.
+
+        ``soft`` are the soft codes for a loss that ``takes_soft``. DQN's pairs look at z alone: its books learn from
+        the quantization error.
+        """
+        if self.takes_soft and soft is None:
+            raise InputError(f"loss {self.name!r} needs soft codes")
+        if self.head is not None and soft is not None:
+            found = soft_hard(self.head, soft.rows, st, labels, central=self.recipe.central)
+            return found + self.recipe.gini * gini(soft.weights)
         if self.head is not None:
             loss: Tensor = self.head(z, labels) + self.head(st, labels)
             return loss
@@ -56,7 +73,9 @@ class EmbeddingLoss(nn.Module):
             return REGRESSION_WEIGHT * ridge_regression(st, labels, self.n_classes, self.recipe.ridge)
         if self.name == "triplet":
             return triplet(st, labels, margin=self.recipe.triplet_margin)
-        return asymmetric_triplet(z, st, labels)
+        if self.name == "pairwise":
+            return pairwise(z, labels)
+        return asymmetric_triplet(z, st if soft is None else soft.rows, labels)
 
     def shear(self, z: FloatArray, labels: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """A matrix [dim, dim] after which distances mean what the loss means; None for losses made of distances.

@@ -16,6 +16,7 @@ from .batches import Data
 from .losses.interleave import interleaving
 from .losses.quantization import cross_penalty, cross_terms, norm_byte_error, norm_byte_values, quantization_error
 from .phases import Phases
+from .soft import soften
 from .state import BLOCK_ROWS, State
 from .variance import OnlineVariance
 
@@ -48,7 +49,8 @@ class Passes:
         assert state.optimizer is not None
         sums: dict[str, float] = {}
         seen = 0  # a DataLoader may leave rows out, or repeat them
-        for inputs, labels, rows in self.data.batches(recipe.batch_size, state.epoch, settings.seed):
+        size = recipe.batch_rows(len(self.data))
+        for inputs, labels, rows in self.data.batches(size, state.epoch, settings.seed):
             self._set_rates(phase, min(1.0, seen / len(self.data)), embedding, books)
             seen += len(labels)
             inputs, labels = inputs.to(state.device), labels.to(state.device)
@@ -101,7 +103,9 @@ class Passes:
             words = books.effective()
             of_rows = books.of_rows(words, codes)
             zq = torch.stack(of_rows).sum(0)
-            parts["embedding"] = state.objective.of_codes(z, zq + z - z.detach(), labels)
+            takes_soft = state.objective.takes_soft
+            soft = soften(z, words, books.support, codes, recipe.softness) if takes_soft else None
+            parts["embedding"] = state.objective.of_codes(z, zq + z - z.detach(), labels, soft)
             parts["quantization"] = recipe.error * quantization_error(z, zq)
             parts["cross"] = recipe.cross * self._cross(of_rows)
             if plan.xi is not None:
