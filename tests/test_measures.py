@@ -133,6 +133,9 @@ def test_a_first_book_of_one_word_is_not_counted():
     codebooks = il.Codebooks(books, dim=4, n_crude=2)
     index = il.Index.from_codes(codebooks, reference.encode(codebooks, clustered(20, 4)))
     assert evaluate.ops_per_vector(index.search(clustered(3, 4), 2, margin=math.inf), codebooks) == 2
+    pruned = index.search(clustered(3, 4), 2, margin="exact")
+    assert pruned.stats.survivors < 3 * 20
+    assert evaluate.ops_per_vector(pruned, codebooks) == 1 + pruned.stats.survivors / (3 * 20)
 
 
 def test_ops_need_a_search():

@@ -6,7 +6,6 @@ Public names are in ``evaluate``; docs/measures.md has the definitions.
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -132,5 +131,5 @@ def time_ratio(
         started = clock()
         call()
         seconds[second].append(clock() - started)
-    median_a, median_b = (statistics.median(seconds[which]) for which in (False, True))
+    median_a, median_b = (float(np.median(seconds[which])) for which in (False, True))
     return TimeRatio(median_a / median_b if median_b > 0 else math.inf, median_a, median_b)
