@@ -66,6 +66,7 @@ ORDER = [
     "judge",
     "plot",
     "demo",
+    "reproduce",
     "cli",
 ]
 

@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 16)).astype(np.float32)
 QUERIES = RNG.normal(size=(12, 16)).astype(np.float32)
 TRUTH, _ = evaluate.exact_neighbours(X, QUERIES, 20)
-COMMANDS = ("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify")
+COMMANDS = ("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify", "reproduce")
 
 
 @pytest.fixture(scope="module")

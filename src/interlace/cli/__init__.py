@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ..errors import InterlaceError
-from . import build, demo, encode, evaluate, fit, info, plan, search, verify
+from . import build, demo, encode, evaluate, fit, info, plan, reproduce, search, verify
 
 EPILOG = """\
 start here:
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         "--version", action="store_true", help="print the version and the instruction set in use, then stop"
     )
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (demo, plan, build, search, evaluate, fit, encode, info, verify):
+    for module in (demo, plan, build, search, evaluate, fit, encode, info, verify, reproduce):
         sub = commands.add_parser(
             module.__name__.rpartition(".")[2],
             help=module.HELP,

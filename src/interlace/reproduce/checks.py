@@ -1,0 +1,262 @@
+"""How claims are checked: each function makes a check, which answers by a verdict and the numbers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from .summary import Mean, Results
+
+HELD, PARTLY, FAILED, OPEN = "held", "held in part", "did not hold", "not measured"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To one claim."""
+
+    verdict: str
+    numbers: str
+
+
+Check = Callable[[Results], Answer]
+
+
+#: A gap, and where it was measured.
+Case = tuple[str, Mean]
+
+
+def _where(data: str, n_books: int) -> str:
+    return f"{data}, {n_books} books"
+
+
+def _cases(
+    results: Results,
+    ours: str,
+    theirs: str,
+    measure: str,
+    their_measure: str | None = None,
+    books: Callable[[int], bool] = lambda n: True,
+) -> list[Case]:
+    """Ours minus theirs wherever both were measured."""
+    found = []
+    for data in results.data:
+        for n_books in filter(books, results.books(data, ours)):
+            gap = results.gap(data, n_books, ours, theirs, measure, their_measure)
+            if gap is not None:
+                found.append((_where(data, n_books), gap))
+    return found
+
+
+def _told(cases: Sequence[Case], what: str, sign: int = 1) -> tuple[int, int, str]:
+    """Cases ahead and behind, and the sentence; a gap within two standard errors counts as neither."""
+    ahead = sum(sign * gap.value > gap.noise for _, gap in cases)
+    behind = sum(-sign * gap.value > gap.noise for _, gap in cases)
+    where, worst = min(cases, key=lambda case: sign * case[1].value)
+    n = f"{len(cases)} case{'s'[: len(cases) > 1]}"
+    numbers = (
+        f"{what} {mean(gap.value for _, gap in cases):+.3f} on average over {n}, worst "
+        f"{worst.value:+.3f} ({where}); ahead in {ahead}, behind in {behind}, not told apart in "
+        f"{len(cases) - ahead - behind}"
+    )
+    return ahead, behind, numbers
+
+
+def at_least(ours: str, theirs: str, measure: str = "map", what: str = "MAP", sign: int = 1) -> Check:
+    """Not behind anywhere; ``sign=-1`` where less is better."""
+
+    def check(results: Results) -> Answer:
+        cases = _cases(results, ours, theirs, measure)
+        if not cases:
+            return Answer(OPEN, "")
+        ahead, behind, numbers = _told(cases, what, sign)
+        return Answer(HELD if not behind else PARTLY if ahead + len(cases) > 2 * behind else FAILED, numbers)
+
+    return check
+
+
+def ahead(ours: str, theirs: str, measure: str = "map", what: str = "MAP", sign: int = 1) -> Check:
+    """Ahead everywhere."""
+
+    def check(results: Results) -> Answer:
+        cases = _cases(results, ours, theirs, measure)
+        if not cases:
+            return Answer(OPEN, "")
+        better, _, numbers = _told(cases, what, sign)
+        return Answer(HELD if better == len(cases) else PARTLY if better else FAILED, numbers)
+
+    return check
+
+
+def fewer_ops(theirs: str, ours: str = "ICQ", reference: str = "exhaustive") -> Check:
+    """Fewer table additions than the other method where there are more than two books."""
+
+    def check(results: Results) -> Answer:
+        cases = _cases(results, ours, theirs, "two-step", reference, lambda n: n > 2)
+        if not cases:
+            return Answer(OPEN, "")
+        fewer, _, numbers = _told(cases, "operations", -1)
+        return Answer(HELD if fewer == len(cases) else PARTLY if fewer else FAILED, numbers)
+
+    return check
+
+
+def growing_gap(ours: str = "ICQ") -> Check:
+    """The additions saved grow with the number of books; with two books there are none."""
+
+    def check(results: Results) -> Answer:
+        texts, grows, none = [], True, True
+        for data in results.data:
+            saved = []
+            for n_books in results.books(data, ours):
+                ops = results.mean(data, ours, n_books, "two-step")
+                if ops is not None:
+                    saved.append((n_books, n_books - ops.value))
+            if len(saved) > 1:
+                grows &= all(a[1] < b[1] for a, b in zip(saved, saved[1:], strict=False))
+                none &= all(gap < 0.05 for n, gap in saved if n == 2)
+                texts.append(f"{data} " + ", ".join(f"{gap:.2f} of {n}" for n, gap in saved))
+        if not texts:
+            return Answer(OPEN, "")
+        verdict = HELD if grows and none else PARTLY if grows or none else FAILED
+        two = "none with 2 books" if none else "also with 2 books, where our search still reads one book first"
+        return Answer(verdict, f"additions saved: {'; '.join(texts)}; {two}")
+
+    return check
+
+
+def equal_length(theirs: str, ours: str = "ICQ", *, long_only: bool = False, of_theirs: str = "exhaustive") -> Check:
+    """Our MAP at its effective length against theirs there; ``long_only``: ahead at long codes, not at short."""
+
+    def check(results: Results) -> Answer:
+        gaps = []
+        for data in results.data:
+            for n_books in results.books(data, ours):
+                bits = results.effective_length(data, ours, n_books, "SQ+CQ", of_theirs)
+                own = results.mean(data, ours, n_books, "map")
+                other = None if bits is None else _at(results, data, theirs, bits)
+                if bits is not None and own is not None and other is not None:
+                    gaps.append((bits, n_books, own.value - other))
+        if not gaps:
+            return Answer(OPEN, "")
+        text = ", ".join(f"{gap:+.3f} at {bits:.0f} bits ({n} books)" for bits, n, gap in gaps)
+        better = [gap > 0 for _, _, gap in gaps]
+        if long_only:
+            verdict = HELD if better[-1] and not all(better) else PARTLY if better[-1] else FAILED
+        else:
+            verdict = HELD if all(better) else PARTLY if any(better) else FAILED
+        return Answer(verdict, f"MAP {text}")
+
+    return check
+
+
+def _at(results: Results, data: str, label: str, bits: float) -> float | None:
+    """On the same data, or wherever the other method was measured (deep ones have images, not their features)."""
+    for place in (data, *results.data):
+        found = results.at_length(place, label, bits)
+        if found is not None:
+            return found
+    return None
+
+
+def many_informative(results: Results) -> Answer:
+    """Where ICQ gains on SQ+CQ: with many informative features (its text), or with few (its set-up)?"""
+    gaps: dict[str, float] = {}
+    for number in (1, 2, 3):
+        cases = [gap for where, gap in _cases(results, "ICQ", "SQ+CQ", "map") if where.startswith(f"synthetic{number}")]
+        if cases:
+            gaps[f"synthetic{number}"] = mean(gap.value for gap in cases)
+    if len(gaps) < 3:
+        return Answer(OPEN, "")
+    text = ", ".join(f"{gap:+.3f} on {data}" for data, gap in gaps.items())
+    many, few = gaps["synthetic1"], gaps["synthetic3"]
+    verdict = HELD if many > 0 and many > few else PARTLY if many > 0 else FAILED
+    settled = "many (32)" if many > few else "few (8)"
+    return Answer(verdict, f"MAP of ICQ against SQ+CQ {text}: ICQ gains most where informative features are {settled}")
+
+
+def lower_error(dense: Sequence[str], product: Sequence[str]) -> Check:
+    """The worst dense books against the best product books of as many bytes."""
+
+    def check(results: Results) -> Answer:
+        texts, held = [], []
+        for n_books in results.books("vectors"):
+            errors = [
+                {label: found.value for label in labels if (found := results.mean("vectors", label, n_books, "error"))}
+                for labels in (dense, product)
+            ]
+            if all(errors):
+                worst = max(errors[0], key=lambda label: errors[0][label])
+                best = min(errors[1], key=lambda label: errors[1][label])
+                held.append(errors[0][worst] < errors[1][best])
+                texts.append(f"{n_books} books: {worst} {errors[0][worst]:.3f}, {best} {errors[1][best]:.3f}")
+        if not texts:
+            return Answer(OPEN, "")
+        verdict = HELD if all(held) else PARTLY if any(held) else FAILED
+        return Answer(
+            verdict, f"worst dense against best product, error as a share of the variance: {'; '.join(texts)}"
+        )
+
+    return check
+
+
+def moves_little(prefix: str, limit: float = 0.01, needed: bool = True) -> Check:
+    """How far MAP moves over the values of one setting; ``needed``: the claim is that it stays within the limit."""
+
+    def check(results: Results) -> Answer:
+        found: dict[str, Mean] = {}
+        for data in results.data:
+            for label in results.labels(data):
+                for n_books in results.books(data, label):
+                    default = results.mean(data, "ICQ", n_books, "map")
+                    point = results.mean(data, label, n_books, "map")
+                    if label.startswith(prefix) and point is not None and default is not None:
+                        found[f"{label} on {data}"] = Mean(point.value - default.value, 0.0, point.n)
+        if not found:
+            return Answer(OPEN, "")
+        where, worst = max(found.items(), key=lambda item: abs(item[1].value))
+        small = abs(worst.value) <= limit
+        texts = ", ".join(f"{gap.value:+.3f} ({label})" for label, gap in found.items())
+        return Answer(
+            HELD if small == needed else FAILED,
+            f"MAP against the default: {texts}; largest {worst.value:+.3f} ({where})",
+        )
+
+    return check
+
+
+def needed(label: str) -> Check:
+    """Without a part of the method MAP falls or operations rise, beyond noise, somewhere."""
+
+    def check(results: Results) -> Answer:
+        texts, worse, n = [], 0, 0
+        for data in results.data:
+            for n_books in results.books(data, label):
+                gaps = [results.gap(data, n_books, label, "ICQ", measure) for measure in ("map", "two-step")]
+                if gaps[0] is not None and gaps[1] is not None:
+                    n += 1
+                    worse += gaps[0].value < -gaps[0].noise or gaps[1].value > gaps[1].noise
+                    texts.append(f"{gaps[0].value:+.3f} MAP, {gaps[1].value:+.2f} operations on {data}")
+        if not texts:
+            return Answer(OPEN, "")
+        return Answer(HELD if worse == n else PARTLY if worse else FAILED, f"without it {'; '.join(texts)}")
+
+    return check
+
+
+def margin_suffices(results: Results, target: float = 0.99) -> Answer:
+    """Agreement of the paper's margin with the exhaustive scan, by the constant of sigma."""
+    texts, default = [], []
+    for data in results.data:
+        for label in results.labels(data):
+            if label == "ICQ" or label.startswith("sigma = "):
+                for n_books in results.books(data, label):
+                    found = results.mean(data, label, n_books, "agreement of paper")
+                    if found is not None:
+                        texts.append(f"{found.value:.3f} ({'sigma = 1' if label == 'ICQ' else label}, {data})")
+                        default += [found.value] if label == "ICQ" else []
+    if not default:
+        return Answer(OPEN, "")
+    good = [value >= target for value in default]
+    verdict = HELD if all(good) else PARTLY if any(good) else FAILED
+    return Answer(verdict, f"agreement with the exhaustive scan {', '.join(texts)}")

@@ -1,0 +1,106 @@
+"""What the paper claims, and what our results say to it: every claim is answered by numbers, also where it fails.
+
+Those that begin with (Ours:) are not the paper's: what it should have asked as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .checks import (
+    Answer,
+    Check,
+    ahead,
+    at_least,
+    equal_length,
+    fewer_ops,
+    growing_gap,
+    lower_error,
+    many_informative,
+    margin_suffices,
+    moves_little,
+    needed,
+)
+from .summary import Results
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, and how it is checked."""
+
+    sentence: str
+    check: Check
+
+
+_SQ_OPS = "ICQ needs fewer operations than {} at the same number of books."
+CLAIMS: dict[str, tuple[Claim, ...]] = {
+    "synthetic-pq": (
+        Claim("ICQ is at least as precise as SQ+PQ at the same number of books.", at_least("ICQ", "SQ+PQ")),
+        Claim(_SQ_OPS.format("SQ+PQ"), fewer_ops("SQ+PQ")),
+        Claim("The gap in operations grows with the number of books; there is none with two.", growing_gap()),
+        Claim("(Ours:) also where SQ+PQ is searched by our cascade.", fewer_ops("SQ+PQ", reference="two-step")),
+    ),
+    "synthetic-cq": (
+        Claim("ICQ is at least as precise as SQ+CQ at the same number of books.", at_least("ICQ", "SQ+CQ")),
+        Claim(_SQ_OPS.format("SQ+CQ"), fewer_ops("SQ+CQ")),
+        Claim("The gap in operations grows with the number of books; there is none with two.", growing_gap()),
+        Claim(
+            "SQ+CQ is good on Dataset 3 and ICQ ahead where informative features are many (the set-up of the same "
+            "paper expects the opposite).",
+            many_informative,
+        ),
+        Claim("(Ours:) also where SQ+CQ is searched by our cascade.", fewer_ops("SQ+CQ", reference="two-step")),
+    ),
+    "real-sq": (
+        Claim("ICQ is at least as precise as SQ+CQ at the same number of books.", at_least("ICQ", "SQ+CQ")),
+        Claim(_SQ_OPS.format("SQ+CQ"), fewer_ops("SQ+CQ")),
+        Claim("The gap in operations grows with the number of books; there is none with two.", growing_gap()),
+        Claim("(Ours:) also where SQ+CQ is searched by our cascade.", fewer_ops("SQ+CQ", reference="two-step")),
+    ),
+    "effective": (
+        Claim("ICQ is ahead of SQ at equal effective length.", equal_length("SQ+CQ")),
+        Claim("(Ours:) also where SQ is searched by our cascade.", equal_length("SQ+CQ", of_theirs="two-step")),
+        Claim("ICQ is ahead of DQN at equal effective length.", equal_length("DQN")),
+        Claim("ICQ is ahead of DPQ at long codes only.", equal_length("DPQ", long_only=True)),
+        Claim("(Ours:) ahead of DQN on features of an AlexNet.", equal_length("DQN AlexNet")),
+        Claim(
+            "(Ours:) ahead of DPQ on features of an AlexNet at long codes only.",
+            equal_length("DPQ AlexNet", long_only=True),
+        ),
+    ),
+    "pqn": (
+        Claim("ICQ is ahead of PQN at the same length, also at short ones.", ahead("ICQ", "PQN")),
+        Claim("It needs fewer operations than PQN.", fewer_ops("PQN")),
+        Claim("The advantage persists where PQN is combined with CQ: precision.", at_least("ICQ", "PQN+CQ")),
+        Claim("The advantage persists where PQN is combined with CQ: operations.", fewer_ops("PQN+CQ")),
+        Claim("PQ books incur a higher quantization error than dense ones.", ahead("ICQ", "PQN", "error", "error", -1)),
+    ),
+    "unseen": (Claim("ICQ is ahead of SQ on classes that learning has not seen.", ahead("ICQ", "SQ+CQ")),),
+    "ablation": (
+        Claim("alpha2 matters little as long as the mode is skewed.", moves_little("alpha2")),
+        Claim("Learning is sensitive to pi2.", moves_little("pi2", needed=False)),
+        Claim(
+            "The robustness term keeps the second mode from emptying out: without it MAP falls.",
+            moves_little("no robustness", needed=False),
+        ),
+        Claim("The margin sigma accounts for the variability of the remaining books.", margin_suffices),
+        Claim("(Ours:) L_P is needed.", needed("no L_P")),
+        Claim("(Ours:) L_ICQ is needed.", needed("no L_ICQ")),
+        Claim("(Ours:) gamma1 matters little round its default.", moves_little("gamma1")),
+        Claim("(Ours:) gamma2 matters little round its default.", moves_little("gamma2")),
+        Claim("EM and gradient descent both serve for Theta.", moves_little("prior by EM")),
+        Claim("Soft constraints are sufficient.", moves_little("soft groups")),
+        Claim("(Ours:) the method as written is as good as our recipe.", moves_little("as written")),
+    ),
+    "codes": (
+        Claim(
+            "Dense books are lower in error than product books of as many bytes.",
+            lower_error(("CQ", "ICQ residual"), ("PQ", "OPQ", "CKMeans")),
+        ),
+    ),
+}
+
+
+def answers(figure: str, results: Results) -> list[tuple[Claim, Answer]]:
+    """Every claim of a figure with its answer."""
+    return [(claim, claim.check(results)) for claim in CLAIMS[figure]]

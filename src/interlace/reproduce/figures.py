@@ -1,0 +1,256 @@
+"""What each figure of the paper is made of, and the list of runs that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError
+from ..quantizers import method, methods
+from .runs import Run, Series
+from .sizes import Size
+
+#: Not quantizers: a classifier whose answers are searched, and rows in a random order.
+TOPLINE, RANDOM = "class topline", "random codes"
+BASELINES = (TOPLINE, RANDOM)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Every series on every data set, for every number of books and every seed."""
+
+    data: tuple[str, ...]
+    series: tuple[Series, ...]
+    books: tuple[int, ...] | None = None  #: None: those of the size
+    dim: int | None = None
+    seeds: int | None = None  #: at most
+    open: bool = True  #: methods that no figure names join
+    sweep: bool = False  #: series are values of one setting, of which a smaller size takes some
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure, its table and its claims."""
+
+    name: str
+    title: str
+    drawn: str  #: by which function of ``drawing``
+    parts: tuple[Part, ...]
+    seeds: int = 3
+
+
+def _series(name: str, label: str = "", **settings: Any) -> Series:
+    return Series(label=label or name, method=name, **settings)
+
+
+def _icq(label: str, recipe: str = "default", **changes: Any) -> Series:
+    return _series("ICQ", label, recipe=recipe, changes=tuple(changes.items()))
+
+
+def _baselines(*data: str) -> Part:
+    return Part(data, (_series(TOPLINE), _series(RANDOM)), books=(0,), open=False)
+
+
+def _sweep(name: str, *values: Any) -> Part:
+    """On Dataset 2 with 8 books; the default value is that of the series ICQ."""
+    made = (
+        _icq(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}", **{name: value})
+        for value in values
+    )
+    return Part(("synthetic2",), tuple(made), books=(8,), open=False, sweep=True)
+
+
+def _layouts(*layouts: str) -> tuple[Series, ...]:
+    return tuple(_series("ICQ", f"ICQ {layout}", labels=False, settings=(("layout", layout),)) for layout in layouts)
+
+
+ICQ, SQ_CQ, SQ_PQ = _series("ICQ"), _series("SQ+CQ"), _series("SQ+PQ")
+DATASETS = ("synthetic1", "synthetic2", "synthetic3")
+#: Of the network with everything else, from its first layer on.
+_ALEXNET = (("warm_up", 10), ("shape", 2), ("epochs", 6))
+_LENET = (("warm_up", 5), ("shape", 2), ("epochs", 6))
+#: Heads on features that are trained already.
+_HEAD = (("warm_up", 3), ("shape", 2), ("epochs", 8), ("patience", 4))
+_NETWORKS = (
+    _series("ICQ", loss="soft_triplet", changes=_HEAD),
+    _series("PQN", changes=_HEAD),
+    _series("PQN+CQ", changes=_HEAD),
+    _series("ICQ", "ICQ contrastive", changes=_HEAD),
+    _series("SQ+CQ", changes=_HEAD),
+)
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for figure in (
+        Figure(
+            "synthetic-pq",
+            "ICQ and SQ+PQ on Datasets 1-3",
+            "against_ops",
+            (Part(DATASETS, (ICQ, SQ_PQ, SQ_CQ)), _baselines(*DATASETS)),
+        ),
+        Figure(
+            "synthetic-cq",
+            "ICQ and SQ+CQ on Datasets 1-3",
+            "against_ops",
+            (Part(DATASETS, (ICQ, SQ_CQ)), _baselines(*DATASETS)),
+        ),
+        Figure(
+            "real-sq",
+            "ICQ and SQ+CQ on MNIST and CIFAR-10 (GIST)",
+            "against_books",
+            (Part(("mnist", "cifar10-gist"), (ICQ, SQ_CQ)), _baselines("mnist", "cifar10-gist")),
+        ),
+        Figure(
+            "effective",
+            "MAP against effective code length on CIFAR-10",
+            "against_length",
+            (
+                Part(("cifar10-gist",), (ICQ, SQ_CQ, _series("DQN"), _series("DPQ"))),
+                Part(
+                    ("cifar10-alexnet",),
+                    (_series("DQN", "DQN AlexNet", changes=_HEAD), _series("DPQ", "DPQ AlexNet", changes=_HEAD)),
+                    dim=1024,
+                    open=False,
+                    seeds=1,
+                ),
+                _baselines("cifar10-gist"),
+            ),
+        ),
+        Figure(
+            "pqn",
+            "ICQ and PQN with a CNN as embedding",
+            "against_books",
+            (
+                Part(("mnist-lenet",), _NETWORKS, dim=512),
+                Part(("cifar10-alexnet",), _NETWORKS, dim=1024),
+                _baselines("mnist-lenet", "cifar10-alexnet"),
+                Part(
+                    ("mnist-images",),
+                    (_series("ICQ", "ICQ end to end", embedding="lenet", loss="soft_triplet", changes=_LENET),),
+                    books=(8,),
+                    dim=512,
+                    open=False,
+                    seeds=1,
+                ),
+                Part(
+                    ("cifar10-images",),
+                    (_series("ICQ", "ICQ end to end", embedding="alexnet", loss="soft_triplet", changes=_ALEXNET),),
+                    books=(8,),
+                    dim=1024,
+                    open=False,
+                    seeds=1,
+                ),
+            ),
+            seeds=1,
+        ),
+        Figure(
+            "unseen",
+            "ICQ and SQ+CQ on classes that learning has not seen",
+            "against_books",
+            (Part(("mnist-unseen", "cifar10-unseen"), (ICQ, SQ_CQ)), _baselines("mnist-unseen", "cifar10-unseen")),
+        ),
+        Figure(
+            "ablation",
+            "What each part of ICQ does",
+            "variants",
+            (
+                Part(
+                    DATASETS,
+                    (
+                        ICQ,
+                        _icq("as written", "paper"),
+                        _icq("as written, standardised", "paper", standardize=True, raw_variances=False),
+                        _icq("as written, principal axes", "paper", standardize=True, rotate=True),
+                        _icq("as written, split start", "paper", split_start=True, hard_end=True, crude="energy"),
+                        _icq("as written, pi2 = 0.4", "paper", pi2=0.4),
+                        _icq("no L_P", gamma1=0.0),
+                        _icq("no L_ICQ", gamma2=0.0),
+                        _icq("no error in L_C", error=0.0),
+                        _icq("no cross term in L_C", cross=0.0),
+                        _icq("no robustness term", robustness=0.0),
+                        _icq("soft groups to the end", hard_end=False),
+                        _icq("axes not levelled", level=False),
+                        _icq("prior by EM", theta="em"),
+                        _series("ICQ", "in turns", settings=(("optimize", "alternate"),)),
+                        SQ_CQ,
+                        SQ_PQ,
+                    ),
+                    books=(8,),
+                    open=False,
+                ),
+                _sweep("alpha2", -1.0, -3.0, -30.0),
+                _sweep("pi2", 0.1, 0.2, 0.3, 0.5, 0.6),
+                _sweep("gamma1", 0.0005, 0.05, 0.5),
+                _sweep("gamma2", 2.0, 200.0),
+                _sweep("sigma", 0.25, 0.5, 2.0, 4.0),
+                _sweep("robustness", 0.5, 2.0, 5.0),
+                Part(("vectors",), _layouts("subspace", "hybrid", "residual"), books=(8,), open=False),
+                _baselines(*DATASETS),
+            ),
+        ),
+        Figure(
+            "codes",
+            "Books learned without labels, at equal bytes",
+            "codes",
+            (
+                Part(
+                    ("vectors",),
+                    tuple(_series(name, labels=False) for name in ("PQ", "OPQ", "CKMeans", "LOPQ", "CQ"))
+                    + _layouts("subspace", "hybrid", "residual"),
+                ),
+                # A byte for the cell, one for the scale: two leave nothing for the direction.
+                Part(("vectors",), (_series("MSQ", labels=False),), books=(4, 8, 16), open=False),
+                Part(("vectors",), (_series(RANDOM, labels=False),), books=(0,), open=False),
+            ),
+        ),
+    )
+}
+
+
+def figure_of(name: str) -> Figure:
+    """The one of that name, or an error that lists all."""
+    if name not in FIGURES:
+        raise InputError(f"no figure {name!r}; there are {', '.join(FIGURES)}, and 'all'")
+    return FIGURES[name]
+
+
+def named_methods() -> set[str]:
+    """All that some figure names."""
+    return {series.method for figure in FIGURES.values() for part in figure.parts for series in part.series}
+
+
+def joining(labels: bool) -> list[str]:
+    """Registered methods that no figure names: they join every figure of their kind."""
+    return [name for name in methods(labels) if name not in named_methods()]
+
+
+def runs_of(figure: Figure, size: Size, seeds: int | None = None) -> list[Run]:
+    """Every run of a figure, seed by seed: the whole figure is there early, error bars come later."""
+    wanted = seeds or min(figure.seeds, size.seeds or figure.seeds)
+    found = [run for seed in range(wanted) for part in figure.parts for run in _runs_of_part(figure, part, size, seed)]
+    seen: dict[str, Run] = {}
+    for run in found:
+        if run.method not in BASELINES:
+            method(run.method)  # an unknown one is told before hours of work
+        if seen.setdefault(run.name, run) != run:
+            raise InputError(f"two runs of {figure.name} would be {run.name}.json: {run.label!r} needs another name")
+    return list(seen.values())
+
+
+def _runs_of_part(figure: Figure, part: Part, size: Size, seed: int) -> Iterator[Run]:
+    if part.seeds is not None and seed >= part.seeds:
+        return
+    series = part.series
+    if part.sweep and size.sweep is not None and size.sweep < len(series):
+        series = (series[0], series[-1])[: size.sweep]
+    if part.open:
+        labels = part.series[0].labels
+        series += tuple(_series(name, labels=labels, changes=part.series[0].changes) for name in joining(labels))
+    books = size.books if part.books is None else part.books
+    if books != (0,):
+        books = tuple(k for k in books if k in size.books) or size.books[-1:]
+    for data in part.data[: size.data]:
+        for n_books in books:
+            for one in series:
+                yield Run(**vars(one), figure=figure.name, data=data, n_books=n_books, seed=seed, dim=part.dim)

@@ -1,0 +1,108 @@
+"""The folder of results: one JSON for each run, written once and never again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .runs import Run
+
+#: Raise it when a JSON means something else than before; older results are then refused, not misread.
+FORMAT = 1
+
+Result = dict[str, Any]
+
+
+class Store:
+    """``DIR/<figure>/<run>.json``, checkpoints of fits that are under way beside them."""
+
+    def __init__(self, folder: str | os.PathLike[str], size: str = "full") -> None:
+        self.folder, self.size = Path(folder), size
+
+    def path(self, run: Run) -> Path:
+        """Of its JSON."""
+        return self.folder / run.figure / f"{run.name}.json"
+
+    def checkpoint(self, run: Run) -> Path:
+        """Of its fit, while it goes on."""
+        return self.folder / run.figure / f"{run.name}.checkpoint"
+
+    def read(self, run: Run) -> Result | None:
+        """What was measured, None if it was not yet; an error if the file holds something else."""
+        path = self.path(run)
+        if not path.exists():
+            return None
+        result = self._load(path)
+        if Run.from_dict(result["run"]) != run:
+            theirs, mine = result["run"], run.to_dict()
+            different = next(name for name in mine if theirs[name] != mine[name])
+            raise InputError(
+                f"{str(path)!r} is of another run: {different} was {theirs[different]!r}, now {mine[different]!r}; "
+                "move it away, or give another --out"
+            )
+        return result
+
+    def missing(self, runs: Iterable[Run]) -> list[Run]:
+        """Those that were not measured yet, in their order."""
+        return [run for run in runs if self.read(run) is None]
+
+    def all(self, figure: str) -> list[Result]:
+        """Every result of a figure that is there, by name."""
+        return [self._load(path) for path in sorted((self.folder / figure).glob("*.json"))]
+
+    def same(self, run: Run, figures: Iterable[str]) -> Result | None:
+        """What another figure measured by the very same fit."""
+        for figure in figures:
+            other = run.in_figure(figure)
+            if figure != run.figure and self.path(other).exists():
+                result = self._load(self.path(other))
+                if Run.from_dict(result["run"]) == other:
+                    return result
+        return None
+
+    def write(self, run: Run, result: Result) -> Path:
+        """Atomically; what is there already stays as it is."""
+        path = self.path(run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        whole = {"format": FORMAT, "size": self.size, "run": run.to_dict(), **result}
+        try:
+            temporary.write_text(json.dumps(_rounded(whole), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            if not path.exists():
+                os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return path
+
+    def _load(self, path: Path) -> Result:
+        try:
+            result = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, UnicodeDecodeError) as error:
+            raise InputError(f"{str(path)!r} is damaged ({error}): move it away to measure it again") from error
+        if not isinstance(result, dict) or not {"format", "size", "run"} <= result.keys():
+            raise InputError(f"{str(path)!r} is not a result of 'interlace reproduce'; give another --out")
+        if result["format"] != FORMAT:
+            raise InputError(
+                f"{str(path)!r} was written by another version (format {result['format']!r}, this one writes "
+                f"{FORMAT}); give another --out, or move the folder away"
+            )
+        if result["size"] != self.size:
+            raise InputError(
+                f"{str(path)!r} is of size {result['size']!r}, this run is {self.size!r}; give another --out"
+            )
+        return result
+
+
+def _rounded(value: Any) -> Any:
+    """Five places: more is noise, and files that differ in nothing else should not differ."""
+    if isinstance(value, dict):
+        return {str(key): _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(inner) for inner in value]
+    if hasattr(value, "item"):  # numbers of NumPy
+        value = value.item()
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,306 @@
+"""`interlace reproduce` from end to end at the smallest size: what it writes, a kill, Ctrl-C, plugins, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import interlace as il
+from interlace import cli
+from interlace.quantizers import methods, register, unregister
+from interlace.reproduce import SIZES, Run, Store, run_all, runner, sources
+from interlace.reproduce.figures import FIGURES, runs_of
+from interlace.reproduce.problem import Problem
+
+ROOT = Path(__file__).parents[1]
+TINY = SIZES["tiny"]
+TINY_RUN = ("--size", "tiny", "--threads", "1")
+
+pytest.importorskip("torch", reason="the train extra is not installed")
+pytest.importorskip("sklearn", reason="the synthetic sets are made by scikit-learn")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command in an empty folder -> exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: Any) -> tuple[int, str, str]:
+        code = cli.main(["reproduce", *map(str, args)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of synthetic-cq at the smallest size: made by a process that was killed, and by one that went on."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    command = [sys.executable, "-m", "interlace.cli", "reproduce", "synthetic-cq", *TINY_RUN, "--out", "out"]
+    said = folder / "stderr"
+    environment = {**os.environ, "PYTHONPATH": str(Path(il.__file__).resolve().parents[1])}
+    with said.open("w") as stderr:
+        process = subprocess.Popen(command, cwd=folder, stderr=stderr, stdout=subprocess.DEVNULL, env=environment)
+    try:
+        deadline = time.monotonic() + 120
+        while not list(folder.glob("out/synthetic-cq/*.json")) and time.monotonic() < deadline:
+            assert process.poll() is None, said.read_text()
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    before = {path: path.read_bytes() for path in folder.glob("out/synthetic-cq/*.json")}
+    assert 0 < len(before) < 6
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        assert cli.main(["reproduce", "synthetic-cq", *TINY_RUN, "--out", "out", "--report"]) == 0
+    finally:
+        os.chdir(here)
+    assert {path: path.read_bytes() for path in before} == before
+    return folder / "out"
+
+
+class TestFinished:
+    def test_every_run_has_its_json_and_nothing_else_is_left(self, finished: Path) -> None:
+        names = {path.name for path in (finished / "synthetic-cq").iterdir()}
+        wanted = {f"{run.name}.json" for run in runs_of(FIGURES["synthetic-cq"], TINY)}
+        assert names == wanted | {"synthetic-cq.png"}
+        assert len(wanted) == 6
+
+    def test_the_json_has_all_that_tables_need(self, finished: Path) -> None:
+        for path in (finished / "synthetic-cq").glob("*-icq-4-*.json"):
+            result = json.loads(path.read_text())
+            assert result["run"]["n_books"] == 4
+            found = result["measures"]
+            assert {"map", "map@100", "precision@100", "relative_error", "float", "searches", "bytes"} <= found.keys()
+            for order in ("two-step", "crude order"):
+                for margin in ("0.999", "exact"):
+                    search = found["searches"][f"{order}, {margin}"]
+                    assert 0 < search["ops"] <= 4
+                    assert 0.9 < search["agreement"] <= 1
+            assert result["data"]["rows"] == 800
+            assert len(result["data"]["sha256"]) == 64
+            assert result["versions"]["interlace"] == il.__version__
+            assert result["fit"]["epochs"] == 3
+            assert 0 < result["fit_seconds"] < result["seconds"]
+
+    def test_learning_beats_random_codes(self, finished: Path) -> None:
+        def found(name: str) -> float:
+            return float(
+                json.loads((finished / "synthetic-cq" / f"synthetic1-{name}-seed0.json").read_text())["measures"]["map"]
+            )
+
+        assert found("icq-4") > 2 * found("random-codes-0")
+        assert found("class-topline-0") > 2 * found("random-codes-0")
+
+    def test_a_second_run_does_nothing(self, finished: Path, run: Any) -> None:
+        before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")}
+        code, out, err = run("synthetic-cq", *TINY_RUN, "--out", finished)
+        assert code == 0
+        assert "0 runs done, 6 were there, 0 failed" in out
+        assert err == ""
+        assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")} == before
+
+    def test_the_report_is_there(self, finished: Path) -> None:
+        text = (finished / "RESULTS.md").read_text()
+        assert "![ICQ and SQ+CQ on Datasets 1-3](synthetic-cq/synthetic-cq.png)" in text
+        assert "| ICQ | 4 |" in text
+        assert "| random codes |" in text
+
+    def test_list_tells_what_is_there(self, finished: Path, run: Any) -> None:
+        lines = run("synthetic-cq", "--list", *TINY_RUN, "--out", finished)[1].splitlines()
+        assert len(lines) == 6
+        assert all(line.startswith("there") for line in lines)
+        missing = run("synthetic-cq", "--list", *TINY_RUN)[1].splitlines()
+        assert all(line.startswith("-") for line in missing)
+
+    def test_another_figure_takes_the_same_fits(self, finished: Path, tmp_path: Path, monkeypatch: Any) -> None:
+        store = Store(tmp_path, "tiny")
+        (tmp_path / "synthetic-cq").mkdir()
+        for path in (finished / "synthetic-cq").glob("*.json"):
+            (tmp_path / "synthetic-cq" / path.name).write_bytes(path.read_bytes())
+        wanted = [run for run in runs_of(FIGURES["synthetic-pq"], TINY) if run.method != "SQ+PQ"]
+        monkeypatch.setattr(runner, "load", lambda *_: pytest.fail("something was fitted"))
+        outcome = run_all(wanted, store, TINY)
+        assert outcome.copied == wanted
+        copied = store.read(wanted[0])
+        assert copied is not None
+        assert copied["copied_from"] == "synthetic-cq"
+        assert copied["run"]["figure"] == "synthetic-pq"
+
+    def test_no_resume_never_overwrites(self, finished: Path, run: Any) -> None:
+        code, _, err = run("synthetic-cq", "--no-resume", *TINY_RUN, "--out", finished)
+        assert code == 1
+        assert "has results of 6 of these runs" in err
+
+    def test_results_of_another_size_are_refused(self, finished: Path, run: Any) -> None:
+        code, _, err = run("synthetic-cq", "--quick", "--out", finished)
+        assert code == 1
+        assert "is of size 'tiny', this run is 'quick'" in err
+
+
+def only(method: str, n_books: int = 2, **changes: Any) -> Run:
+    values = {"label": method, "method": method, "figure": "synthetic-cq", "data": "synthetic1", "n_books": n_books}
+    return Run(**values | changes)
+
+
+class TestRunner:
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rng = np.random.default_rng(0)
+        labels = rng.integers(0, 3, 400)
+        rows = (3 * rng.normal(size=(3, 8))[labels] + rng.normal(size=(400, 8))).astype(np.float32)
+
+        def load(name: str, *_: Any) -> Problem:
+            if name == "mnist":
+                raise FileNotFoundError("mnist/train-images was not found in here")
+            return Problem(name, rows[:240], rows[240:], labels[:240], labels[240:])
+
+        monkeypatch.setattr(runner, "load", load)
+
+    def test_ctrl_c_leaves_what_is_finished(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        store, runs = Store(tmp_path, "tiny"), [only("SQ+PQ"), only("SQ+CQ", 4)]
+        fit = il.quantizers.SQ.fit
+
+        def interrupted(self: Any, *args: Any) -> Any:
+            if self.quantizer == "cq":
+                raise KeyboardInterrupt
+            return fit(self, *args)
+
+        monkeypatch.setattr(il.quantizers.SQ, "fit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_all(runs, store, TINY, threads=1)
+        assert store.missing(runs) == [runs[1]]
+
+    def test_a_fit_that_ctrl_c_ended_early_is_not_a_result(self, tmp_path: Path, monkeypatch: Any) -> None:
+        store, fit = Store(tmp_path, "tiny"), il.quantizers.SQ.fit
+
+        def ended(self: Any, *args: Any) -> Any:
+            fit(self, *args)
+            warnings.warn("learning was interrupted; the best epoch so far is kept", stacklevel=2)
+            return self
+
+        monkeypatch.setattr(il.quantizers.SQ, "fit", ended)
+        with pytest.raises(KeyboardInterrupt):
+            run_all([only("SQ+PQ")], store, TINY, threads=1)
+        assert store.missing([only("SQ+PQ")])
+        assert store.checkpoint(only("SQ+PQ")).exists()  # the next run goes on from it
+        monkeypatch.undo()
+
+    def test_warnings_are_kept_with_the_result(self, tmp_path: Path) -> None:
+        store = Store(tmp_path, "tiny")
+        run_all([only("SQ+PQ")], store, TINY, threads=1)
+        found = store.read(only("SQ+PQ"))
+        assert found is not None
+        assert any("fewer than 256 words" in text for text in found["warnings"])
+
+    def test_a_run_that_fails_does_not_stop_the_others(self, tmp_path: Path) -> None:
+        store, told = Store(tmp_path, "tiny"), []
+        runs = [only("ICQ", data="mnist"), only("SQ+PQ", 16), only("SQ+PQ")]
+        outcome = run_all(runs, store, TINY, threads=1, say=told.append)
+        assert outcome.done == [runs[2]]
+        assert outcome.failed[runs[0]] == "mnist/train-images was not found in here"
+        assert "16 product books need as many dimensions" in outcome.failed[runs[1]]
+        assert store.missing(runs) == runs[:2]
+        assert told[0] == "[1/3] synthetic-cq: ICQ on mnist, 2 books, seed 0"
+
+    def test_settings_reach_the_estimator(self, tmp_path: Path) -> None:
+        asked: list[dict[str, Any]] = []
+
+        def make(**settings: Any) -> Any:
+            asked.append(settings)
+            return il.quantizers.SQ("pq", **settings)
+
+        register("spy", make, labels=True)
+        try:
+            changed = only("spy", loss="triplet", dim=5, changes=(("pi2", 0.3),), settings=(("n_words", 16),), seed=3)
+            run_all([changed], Store(tmp_path, "tiny"), TINY, threads=1)
+            paper = only("spy", recipe="paper")
+            run_all([paper], Store(tmp_path, "tiny"), TINY, threads=1)
+        finally:
+            unregister("spy")
+        first, second = asked
+        assert {name: first[name] for name in ("n_books", "seed", "loss", "dim", "n_words")} == {
+            **{"n_books": 2, "seed": 3, "loss": "triplet", "dim": 5, "n_words": 16}
+        }
+        assert first["recipe"] == il.Recipe(pi2=0.3, **dict(TINY.recipe))
+        assert second["recipe"] == il.Recipe.paper(**dict(TINY.recipe))
+        assert "loss" not in second
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            (("fig3",), "no figure 'fig3'; there are synthetic-pq, synthetic-cq"),
+            ((), "name a figure (synthetic-pq, "),
+            (("synthetic-cq", "--only", "SQ+XQ"), "no method 'SQ+XQ'; there are ICQ, SQ+CQ"),
+            (("synthetic-cq", "--only", "SQ+PQ"), "synthetic-cq has no runs of SQ+PQ; it has ICQ, SQ+CQ"),
+            (("synthetic-cq", "--plugin", "absent.py"), "a plugin is a Python file (.py), 'absent.py' is not one"),
+            (("synthetic-cq", "--size", "huge"), "no size 'huge'"),
+            (("synthetic-cq", "--size", "tiny", "--quick"), "give --quick or --size, not both"),
+        ],
+    )
+    def test_one_line_and_nothing_written(self, args: Any, message: str, run: Any, tmp_path: Path) -> None:
+        code, out, err = run(*args)
+        assert (code, out) == (1, "")
+        assert message in err
+        assert err.count("\n") == 1
+        assert list(tmp_path.iterdir()) == []
+
+    def test_missing_data_are_told_as_the_loader_tells_them(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def absent(*_: Any) -> Any:
+            raise FileNotFoundError("mnist/train-images-idx3-ubyte.gz was not found in /data; name its folder by root=")
+
+        monkeypatch.setattr(sources.data, "mnist", absent)
+        monkeypatch.setattr(sources.data, "cifar10", absent)
+        code, out, err = run("real-sq", "--only", "ICQ", *TINY_RUN)
+        assert code == 1
+        assert "0 runs done, 0 were there, 2 failed" in out
+        assert "interlace: error: mnist/train-images-idx3-ubyte.gz was not found in /data" in err
+
+
+def plugin_of_the_docs() -> str:
+    (code,) = re.findall(r"```python\n(# mine\.py.*?)```", (ROOT / "docs" / "your_quantizer.md").read_text(), re.DOTALL)
+    return str(code)
+
+
+class TestPlugin:
+    def test_the_example_of_the_docs_is_in_every_table_by_itself(
+        self, run: Any, tmp_path: Path, monkeypatch: Any
+    ) -> None:
+        pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+        code = plugin_of_the_docs()
+        assert len([line for line in code.splitlines() if line.strip()]) <= 40
+        (tmp_path / "mine.py").write_text(code)
+        monkeypatch.setattr(sources.data, "sift300k", lambda: (_ for _ in ()).throw(FileNotFoundError("not here")))
+        before = set(methods())
+        try:
+            with_plugin = run("codes", "--plugin", "mine.py", "--only", "sampled words", *TINY_RUN, "--report")
+            assert set(methods()) - before == {"sampled words"}
+        finally:
+            for name in set(methods()) - before:
+                unregister(name)
+        assert with_plugin[0] == 0
+        assert "2 runs done" in with_plugin[1]
+        page = (tmp_path / "experiments" / "results" / "tiny" / "RESULTS.md").read_text()
+        assert "| sampled words | 2 |" in page
+        assert "**generated**" in page
+        result = next((tmp_path / "experiments" / "results" / "tiny" / "codes").glob("*sampled-words-4*.json"))
+        found = json.loads(result.read_text())["measures"]
+        assert found["bytes"] == 4
+        assert 0 < found["relative_error"] < 1
+        assert found["recall@100"] > 0.2
