@@ -46,6 +46,7 @@ ORDER = [
     "learners",
     "learning",
     "index",
+    "parts",
     "interop",
     "estimators",
     "recipe",
