@@ -3,8 +3,8 @@
     python benchmarks/quantizers.py [--quick] [--bytes 8] [--methods PQ,CQ] [--table]
 
 One JSON per method and number of bytes in results/quantizers; one that is there already is not run again, so a run can
-be cut short and taken up later. --table only prints what is there. 100,000 rows, the same 65,536 of them for all methods
-to learn from, one thread. Recall is that of the method's own exhaustive search: for CQ with its constant, not with true
+be cut short and taken up later. --table only prints what is there. 100,000 rows, the same 65,536 for all methods to
+learn from, one thread. Recall is that of the method's own exhaustive search: for CQ with its constant, not with true
 distances to the decoded vectors. Seconds mean something only beside each other, with the load that the JSON names.
 """
 
