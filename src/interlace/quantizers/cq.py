@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..learners.grouping import near_words_together
 from ..learners.refit import RIDGE_ROWS
 from ..learning import MAX_TRAIN_ROWS
-from .product import START_ROUNDS, balanced_axes, centre, ranges, start, turn
+from .product import STARTS, centre, rotated
 from .vectors import Run, VectorModel
 
 Doubles = NDArray[np.float64]
@@ -91,9 +91,7 @@ class CQ(VectorModel):
 
 def _start(y: FloatArray, run: Run) -> list[Doubles]:
     """Words [n_words, dim] of optimized product quantization in the coordinates of y, those that carry most first."""
-    rotation = balanced_axes(y, ranges(y.shape[1], run.n_books))
-    product = start(y, run.n_books, run, rotation=rotation, iterations=START_ROUNDS)
-    turn(y, product, run, iterations=START_TURNS)
+    product = rotated(y, run.n_books, run, STARTS, START_TURNS)
     assert product.rotation is not None
     axes = product.rotation.astype(np.float64)
     words = [w.astype(np.float64) @ axes[:, dims].T for w, dims in zip(product.words, product.supports, strict=True)]

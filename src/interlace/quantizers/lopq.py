@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from ..arrays import FloatArray, positive
 from ..codebooks import MAX_WORDS, Book, Codebooks
 from ..errors import InputError
-from ..learners.kmeans import nearest
+from ..learners.kmeans import means, nearest
 from ..learning import MAX_TRAIN_ROWS
 from ..parts import Parts
 from .parted import PartsModel
-from .product import START_ROUNDS, Product, balanced_axes, procrustes, ranges, start, turn
+from .product import STARTS, Product, procrustes, rotated
 from .vectors import Run
 
-BOOKS = ("shared", "local")
-#: Rows of all cells that count beside its own when a cell's rotation is found: one of few rows keeps near the others.
-COMMON_ROWS = 512.0
+BOOKS = ("local", "shared")
+#: Rows of all cells that count beside its own when the rotation of a cell is found, and when a word of it is.
+COMMON_ROWS, PRIOR_ROWS = 400.0, 2.0
 CELL_ROUNDS = 15
 
 
@@ -31,9 +31,10 @@ class LOPQ(PartsModel):
     rotation and coded by product books. A code is a byte for the cell and one for each product book, of which there are
     ``n_books`` - 1.
 
-    ``books="shared"`` has one set of product books for all cells, and takes ``iterations`` turns: the means of the rows
-    of each word, then the rotation of each cell. It is what few rows allow. ``books="local"`` learns product books and
-    rotation of each cell from its rows alone, as the paper does; it wants thousands of rows in each.
+    All cells start with the same rotation and books, those of :class:`OPQ` for what the cells leave. Then come
+    ``iterations`` turns of codes, words and rotations, which each cell takes for itself; where it has few rows they
+    stay near the common ones. ``books="local"`` has words for each cell, as in the paper, ``"shared"`` the same for all
+    (rotations are always the cell's own): fewer bytes to store, and safer with few rows.
 
     Left out: the inverted multi-index, and visiting only the cells next to a query: a search asks all of them. The
     rotation of a cell takes 4 * dim^2 bytes, which :meth:`interlace.parts.PartsIndex.report` counts.
@@ -47,7 +48,7 @@ class LOPQ(PartsModel):
         n_books: int = 8,
         *,
         n_cells: int = 64,
-        books: str = "shared",
+        books: str = "local",
         n_words: int = MAX_WORDS,
         n_crude: int | str = "auto",
         iterations: int = 25,
@@ -82,46 +83,65 @@ class LOPQ(PartsModel):
         centres = run.kmeans(x, self.n_cells, CELL_ROUNDS)
         cells = nearest(x, centres, run.threads)[0]
         left = x - centres[cells]
+        rows = [np.flatnonzero(cells == c) for c in range(len(centres))]
         n_books = min(run.n_books - 1, x.shape[1])
-        if self.books == "local":
-            steps = np.linspace(0, 1, len(centres) + 1)
-            products = [
-                _alone(left[cells == c], n_books, run.part(steps[c], steps[c + 1])) for c in range(len(centres))
-            ]
-        else:
-            products = _together(left, cells, len(centres), n_books, run)
+        products = _products(left, rows, n_books, self.books == "local", run)
         return Parts(
-            [_part(left[cells == c], centres[c], product, run) for c, product in enumerate(products)], keys=centres
+            [
+                _part(left[mine], centre, product, run)
+                for mine, centre, product in zip(rows, centres, products, strict=True)
+            ],
+            keys=centres,
         )
 
 
-def _alone(left: FloatArray, n_books: int, run: Run) -> Product:
-    """The books and the rotation of one cell. The mean of its rows is the cell's centre already."""
-    rotation = balanced_axes(left, ranges(left.shape[1], n_books))
-    product = start(left, n_books, run, rotation=rotation, iterations=START_ROUNDS)
-    turn(left, product, run, iterations=run.iterations)
-    return product
+def _products(left: FloatArray, rows: list[NDArray[np.int64]], n_books: int, local: bool, run: Run) -> list[Product]:
+    """Books and rotation of each cell, at first the same for all, then each for itself; ``rows`` are those of a cell.
 
-
-def _together(left: FloatArray, cells: NDArray[np.int32], n_cells: int, n_books: int, run: Run) -> list[Product]:
-    """One set of books, a rotation for each cell: at first the same for all, then each for itself, in turns."""
-    common = _alone(left, n_books, run.part(0.0, 0.5))
+    One turn is codes, words, rotations. With few rows in a cell its words keep near those that all cells have in
+    common, and its rotation near the best one for all.
+    """
+    common = rotated(left, n_books, run.part(0.0, 0.5), STARTS, run.iterations)
     assert common.rotation is not None
-    rows = [np.flatnonzero(cells == c) for c in range(n_cells)]
+    each = [Product(common.supports, [*common.words], common.mean, common.rotation) for _ in rows]
     left = left - common.mean
-    rotations = [common.rotation] * n_cells
     y = np.asarray(left @ common.rotation, np.float32)
     for step in range(run.iterations):
-        run.progress(f"rotations {step + 1} of {run.iterations}", 0.5 + 0.5 * step / run.iterations)
-        coded = common.coded(y, run.threads)
+        run.progress(f"cells {step + 1} of {run.iterations}", 0.5 + 0.5 * step / run.iterations)
+        coded = np.empty_like(y)
+        for j, dims in enumerate(common.supports):
+            coded[:, dims] = _turn(np.ascontiguousarray(y[:, dims]), rows, common, each, j, local, run.threads)
         own = [left[mine].T.astype(np.float64) @ coded[mine] for mine in rows]
         mean = np.sum(own, axis=0) / len(left)
-        for c, mine in enumerate(rows):
-            rotations[c] = procrustes(own[c] + COMMON_ROWS * mean)
-            y[mine] = left[mine] @ rotations[c]
-        common.improve(y, run.threads)
-    common.drop_unused(y, run.threads)
-    return [Product(common.supports, common.words, common.mean, rotation) for rotation in rotations]
+        for mine, products, product in zip(rows, own, each, strict=True):
+            product.rotation = procrustes(products + COMMON_ROWS * mean)
+            y[mine] = left[mine] @ product.rotation
+    return each
+
+
+def _turn(
+    y: FloatArray,
+    rows: list[NDArray[np.int64]],
+    common: Product,
+    each: list[Product],
+    j: int,
+    local: bool,
+    threads: int,
+) -> FloatArray:
+    """New words of the j-th book, common and of each cell, for its part y of all rows; these as they are coded then."""
+    labels = np.empty(len(y), np.int32)
+    for mine, product in zip(rows, each, strict=True):
+        labels[mine] = nearest(y[mine], product.words[j], threads)[0]
+    common.words[j], _ = means(y, labels, common.words[j], threads)
+    coded = np.empty_like(y)
+    for mine, product in zip(rows, each, strict=True):
+        product.words[j] = common.words[j]
+        if local:
+            found, counts = means(y[mine], labels[mine], common.words[j], threads)
+            share = (counts / (counts + PRIOR_ROWS))[:, None]
+            product.words[j] = (share * found + (1 - share) * common.words[j]).astype(np.float32)
+        coded[mine] = product.words[j][labels[mine]]
+    return coded
 
 
 def _part(left: FloatArray, centre: FloatArray, product: Product, run: Run) -> Codebooks:

@@ -16,6 +16,10 @@ from .vectors import Run
 
 #: Rounds of the k-means that words start by where a rotation moves on with them, and of the one that ends it.
 START_ROUNDS, LAST_ROUNDS = 8, 4
+#: Where a rotation may start: principal axes, dealt out to the ranges, or the axes as they are.
+STARTS = ("principal", "given")
+#: Turns that each start gets before the better one goes on.
+TRIED_TURNS = 5
 
 
 @dataclass
@@ -34,6 +38,12 @@ class Product:
             part = np.ascontiguousarray(y[:, dims])
             out[:, dims] = words[nearest(part, words, threads)[0]]
         return out
+
+    def error(self, x: FloatArray, threads: int) -> float:
+        """Mean squared error of rows x."""
+        y = x - self.mean
+        y = y if self.rotation is None else np.asarray(y @ self.rotation, np.float32)
+        return float(((y - self.coded(y, threads)).astype(np.float64) ** 2).sum(1).mean())
 
     def improve(self, y: FloatArray, threads: int, iterations: int = 1) -> None:
         """Rounds of k-means in every range."""
@@ -86,7 +96,7 @@ def start(x: FloatArray, n_books: int, run: Run, *, rotation: FloatArray | None,
     y = x - mean if rotation is None else np.asarray((x - mean) @ rotation, np.float32)
     words = []
     for j, dims in enumerate(supports):
-        run.progress(f"book {j + 1} of {len(supports)}", j / len(supports) * (1.0 if rotation is None else 0.2))
+        run.progress(f"book {j + 1} of {len(supports)}", j / len(supports))
         words.append(run.kmeans(y[:, dims], iterations=iterations))
     return Product(supports, words, mean, rotation)
 
@@ -100,7 +110,7 @@ def turn(x: FloatArray, product: Product, run: Run, *, iterations: int, translat
     centred = x - product.mean
     y = np.asarray(centred @ product.rotation, np.float32)
     for step in range(iterations):
-        run.progress(f"rotation {step + 1} of {iterations}", 0.2 + 0.8 * step / iterations)
+        run.progress(f"rotation {step + 1} of {iterations}", step / iterations)
         product.improve(y, run.threads)
         coded = product.coded(y, run.threads)
         product.rotation = procrustes(centred.T.astype(np.float64) @ coded)
@@ -110,6 +120,22 @@ def turn(x: FloatArray, product: Product, run: Run, *, iterations: int, translat
         y = np.asarray(centred @ product.rotation, np.float32)
     product.improve(y, run.threads, LAST_ROUNDS)
     product.drop_unused(y, run.threads)
+
+
+def rotated(x: FloatArray, n_books: int, run: Run, starts: tuple[str, ...], iterations: int) -> Product:
+    """Product books and the rotation before them, from the start that codes x best after a few of the turns."""
+    tried, few = [], min(iterations, TRIED_TURNS)
+    axes = {"principal": balanced_axes(x - centre(x), ranges(x.shape[1], n_books)), "given": np.eye(x.shape[1])}
+    for number, name in enumerate(starts):
+        part = run.part(0.4 * number / len(starts), 0.4 * (number + 1) / len(starts))
+        rotation = axes[name].astype(np.float32)
+        product = start(x, n_books, part.part(0.0, 0.5), rotation=rotation, iterations=START_ROUNDS)
+        if len(starts) > 1:
+            turn(x, product, part.part(0.5, 1.0), iterations=few)
+        tried.append(product)
+    best = min(tried, key=lambda product: product.error(x, run.threads)) if len(tried) > 1 else tried[0]
+    turn(x, best, run.part(0.4, 1.0), iterations=iterations - (few if len(tried) > 1 else 0))
+    return best
 
 
 def product_codebooks(x: FloatArray, product: Product, run: Run, layout: str) -> Codebooks:
