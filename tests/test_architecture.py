@@ -48,6 +48,7 @@ ORDER = [
     "learners",
     "learning",
     "index",
+    "parts",
     "interop",
     "estimators",
     "recipe",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from . import _native, storage
 from .arrays import FloatArray, check_numeric, describe, to_numpy
-from .errors import InputError
+from .errors import InputError, NotAnIndexError
 
 METRICS = ("l2", "ip", "cosine")
 MAX_WORDS = 256
@@ -369,6 +369,8 @@ class Codebooks:
 def codebooks_of(file: storage.File) -> Codebooks:
     """The codebooks inside an opened file of any kind, their bytes checked."""
     description = file.description("codebooks")
+    if "parts" in description:
+        raise NotAnIndexError(f"{file.path!r} holds codebooks in parts: load it by the quantizer that wrote it")
     prefix = "codebooks."
     names = [name for name in file.names if name.startswith(prefix)]
     for name in names:

@@ -16,7 +16,7 @@ from . import storage
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, describe, normalize, positive, to_numpy
 from .cards import card
-from .codebooks import Codebooks, codebooks_of
+from .codebooks import Codebooks
 from .embedded import EmbeddedRows
 from .embedding import Embedding, Module, embedding_in
 from .encode import EFFORTS, encode
@@ -26,6 +26,7 @@ from .index import Index
 from .labels import as_labels
 from .learners.choice import Choice
 from .learners.prior import Prior
+from .parts import books_in
 from .progress import shown
 from .ranking import average_precision, map_of_ranking
 from .recipe import Recipe
@@ -222,7 +223,7 @@ class Model(Transformer):
         if not len(rows) or not len(codes):
             raise InputError(f"a score needs queries and a database, got {len(rows)} and {len(codes)} rows")
         _check_known(wanted, labels)
-        index = Index.from_codes(self.codebooks_, codes)
+        index = self._index_of(codes)
         k = min(len(codes), len(codes) if at is None else positive(at, "at"))
         if k > LONG_LIST and self.codebooks_.metric == "l2":
             return self._score_all(index, codes, rows, wanted, labels, k)
@@ -232,6 +233,10 @@ class Model(Transformer):
             total += float(average_precision(labels[found] == wanted[start : start + len(block), None]).sum())
             start += len(block)
         return total / len(rows)
+
+    def _index_of(self, codes: Any) -> Index:
+        """For a score, not calibrated."""
+        return Index.from_codes(self.codebooks_, codes)
 
     def _score_all(self, index: Index, codes: Any, rows: Rows, wanted: Labels, labels: Labels, k: int) -> float:
         """The same for long lists, where one sort of all rows is quicker than a search for the best k.
@@ -345,7 +350,9 @@ _OPTIONAL = ("choice", "history", "codes", "labels")
 
 def _fitted_in(file: storage.File, module: Any = None) -> Fitted:
     """What a file of kind ``model`` holds, every byte of it checked; older ones lack some keys."""
-    codebooks, embedding, meta = codebooks_of(file), embedding_in(file, module), file.meta
+    # Books in parts have all that a model asks of Codebooks; see quantizers/parted.py.
+    codebooks: Any = books_in(file)
+    embedding, meta = embedding_in(file, module), file.meta
     with file.damage_named("model"):
         named = {"sample": np.int64} | ({} if meta.get("classes") is None else {"codes": np.uint8, "labels": np.int64})
         arrays: dict[str, Any] = {}

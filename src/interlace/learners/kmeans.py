@@ -38,14 +38,23 @@ def kmeans(
     if spread != 1.0:
         mean = x.mean(0, dtype=np.float64)
         words = (mean + spread * (words - mean)).astype(np.float32)
+    words = lloyd(x, words, threads=threads, iterations=iterations)
+    return in_use(words, nearest(x, words, threads)[0])
+
+
+def lloyd(x: FloatArray, words: FloatArray, *, threads: int, iterations: int) -> FloatArray:
+    """Words moved to the means of their rows, again and again; one without rows restarts where rows are coded worst."""
     squares = np.einsum("ij,ij->i", x, x)
     for _ in range(iterations):
         labels, score = nearest(x, words, threads)
         words, counts = means(x, labels, words, threads)
         empty = np.flatnonzero(counts == 0)
-        if len(empty):  # restart at the rows that are coded worst
+        if len(empty):
             worst = np.argsort(-(score + squares), kind="stable")[: len(empty)]
             words[empty] = x[worst]
-    labels, _ = nearest(x, words, threads)
-    used = np.bincount(labels, minlength=len(words)) > 0
-    return np.ascontiguousarray(words[used])
+    return words
+
+
+def in_use(words: FloatArray, labels: NDArray[np.int32]) -> FloatArray:
+    """The words that some row has."""
+    return np.ascontiguousarray(words[np.bincount(labels, minlength=len(words)) > 0])

@@ -1,22 +1,50 @@
 """Other quantizers, to compare with: one class each, with ``fit``, ``encode`` and ``index``, on the same search.
 
-torch is imported only when a method that learns with labels is fitted.
+torch is imported only when a method that learns with labels is fitted. docs/quantizers.md has a table of them.
 """
 
 from functools import partial
 
 from ..icq import ICQ
+from .ckmeans import CKMeans
+from .cq import CQ
 from .dpq import DPQ
 from .dqn import DQN
+from .lopq import LOPQ
+from .msq import MSQ
+from .opq import OPQ
+from .pq import PQ
 from .pqn import PQN
 from .registry import Method, method, methods, register, unregister
 from .sq import SQ
 
-__all__ = ["DPQ", "DQN", "PQN", "SQ", "Method", "method", "methods", "register", "unregister"]
+__all__ = [
+    "CQ",
+    "DPQ",
+    "DQN",
+    "LOPQ",
+    "MSQ",
+    "OPQ",
+    "PQ",
+    "PQN",
+    "SQ",
+    "CKMeans",
+    "Method",
+    "method",
+    "methods",
+    "register",
+    "unregister",
+]
 
 register("ICQ", ICQ, labels=True)
 register("SQ+CQ", partial(SQ, "cq"), labels=True)
 register("SQ+PQ", partial(SQ, "pq"), labels=True)
+register("PQ", PQ)
+register("OPQ", OPQ)
+register("CKMeans", CKMeans)
+register("LOPQ", LOPQ)
+register("CQ", CQ)
+register("MSQ", MSQ)
 
 register("DQN", DQN, labels=True)
 register("DPQ", DPQ, labels=True)
