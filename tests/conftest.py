@@ -16,3 +16,13 @@ def simd(request: pytest.FixtureRequest) -> Iterator[str]:
     _native.force_simd_level(request.param)
     yield request.param
     _native.force_simd_level(before)
+
+
+@pytest.fixture(scope="module")
+def one_faiss_thread() -> Iterator[None]:
+    """faiss on one thread, and as it was afterwards."""
+    faiss = pytest.importorskip("faiss")
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    yield
+    faiss.omp_set_num_threads(before)

@@ -26,6 +26,7 @@ ORDER = [
     "spool",
     "tables",
     "arrays",
+    "labels",
     "progress",
     "_threads",
     "storage",

@@ -84,6 +84,53 @@ def test_estimators_inside_are_reached():
     assert theirs.other.n_neighbors == 3
 
 
+class Frozen:
+    """Parameters that cannot be changed, only replaced."""
+
+    def __init__(self, size=1):
+        if size < 0:
+            raise il.InputError(f"size must be at least 0, got {size}")
+        self.size = size
+
+    def get_params(self, deep=True):
+        return {"size": self.size}
+
+    def with_params(self, **changes):
+        return Frozen(**changes)
+
+
+def test_what_is_frozen_is_replaced():
+    first = Frozen(2)
+    outer = Shift(other=first)
+    assert outer.get_params()["other__size"] == 2
+    outer.set_params(other__size=3, by=2.0)
+    assert (outer.other.size, first.size, outer.by) == (3, 2, 2.0)
+    assert clone(outer).other.size == 3
+
+
+@pytest.mark.parametrize(
+    "bad", [{"other__size": -1}, {"other__no": 1}, {"text__x": 1}, {"other__size": 5, "text__x": 1}]
+)
+def test_parameters_are_set_all_or_none(bad):
+    outer = Shift(by=1.0, other=Frozen(2), text="a")
+    before = dict(vars(outer))
+    with pytest.raises((il.InputError, TypeError)):
+        outer.set_params(by=7.0, **bad)
+    assert vars(outer) == before
+
+
+def test_estimators_inside_are_put_back_after_an_error():
+    inner = Shift(by=2.0, other=Shift(text="deep"))
+    outer = Shift(other=inner)
+    with pytest.raises(il.InputError, match=r"text has no parameters to set \(x\), it is 'a'"):
+        outer.set_params(other__by=5.0, other__other__text="b", text__x=1)
+    assert outer.other is inner
+    assert (inner.by, inner.other.text) == (2.0, "deep")
+    with pytest.raises(il.InputError, match="Invalid parameter 'bi'"):
+        outer.set_params(by=3.0, other__bi=1)
+    assert outer.by == 1.0
+
+
 def test_an_unknown_parameter_changes_nothing():
     estimator = Shift()
     with pytest.raises(

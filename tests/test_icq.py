@@ -114,7 +114,7 @@ def test_parameters_and_repr() -> None:
         model.set_params(sed=1)
     names = {*Settings.__dataclass_fields__}
     with_labels = {*Joint.__dataclass_fields__} - {"kind"}
-    assert {*model.get_params()} == names | with_labels | {"progress", "supervised"}
+    assert {*model.get_params(deep=False)} == names | with_labels | {"progress", "supervised"}
 
 
 def test_the_prior_is_kept_where_it_splits() -> None:
@@ -346,46 +346,3 @@ def test_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance(shown(True), Bar)
     il.ICQ(**QUICK, layout="hybrid", progress="auto").fit(X)  # not a terminal
     assert capsys.readouterr().err == ""
-
-
-# --- scikit-learn -----------------------------------------------------------------------------------------------------
-
-pytest.importorskip("sklearn")
-from sklearn.base import clone  # noqa: E402
-from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import StandardScaler  # noqa: E402
-from sklearn.utils import estimator_checks  # noqa: E402
-
-
-class Unlabelled(il.ICQ):
-    """ICQ refuses labels, which scikit-learn's checks pass to every estimator."""
-
-    def fit(self, X: Any, y: Any = None) -> il.ICQ:  # noqa: N803
-        return super().fit(X)
-
-    def score(self, X: Any, y: Any) -> float:  # type: ignore[override]  # noqa: N803
-        return super().score(X, y, X, y)
-
-
-with warnings.catch_warnings():
-    warnings.filterwarnings("ignore", "Estimator Unlabelled does not inherit from `sklearn.base.BaseEstimator`")
-    checks = estimator_checks.parametrize_with_checks(
-        [Unlabelled(2, iterations=1, threads=1), Unlabelled(3, layout="residual", iterations=1, threads=1)]
-    )
-
-
-@checks
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
-
-
-def test_clone_and_pipeline() -> None:
-    model = il.ICQ(**QUICK, layout="hybrid").fit(X)
-    fresh = clone(model)
-    assert fresh.get_params() == model.get_params()
-    assert not hasattr(fresh, "codebooks_")
-    pipeline = make_pipeline(StandardScaler(), fresh)
-    out = pipeline.fit_transform(X)
-    assert out.shape == X.shape
-    assert [*fresh.get_feature_names_out()] == [f"icq{i}" for i in range(8)]
-    assert ((out - StandardScaler().fit_transform(X)) ** 2).mean() < 0.2

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,7 @@ def test_clones_and_parameters(name: str) -> None:
     made = MAKERS[name](checkpoint=Path("nowhere"), device="cpu")
     clone = base.clone(made)
     assert clone.get_params() == made.get_params()
+    assert clone.get_params()["recipe__batch_size"] == 100
     assert clone.recipe == made.recipe
     assert clone.set_params(dim=5, recipe="paper").get_params()["dim"] == 5
     assert made.dim is None
@@ -141,12 +143,6 @@ def test_clones_and_parameters(name: str) -> None:
     assert {"dim", "embedding", "hidden", "loss", "optimize", "recipe", "validation", "checkpoint"} <= parameters
     module = torch.nn.Linear(12, 5)
     assert isinstance(base.clone(MAKERS["icq"](embedding=module)).embedding, torch.nn.Linear)
-
-
-def test_defaults_are_the_same_for_icq_and_sq() -> None:
-    ours, theirs = il.ICQ().get_params(), SQ().get_params()
-    shared = {"dim", "embedding", "hidden", "loss", "optimize", "recipe", "validation", "n_words", "n_books", "seed"}
-    assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}
 
 
 def test_the_default_dim_is_16_or_enough_for_the_classes() -> None:
@@ -185,7 +181,7 @@ def test_a_module_travels_by_its_fingerprint(tmp_path: Path) -> None:
 
 def test_a_fit_without_labels_forgets_the_embedding() -> None:
     model = icq().fit(X, Y)
-    model.set_params(n_books=None, n_bytes=2).fit(clustered(300, 5))
+    model.set_params(n_books=None, n_bytes=2, recipe="default").fit(clustered(300, 5))
     assert model.embedding_ is None
     assert not hasattr(model, "codes_")
     assert model.n_features_in_ == 5
@@ -301,27 +297,65 @@ def test_a_dataset_can_be_coded_indexed_and_scored() -> None:
         assert model.score(given) == model.score(x, y)
 
 
-def test_labels_can_be_left_alone() -> None:
-    x, y = X, Y
-    without = il.ICQ(3, n_words=16, threads=1).fit(x)
-    ignored = il.ICQ(3, n_words=16, threads=1, supervised=False).fit(x, y)
-    assert ignored.codebooks_ == without.codebooks_
-    assert ignored.embedding_ is None
+def test_a_pickle_keeps_the_module() -> None:
+    made = icq(embedding=torch.nn.Linear(12, 5)).fit(X, Y)
+    again = pickle.loads(pickle.dumps(made))
+    assert_array_equal(again.encode(X), made.codes_)
+    assert again.embedding_.fingerprint == made.embedding_.fingerprint
+    assert again.embedding_.module is not made.embedding_.module
+    assert again.index(X).search(QUERIES[:3], 2).ids.tolist() == made.index(X).search(QUERIES[:3], 2).ids.tolist()
+    once_more = pickle.loads(pickle.dumps(again))
+    assert_array_equal(once_more.encode(X), made.codes_)
+
+    class Own(torch.nn.Linear):
+        """Of a function: pickle cannot find it, and says so."""
+
+    with pytest.raises((AttributeError, pickle.PicklingError), match="Own"):
+        pickle.dumps(icq(embedding=Own(12, 5)).fit(X, Y))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("effort", "best"), ("iterations", 3), ("prior", "gradient"), ("max_train_rows", 50)]
-)
-def test_what_labels_make_meaningless_is_refused(name: str, value: Any) -> None:
-    x, y = X, Y
-    with pytest.raises(il.InputError, match=f"{name} belongs to a fit without labels"):
-        il.ICQ(3, **{name: value}).fit(x, y)
+def test_a_model_that_was_opened_without_its_module_stays_so(tmp_path: Path) -> None:
+    made = icq(embedding=torch.nn.Linear(12, 5)).fit(X, Y)
+    made.save(tmp_path / "m")
+    again = pickle.loads(pickle.dumps(il.ICQ.load(tmp_path / "m")))
+    with pytest.raises(il.InputError, match="raw inputs need the module"):
+        again.encode(X)
+    assert_array_equal(again.codes_, made.codes_)
 
 
-def test_a_recipe_shows_what_is_not_the_default() -> None:
-    assert repr(il.Recipe()) == "Recipe()"
-    assert repr(il.ICQ(recipe=il.Recipe(epochs=6))) == "ICQ(recipe=Recipe(epochs=6))"
-    assert eval(repr(il.Recipe.paper()), {"Recipe": il.Recipe}) == il.Recipe.paper()
+def test_labels_of_bytes_and_of_generators() -> None:
+    names = np.array(["a", "b", "c", "d"])
+    made = icq().fit(X, np.char.encode(names[Y]))
+    assert_array_equal(made.labels_, names[Y])
+    expected = made.score(QUERIES, names[WANTED])
+    assert made.score(QUERIES, np.char.encode(names[WANTED])) == expected
+    assert made.score(QUERIES, np.char.encode(names[WANTED]).tolist()) == expected
+    assert made.score(QUERIES, (name for name in names[WANTED].tolist())) == expected
+    read = icq().fit(X, (name for name in names[Y].tolist()))
+    assert read.codebooks_ == made.codebooks_
+    with pytest.raises(il.InputError, match="y has 599 labels, x has 600 rows"):
+        icq().fit(X, (name for name in names[Y[1:]].tolist()))
+
+
+def test_a_dataset_of_one_class_can_be_scored() -> None:
+    made = icq().fit(X, Y)
+    one = QUERIES[WANTED == 1]
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(one), torch.ones(len(one), dtype=torch.int64))
+    assert made.score(dataset) == made.score(one, np.ones(len(one), int))
+
+
+def test_warnings_of_a_fit_name_the_line_of_its_user() -> None:
+    calls = {
+        il.FewRowsWarning: lambda: icq(n_words=256).fit(X[:100], np.r_[9, Y[1:100]]),  # and a class of one row
+        il.PriorCollapsedWarning: lambda: icq(dim=1).fit(X, Y),
+        RuntimeWarning: lambda: icq(Recipe.paper(**SHORT, rate_theta=0.5)).fit(X * 0.01, Y),
+    }
+    for category, call in calls.items():
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            call()
+        assert category in {w.category for w in found}
+        assert {w.filename for w in found} == {__file__}
 
 
 def test_a_deep_copy_keeps_the_module_and_everything_else() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +123,35 @@ def test_score_equals_a_plain_loop(seed: int, n: int, at: int | None, step: int)
     x, q = rng.normal(size=(n, 12)).astype(np.float32), rng.normal(size=(9, 12)).astype(np.float32)
     labels, wanted = rng.integers(0, 4, n), rng.integers(0, 5, 9)  # some ask for a class that is not there
     model = labelled(labels=labels, x=x)
+    if not np.isin(wanted, labels).any():
+        with pytest.raises(il.InputError, match="no row of the database has a label of the queries: y has"):
+            model.score(q, wanted, at=at)
+        return
     expected = by_loop(model.codes_, labels, MADE(q), wanted, model.codebooks_, at)
-    with pytest.MonkeyPatch.context() as patch:
+    names = np.array(["a", "b", "c", "d", "e"])
+    texts = labelled(labels=names[labels], x=x)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         patch.setattr(models, "RANKED_ROWS", step)  # queries come in blocks
         assert model.score(q, wanted, at=at) == pytest.approx(expected, abs=1e-9)
         assert labelled().score(q, wanted, x, labels, at=at) == pytest.approx(expected, abs=1e-9)
-    names = np.array(["a", "b", "c", "d", "e"])
-    texts = labelled(labels=names[labels], x=x)
-    assert texts.score(q, names[wanted].tolist(), at=at) == pytest.approx(expected, abs=1e-9)
+        assert texts.score(q, names[wanted].tolist(), at=at) == pytest.approx(expected, abs=1e-9)
+        assert texts.score(q, np.char.encode(names)[wanted], at=at) == pytest.approx(expected, abs=1e-9)
+        assert texts.score(q, iter(names[wanted].tolist()), at=at) == pytest.approx(expected, abs=1e-9)
+
+
+def test_labels_that_the_database_has_not_are_told() -> None:
+    model = labelled()
+    with pytest.warns(UserWarning, match=r"2 of 80 queries have a label .* \(7, 9\): .* precision is 0") as found:
+        score = model.score(X, np.r_[7, 9, Y[2:]])
+    assert [w.filename for w in found] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert score == pytest.approx(model.score(X[2:], Y[2:]) * 78 / 80)
+    with pytest.raises(il.InputError, match=r"queries: y has 10, 11, 12, it has 0, 1, 2"):
+        model.score(X, Y + 10)
+    with pytest.raises(il.InputError, match=r"queries: y has 'x', it has '0', '1', '2'"):
+        labelled(labels=Y.astype(str)).score(X, ["x"] * 80)
 
 
 def test_a_score_of_a_model_without_labels() -> None:
@@ -144,14 +166,14 @@ def test_a_score_of_a_model_without_labels() -> None:
 @pytest.mark.parametrize(
     ("arguments", "settings", "message"),
     [
-        ((X, Y[:5]), {}, r"y must be integers or strings, one for each of 80 rows, got ndarray of shape \(5,\)"),
-        ((X, Y + 0.5), {}, "y must be integers or strings"),
-        ((X, np.full(80, np.nan)), {}, "y must be integers or strings"),
-        ((X, Y[:, None]), {}, "y must be integers or strings"),
-        ((X, None), {}, "y must be integers or strings"),
+        ((X, Y[:5]), {}, "y has 5 labels, X has 80 rows"),
+        ((X, Y + 0.5), {}, "labels must be integers or strings, got dtype float64"),
+        ((X, np.full(80, np.nan)), {}, r"labels must be integers or strings, y\[0\] is nan"),
+        ((X, Y[:, None]), {}, r"y must be 1-D, one label per row.*pass y.ravel\(\)"),
+        ((X, None), {}, "labels are missing: pass y"),
         ((X, Y.astype(str)), {}, "y has dtype <U21, the database's labels int64: they never equal"),
         ((X, Y, X), {}, "X_database and y_database belong together"),
-        ((X, Y, X, Y[:4]), {}, "y_database must be integers or strings, one for each of 80 rows"),
+        ((X, Y, X, Y[:4]), {}, "y_database has 4 labels, X_database has 80 rows"),
         ((X, Y), {"at": 0}, "at must be a positive integer"),
         ((X[:, :4], Y), {}, "X has 4 features"),
         ((np.zeros((0, 2, 6)), Y[:0]), {}, "a score needs queries and a database, got 0 and 80 rows"),

@@ -165,3 +165,15 @@ def test_a_batch_of_one_row_has_no_variance() -> None:
 def test_it_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Recipe().epochs = 3  # type: ignore[misc]
+
+
+def test_single_values_are_changed_in_a_copy() -> None:
+    mine = Recipe.paper(epochs=3)
+    changed = mine.with_params(pi2=0.25, name="mine")
+    assert changed == Recipe.paper(epochs=3, pi2=0.25, name="mine")
+    assert (mine.pi2, mine.with_params()) == (0.15, mine)
+    assert mine.get_params() == mine.get_params(deep=False) == mine.to_dict()
+    with pytest.raises(il.InputError, match="a recipe has no 'pi3'"):
+        mine.with_params(pi3=0.5)
+    with pytest.raises(il.InputError, match="pi2 of a recipe must be"):
+        mine.with_params(pi2=5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import tracemalloc
 import warnings
 
@@ -16,52 +15,12 @@ torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
 from torch.utils.data import (  # noqa: E402
     DataLoader,
-    Dataset,
-    IterableDataset,
-    Subset,
     TensorDataset,
-    WeightedRandomSampler,
 )
 
 import interlace as il  # noqa: E402
-from interlace.train.batches import Data, triplets  # noqa: E402
-from interlace.train.labels import encode_labels  # noqa: E402
-
-
-def rows(n=40, dim=3):
-    """Row i holds i in its first column, so that a batch tells where its rows come from."""
-    x = np.random.default_rng(0).normal(size=(n, dim)).astype(np.float32)
-    x[:, 0] = np.arange(n)
-    return x
-
-
-def labels(n=40, classes=4):
-    return np.arange(n) % classes
-
-
-class Pairs(Dataset):
-    """A dataset without a list of its labels; ``noise`` augments as torchvision does, by the global generator."""
-
-    def __init__(self, x, y, noise=0.0):
-        self.x, self.y, self.noise, self.taken = x, y, noise, 0
-
-    def __len__(self):
-        return len(self.x)
-
-    def __getitem__(self, row):
-        self.taken += 1
-        x = torch.as_tensor(self.x[row])
-        return x + self.noise * torch.randn(x.shape) if self.noise else x, self.y[row]
-
-
-def check_batch(data, batch, x, y):
-    """Rows, labels and inputs belong together."""
-    inputs, numbers, places = batch
-    assert (inputs.dtype, numbers.dtype, places.dtype) == (torch.float32, torch.int64, torch.int64)
-    source = data.rows[places.numpy()]
-    assert_array_equal(inputs.numpy(), np.asarray(x)[source].astype(np.float32))
-    assert_array_equal(data.classes[numbers.numpy()], np.asarray(y)[source])
-
+from interlace.train.batches import Data  # noqa: E402
+from rows_data import Pairs, check_batch, labels, rows  # noqa: E402
 
 # --------------------------------------------------------------------------------------------------------------- orders
 
@@ -127,6 +86,7 @@ def test_bad_arguments_are_named(call, message):
 
 
 # ------------------------------------------------------------------------------------------------------- kinds of input
+
 
 X, Y = rows(12, 4), labels(12, 3)
 IMAGES = np.random.default_rng(1).integers(0, 256, (12, 2, 3, 4), np.uint8)
@@ -212,121 +172,6 @@ def test_memory_is_bounded_by_the_batch(tmp_path):
         assert peak < n * 8 * 8 + 1024 * dim * 4 * 4  # labels, their order; the first look; float32 rows would be 20 MB
 
 
-# ------------------------------------------------------------------------------------------------ datasets and loaders
-
-
-def test_labels_of_a_dataset_come_from_its_list_if_that_is_right():
-    dataset = Pairs(rows(200), labels(200))
-    dataset.targets = labels(200).tolist()
-    data = Data(dataset)
-    assert dataset.taken < 100
-    assert_array_equal(data.classes[data.labels], labels(200))
-    dataset.targets = ((labels(200) + 1) % 4).tolist()  # as with a target_transform
-    data = Data(dataset)
-    assert_array_equal(data.classes[data.labels], labels(200))
-    part = Data(Subset(Pairs(rows(), labels()), [5, 2, 9, 0, 1]))
-    assert_array_equal(part.classes[part.labels], labels()[[5, 2, 9, 0, 1]])
-    tensors = TensorDataset(torch.from_numpy(rows()), torch.from_numpy(labels()))
-    part = Data(Subset(tensors, [5, 2, 9, 0, 1]))
-    assert_array_equal(part.classes[part.labels], labels()[[5, 2, 9, 0, 1]])
-
-
-def test_the_loader_makes_its_own_batches():
-    x, y = rows(), labels()
-    loader = DataLoader(Pairs(x, y), batch_size=9, shuffle=True, drop_last=True)
-    data = Data(loader)
-    found = list(data.batches(3, 0))
-    assert [len(batch[0]) for batch in found] == [9, 9, 9, 9]
-    for batch in found:
-        check_batch(data, batch, x, y)
-    assert torch.cat([batch[2] for batch in found]).tolist() != list(range(36))
-    plain = Data(DataLoader(Pairs(x, y), batch_size=13))
-    found = list(plain.batches(3, 0))
-    assert [len(batch[0]) for batch in found] == [13, 13, 14]  # the last row alone joins its neighbours
-    assert torch.cat([batch[2] for batch in found]).tolist() == list(range(40))
-    assert [len(batch[0]) for batch in plain.rows_in_order(30)] == [30, 10]
-
-
-def test_the_sampler_and_collate_function_of_the_loader_are_used():
-    x, y = rows(), labels()
-    loader = DataLoader(
-        Pairs(x, y),
-        batch_size=10,
-        sampler=WeightedRandomSampler([0.0] * 20 + [1.0] * 20, 60),
-        collate_fn=lambda items: (torch.stack([item[0] for item in items]) * 2, None),
-    )
-    data = Data(loader)
-    found = list(data.batches(3, 0))
-    places = torch.cat([batch[2] for batch in found])
-    assert len(places) == 60
-    assert places.min() >= 20
-    for inputs, numbers, place in found:
-        assert_array_equal(inputs.numpy(), 2 * x[place])
-        assert_array_equal(numbers.numpy(), y[place])
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_loaders_and_augmentation_repeat_themselves_by_seed_and_epoch(workers):
-    data = Data(DataLoader(Pairs(rows(16), labels(16), noise=1.0), batch_size=8, shuffle=True, num_workers=workers))
-
-    def epoch(number, seed=1):
-        found = list(data.batches(4, number, seed))
-        return torch.cat([torch.cat([batch[0] for batch in found]).flatten(), torch.cat([b[2] for b in found])])
-
-    state = torch.random.get_rng_state()
-    first = epoch(0)
-    torch.rand(3, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(epoch(0), first)
-    assert torch.equal(state, torch.random.get_rng_state())
-    assert not torch.equal(epoch(1), first)
-
-
-def test_augmentation_of_a_dataset_repeats_itself_too():
-    state = torch.random.get_rng_state()
-    data = Data(Pairs(rows(), labels(), noise=1.0))
-    runs = [torch.cat([batch[0] for batch in data.batches(9, epoch, 3)]) for epoch in (0, 0, 1)]
-    assert torch.equal(runs[0], runs[1])
-    assert not torch.equal(runs[0], runs[2])
-    assert torch.equal(state, torch.random.get_rng_state())
-
-
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        (Pairs(rows(0), []), "no rows to learn from"),
-        (DataLoader(Pairs(rows(0), []), batch_size=2), "no rows to learn from"),
-        ([torch.zeros(3)] * 4, "labels are missing"),
-        (TensorDataset(torch.zeros(4, 3)), "must be pairs .* item 0 is tuple of 1"),
-        (TensorDataset(torch.zeros(4, 3), torch.arange(4), torch.arange(4)), "item 0 is tuple of 3"),
-        (Subset([torch.zeros(3)] * 4, range(4)), r"item 0 is Tensor of shape \(3,\)"),
-        (Subset([(torch.zeros(3), 0), torch.zeros(3)], range(2)), r"item 1 is Tensor of shape \(3,\)"),
-        (Subset([(torch.zeros(3), i) for i in (0, 1.5)], range(2)), r"y\[1\] is 1.5"),
-        (Subset([(torch.zeros(3), i) for i in (0.0, 1.0)], range(2)), "pass integers"),
-        (Subset([(torch.zeros(3), torch.eye(4)[i]) for i in range(4)], range(4)), r"one-hot; pass y.argmax\(1\)"),
-        (Subset([(torch.zeros(3 + i), i) for i in range(2)], range(2)), r"shape \(3,\), x\[1\] is .*\(4,\)"),
-        (Subset([("text", i) for i in range(2)], range(2)), "x must be flat rows"),
-        (Subset([({}, i) for i in range(2)], range(2)), "x must be flat rows"),
-        (Subset([(torch.full((3,), i / i if i else np.nan), i) for i in range(2)], range(2)), r"x\[0, 0\] is nan"),
-        (DataLoader(Pairs(rows(), labels()), batch_size=None), "makes no batches"),
-    ],
-)
-def test_bad_datasets_are_named(x, message):
-    with pytest.raises(il.InputError, match=message):
-        Data(x)
-
-
-def test_what_can_only_be_iterated_is_named():
-    class Stream(IterableDataset):
-        def __iter__(self):
-            return iter([(torch.zeros(3), 0)])
-
-    for x in (Stream(), DataLoader(Stream(), batch_size=2)):
-        with pytest.raises(il.InputError, match="Stream can only be iterated; a dataset with a length"):
-            Data(x)
-    with pytest.raises(il.InputError, match="pass it without y"):
-        Data(Pairs(rows(), labels()), labels())
-
-
 # ---------------------------------------------------------------------------------------------------------------- split
 
 
@@ -398,70 +243,6 @@ def test_nothing_can_be_held_out_of_single_rows():
         Data(rows(3), [0, 1, 2]).split()
 
 
-# --------------------------------------------------------------------------------------------------------------- labels
-
-
-@given(
-    y=st.one_of(
-        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=20),
-        st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=2, max_size=20),
-        st.lists(st.booleans(), min_size=2, max_size=20),
-    )
-)
-@settings(max_examples=100, deadline=None)
-def test_classes_stand_for_the_labels(y):
-    if len(set(y)) < 2:
-        with pytest.raises(il.InputError, match="at least two classes, all are"):
-            encode_labels(y, len(y))
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        numbers, classes = encode_labels(y, len(y))
-        again, _ = encode_labels(np.array(y, object), len(y))
-    assert classes[numbers].tolist() == y
-    assert numbers.dtype == np.int64
-    assert sorted(set(numbers.tolist())) == list(range(len(set(y))))
-    assert_array_equal(again, numbers)
-
-
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (None, "labels are missing: pass y, an integer or a string for each of the 4 rows"),
-        ([0, 1, 0], "y has 3 labels, x has 4 rows"),
-        ([], "y has 0 labels, x has 4 rows"),
-        ([5, 5, 5, 5], "at least two classes, all are 5"),
-        (np.array(["a"] * 4), "at least two classes, all are 'a'"),
-        ([0.0, 1.0, 0.0, 1.0], "got dtype float64; pass integers"),
-        (np.array([0, 1, 0, 1], np.float32), "got dtype float32; pass integers"),
-        (torch.tensor([0.0, 1.0, 0.0, 1.0]), "pass integers"),
-        ([0, 1, np.nan, 1], r"y\[2\] is nan, y\[0\] is 0"),
-        (np.array([0, 1, np.nan, 1]), r"y\[2\] is nan; pass integers"),
-        (np.eye(4)[[0, 1, 2, 3]], r"shape \(4, 4\) and dtype float64, which is one-hot; pass y.argmax\(1\)"),
-        (np.eye(2, dtype=bool)[[0, 1, 0, 1]].tolist(), "which is one-hot"),
-        ([[0], [1], [0], [1]], r"pass y.ravel\(\)"),
-        ([[0, 2], [1, 1], [0, 0], [1, 1]], "several labels per row"),
-        (np.int64(3), "must be 1-D"),
-        ("abab", "must be 1-D"),
-        ([0, 1, "a", 1], r"all of one kind: y\[2\] is 'a', y\[0\] is 0"),
-        ([0, 1, None, 1], r"y\[2\] is None"),
-        ([0, 1, True, 1], r"y\[2\] is True"),
-        ([None, 1, 0, 1], r"y\[0\] is None"),
-        (np.array([1j, 2j, 1j, 2j]), "integers or strings"),
-        (np.array(["2020-01-01"] * 4, "datetime64[D]"), "integers or strings"),
-        ([[0], [1, 2], [0], [1]], "y cannot be read as an array"),
-    ],
-)
-def test_bad_labels_are_named(y, message):
-    with pytest.raises(il.InputError, match=message):
-        Data(np.zeros((4, 2)), y)
-
-
-def test_a_class_of_one_row_warns():
-    with pytest.warns(il.FewRowsWarning, match=r"1 of 3 classes have a single row \(7\)"):
-        Data(np.zeros((5, 2)), [0, 0, 1, 1, 7])
-
-
 # --------------------------------------------------------------------------------------------------------------- inputs
 
 
@@ -508,51 +289,3 @@ def test_values_that_are_not_finite_are_named_at_once_or_in_their_batch(shape, v
     part = train if missed in train.rows else held
     with pytest.raises(il.InputError, match=rf"x\[{missed}, 1\] is"):
         list(part.rows_in_order(64))
-
-
-# ------------------------------------------------------------------------------------------------------------- triplets
-
-
-@given(seed=st.integers(0, 2**32 - 1), counts=st.lists(st.integers(1, 6), min_size=2, max_size=6))
-@settings(max_examples=60, deadline=None)
-def test_triplets_are_what_they_say(seed, counts):
-    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)) * 3 - 4, counts))
-    if max(counts) == 1:
-        with pytest.raises(il.InputError, match="two classes, one of them with two rows"):
-            triplets(y, 5, seed)
-        return
-    found = triplets(y, 50, seed)
-    assert (found.shape, found.dtype) == ((50, 3), np.int64)
-    for a, p, n in found:
-        assert a != p
-        assert y[a] == y[p] != y[n]
-    assert_array_equal(triplets(y, 50, seed), found)
-
-
-def test_triplets_reach_every_row_evenly():
-    y = np.array([0, 0, 1, 1, 1, 2])
-    found = triplets(y, 30_000, 1)
-    wanted = {
-        (a, p, n): 1 / 5 / (list(y).count(y[a]) - 1) / (6 - list(y).count(y[a]))
-        for a in range(6)
-        for p in range(6)
-        for n in range(6)
-        if a != p and y[a] == y[p] != y[n]
-    }
-    counted = collections.Counter(map(tuple, found.tolist()))
-    assert set(counted) == set(wanted)
-    for triplet, share in wanted.items():
-        assert counted[triplet] / 30_000 == pytest.approx(share, rel=0.2)
-
-
-@pytest.mark.parametrize(
-    ("y", "n", "message"),
-    [
-        ([0, 0, 0], 5, "two classes"),
-        ([0.0, 1.0], 5, "integer labels"),
-        ([0, 0, 1], 0, "n must be a positive integer"),
-    ],
-)
-def test_bad_input_to_triplets_is_named(y, n, message):
-    with pytest.raises(il.InputError, match=message):
-        triplets(y, n)

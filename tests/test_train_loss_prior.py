@@ -302,6 +302,20 @@ def test_collapses_are_named():
         loss.high(tensor(spread))
 
 
+def test_a_variance_past_the_high_mode_is_of_it():
+    past = np.r_[np.full(3, 5.0), np.full(9, 0.2)]
+    mean = past.mean()
+    loss = PriorLoss.from_prior(prior_of((0.3, 0.3, 2.0)))  # the high mode is at twice the mean, three are at 3.5
+    assert past.max() / mean > 3
+    assert not loss.high_by_rule(tensor(past)).any()  # as written they would be given back to the low mode
+    assert loss.collapsed(tensor(past)) is None
+    assert loss.high(tensor(past)).tolist() == [True] * 3 + [False] * 9
+    raw = PriorLoss.from_prior(prior_of((0.3 * mean, 0.3 * mean, 2 * mean)), raw=True)
+    text = raw.collapsed(tensor(past))
+    assert "the high mode is emptied" in text
+    assert "the largest variance, 5, lies past its peak at 2." in text
+
+
 def test_collapse_does_not_depend_on_the_unit():
     loss = PriorLoss()
     loss.start(TWO)

@@ -132,7 +132,7 @@ def test_defaults_of_the_images():
     mlp = networks.build("mlp", input_shape=(10,), dim=3)
     assert [layer.out_features for layer in mlp.hidden] == [256]
     assert run(networks.build("lenet", input_shape=(2, 16, 21), dim=3).eval(), inputs((2, 16, 21))).shape == (7, 3)
-    assert run(networks.build("alexnet", input_shape=(1, 8, 16), dim=3).eval(), inputs((1, 8, 16))).shape == (7, 3)
+    assert run(networks.build("alexnet", input_shape=(1, 16, 24), dim=3).eval(), inputs((1, 16, 24))).shape == (7, 3)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,7 @@ def test_defaults_of_the_images():
         ("lenet", {"input_shape": (785,)}, r"lenet takes images .* such as \(1, 28, 28\), got input_shape=\(785,\)"),
         ("lenet", {"input_shape": (1, 28, 15)}, "at least 16 x 16"),
         ("alexnet", {"input_shape": (3, 32, 30)}, "divisible by 8"),
+        ("alexnet", {"input_shape": (1, 8, 8)}, r"at least 16 x 16, .* such as \(3, 32, 32\), got .*\(1, 8, 8\)"),
     ],
 )
 def test_bad_settings_are_named(name, settings_, message):
@@ -444,8 +445,8 @@ def test_alexnet_is_small_enough_for_two_cores():
 
 
 def test_dropout_depends_on_its_seed_and_the_number_of_calls():
-    network = networks.build("alexnet", input_shape=(1, 8, 8), dim=4).train()
-    x = torch.randn(4, 1, 8, 8, generator=generator(0))
+    network = networks.build("alexnet", input_shape=(1, 16, 16), dim=4).train()
+    x = torch.randn(4, 1, 16, 16, generator=generator(0))
     state = torch.random.get_rng_state()
 
     def two(seed):

@@ -43,35 +43,58 @@ class Estimator:
         signature = inspect.signature(cls.__init__)
         return {name: p.default for name, p in signature.parameters.items() if name != "self"}
 
+    def _inside(self, name: str) -> Any:
+        """What ``name__theirs`` reaches into."""
+        return getattr(self, name)
+
+    def _changed(self) -> dict[str, Any]:
+        """Parameters that are not the default, by text: values may be arrays, or NaN."""
+        known = self._parameters().items()
+        return {n: value for n, default in known if repr(value := getattr(self, n)) != repr(default)}
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; ``deep`` adds those of parameters that are estimators, as ``name__theirs``."""
+        """Parameters by name; ``deep`` adds those of parameters that have some of their own, as ``name__theirs``."""
         params: dict[str, Any] = {}
         for name in self._parameters():
-            value = params[name] = getattr(self, name)
-            if deep and hasattr(value, "get_params") and not isinstance(value, type):
-                params |= {f"{name}__{inner}": v for inner, v in value.get_params().items()}
+            params[name], inside = getattr(self, name), self._inside(name)
+            if deep and hasattr(inside, "get_params") and not isinstance(inside, type):
+                params |= {f"{name}__{inner}": v for inner, v in inside.get_params().items()}
         return params
 
     def set_params(self: Self, **params: Any) -> Self:
         """Change parameters by name, all of them or, after an error, none."""
         known = self._parameters()
-        for key in params:
-            if key.partition("__")[0] not in known:
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, parted, inner = key.partition("__")
+            if name not in known:
                 raise InputError(f"Invalid parameter {key!r} for estimator {self}. Valid parameters are: {[*known]}")
-        for key, value in sorted(params.items()):  # an estimator before what is set inside it
-            name, nested, inner = key.partition("__")
-            if nested:
-                getattr(self, name).set_params(**{inner: value})
-            else:
+            if parted:
+                nested.setdefault(name, {})[inner] = value
+        before = {name: getattr(self, name) for name in known}
+        changed: list[tuple[Any, dict[str, Any]]] = []
+        try:
+            for name in params.keys() & known.keys():  # an estimator before what is set inside it
+                setattr(self, name, params[name])
+            for name, changes in nested.items():
+                inside = self._inside(name)
+                if hasattr(inside, "with_params"):  # it is frozen
+                    setattr(self, name, inside.with_params(**changes))
+                elif hasattr(inside, "set_params"):
+                    changed.append((inside, inside.get_params()))
+                    inside.set_params(**changes)
+                else:
+                    raise InputError(f"{name} has no parameters to set ({', '.join(changes)}), it is {inside!r:.60}")
+        except Exception:
+            for inside, params_before in changed:
+                inside.set_params(**params_before)
+            for name, value in before.items():
                 setattr(self, name, value)
+            raise
         return self
 
     def __repr__(self) -> str:
-        changed = (
-            f"{name}={getattr(self, name)!r}"
-            for name, default in self._parameters().items()
-            if repr(getattr(self, name)) != repr(default)  # by text: values may be arrays, or NaN
-        )
+        changed = (f"{name}={value!r}" for name, value in self._changed().items())
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:

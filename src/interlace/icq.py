@@ -8,11 +8,15 @@ from typing import Any
 from .arrays import Rows
 from .errors import InputError, warn_user
 from .estimators import is_dataset, readable
-from .joint import checked, fit_jointly
+from .joint import checked, fit_jointly, only_with_labels
 from .learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
 from .models import Fitted, Model
 from .progress import shown
 from .recipe import Joint
+
+#: Parameters that mean nothing with labels, and without.
+WITHOUT_LABELS = ("effort", "iterations", "prior", "max_train_rows", "max_memory")
+WITH_LABELS = (*("dim", "embedding", "hidden", "loss", "optimize", "recipe", "validation", "checkpoint", "device"),)
 
 
 class ICQ(Model):
@@ -30,22 +34,24 @@ class ICQ(Model):
     any ``threads``. ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or a function of what is
     done and its share.
 
-    ``supervised=False`` leaves labels alone, which a scikit-learn pipeline passes to all of its steps. Else, with
-    labels (extra ``train``; docs/joint.md), ``fit(x, y)`` or ``fit(dataset)`` of a torch ``Dataset`` or
-    ``DataLoader``, learns an ``embedding`` to ``dim`` dimensions (``"identity"``, ``"linear"``, ``"mlp"`` with
-    ``hidden`` widths, ``"lenet"``, ``"alexnet"`` or a torch module, which is copied; 16 dimensions, or as many as
-    classes, unless the network has its own) such that rows of a class are found by their codes. ``loss`` is
-    ``"contrastive"``, ``"cross_entropy"``, ``"regression"``, ``"triplet"``, ``"asymmetric_triplet"``, ``"pairwise"``,
-    ``"soft_hard"`` or ``"soft_triplet"``; ``optimize`` is ``"joint"`` (all by gradient) or ``"alternate"`` (in turns);
-    ``recipe`` is ``"default"``, ``"paper"`` or an :class:`interlace.Recipe` with every weight and rate. The share
-    ``validation`` of the rows chooses the epoch to keep, ``checkpoint`` is a file that a killed run goes on from,
-    ``device`` is ``"auto"`` or torch's. ``n_books`` counts 8 by default, ``cross`` is ``"constant"`` (penalised),
-    ``"byte"`` or ``"exact"``; the method gives ``layout``, ``rotation`` and ``metric``.
+    ``supervised=False`` leaves labels alone, which a scikit-learn pipeline passes to all of its steps. Else a parameter
+    that means nothing with labels, or without, is refused when it was set. With labels (extra ``train``;
+    docs/joint.md), ``fit(x, y)`` or ``fit(dataset)`` of a torch ``Dataset`` or ``DataLoader``, learns an ``embedding``
+    to ``dim`` dimensions (``"identity"``, ``"linear"``, ``"mlp"`` with ``hidden`` widths, ``"lenet"``, ``"alexnet"`` or
+    a torch module, which is copied; 16 dimensions, or as many as classes, unless the network has its own) such that
+    rows of a class are found by their codes. ``loss`` is ``"contrastive"``, ``"cross_entropy"``, ``"regression"``,
+    ``"triplet"``, ``"asymmetric_triplet"``, ``"pairwise"``, ``"soft_hard"`` or ``"soft_triplet"``; ``optimize`` is
+    ``"joint"`` (all by gradient) or ``"alternate"`` (in turns); ``recipe`` is ``"default"``, ``"paper"`` or an
+    :class:`interlace.Recipe` with every weight and rate (``recipe__pi2`` names one of them to ``set_params``). The
+    share ``validation`` of the rows chooses the epoch to keep, ``checkpoint`` is a file that a killed run goes on from,
+    or a folder for such files, ``device`` is ``"auto"`` or torch's. ``n_books`` counts 8 by default, ``cross`` is
+    ``"constant"`` (penalised), ``"byte"`` or ``"exact"``; the method gives ``layout``, ``rotation`` and ``metric``.
 
     ``fit`` sets ``codebooks_``, ``choice_``, ``prior_`` (the fitted prior, None where the layout has none) and
     ``n_features_in_``; with labels also ``embedding_``, ``history_`` (losses of every epoch), ``codes_``, ``labels_``
     and ``fit_info_``, and no ``choice_``. Ctrl-C ends learning early and leaves what was learned, or, before there are
-    books, the estimator as it was.
+    books, the estimator as it was; where it comes while rows are coded, after learning, there are no ``codes_`` and
+    ``labels_``.
     """
 
     _estimator = "ICQ"
@@ -116,6 +122,7 @@ class ICQ(Model):
         if self.supervised and (y is not None or is_dataset(X)):
             self._take(fit_jointly(self._joint(), X, y, self.progress))
             return self
+        self._check_without_labels()
         settings = self._settings()
         progress = shown(self.progress)
         given, names = readable(X)
@@ -136,8 +143,18 @@ class ICQ(Model):
                 raise InputError(
                     f"with labels {name} is {only[-1]!r}, given by the method; got {getattr(self, name)!r}"
                 )
-        defaults = self._parameters()
-        for name in ("effort", "iterations", "prior", "max_train_rows", "max_memory"):
-            if getattr(self, name) != defaults[name]:
-                raise InputError(f"{name} belongs to a fit without labels (see recipe), got {getattr(self, name)!r}")
+        self._refuse(WITHOUT_LABELS, "a fit without labels, see recipe")
         return checked(self, "icq", self.n_books, self.n_bytes, self.n_crude, self.cross)
+
+    def _check_without_labels(self) -> None:
+        """The other way round; ``supervised=False`` turns labels off, and what belongs to them may stay."""
+        if self.supervised:
+            self._refuse(WITH_LABELS, "a fit with labels: pass y, or supervised=False to do without")
+        else:
+            only_with_labels(self)
+
+    def _refuse(self, names: tuple[str, ...], where: str) -> None:
+        """Parameters that were set, and would do nothing."""
+        given = [f"{name}={value!r:.60}" for name, value in self._changed().items() if name in names]
+        if given:
+            raise InputError(f"{', '.join(given)} {'belongs' if len(given) == 1 else 'belong'} to {where}")

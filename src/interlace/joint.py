@@ -45,6 +45,20 @@ def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_c
         raise InputError(f"n_crude must be 1 to {n_books} (the number of books), got {n_crude}")
     if not 2 <= positive(model.n_words, "n_words") <= 256:
         raise InputError(f"n_words must be 2 to 256, got {model.n_words}")
+    return Joint(
+        kind=kind,
+        n_books=n_books,
+        n_words=model.n_words,
+        n_crude=n_crude,
+        cross=cross,
+        seed=positive(model.seed, "seed", least=0),
+        threads=thread_count(model.threads),
+        **only_with_labels(model),
+    )
+
+
+def only_with_labels(model: Any) -> dict[str, Any]:
+    """Those parameters that a fit without labels has no use for, checked all the same."""
     if isinstance(model.embedding, str) and model.embedding not in EMBEDDINGS:
         raise InputError(f"embedding must be one of {', '.join(EMBEDDINGS)} or a torch module, got {model.embedding!r}")
     for name, known in (("loss", LOSSES), ("optimize", OPTIMIZERS)):
@@ -55,24 +69,17 @@ def checked(model: Any, kind: str, n_books: int | None, n_bytes: int | None, n_c
     validation = model.validation
     if isinstance(validation, bool) or not isinstance(validation, int | float) or not 0 <= validation < 1:
         raise InputError(f"validation must be a share of the rows from 0 to below 1, got {validation!r}")
-    return Joint(
-        kind=kind,
-        n_books=n_books,
-        n_words=model.n_words,
-        n_crude=n_crude,
-        cross=cross,
-        dim=None if model.dim is None else positive(model.dim, "dim"),
-        embedding=model.embedding,
-        hidden=tuple(positive(width, "hidden") for width in model.hidden),
-        loss=model.loss,
-        optimize=model.optimize,
-        recipe=Recipe.named(model.recipe),
-        validation=float(validation),
-        checkpoint=model.checkpoint,
-        device=model.device,
-        seed=positive(model.seed, "seed", least=0),
-        threads=thread_count(model.threads),
-    )
+    return {
+        "dim": None if model.dim is None else positive(model.dim, "dim"),
+        "embedding": model.embedding,
+        "hidden": tuple(positive(width, "hidden") for width in model.hidden),
+        "loss": model.loss,
+        "optimize": model.optimize,
+        "recipe": Recipe.named(model.recipe),
+        "validation": float(validation),
+        "checkpoint": model.checkpoint,
+        "device": model.device,
+    }
 
 
 def _shape(x: Any) -> tuple[int, ...]:
@@ -80,13 +87,6 @@ def _shape(x: Any) -> tuple[int, ...]:
     if isinstance(x, list | tuple) and len(x) and not yields_blocks(x):
         return 0, *_shape(x[0])
     return tuple(getattr(x, "shape", ()))
-
-
-def _text(classes: Any) -> Any:
-    """Classes as models keep them: bytes and NumPy's variable strings become str."""
-    if classes.dtype.kind == "S":
-        return np.char.decode(classes, "utf-8", "replace")
-    return classes.astype(str) if classes.dtype.kind == "T" else classes
 
 
 def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
@@ -105,9 +105,40 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
     data = Data(x, y)
     joint = replace(joint, device=device_of(joint.device))
     learned = learn_jointly(data, joint, lambda what, done: said(what, 0.97 * done))
-    if learned.interrupted:
+    codes: Any = None
+    work: dict[str, Any] = {}
+    coded = True
+    try:
+        said("coding", 0.97)
+        codes, vectors = _coded(data, learned, joint.threads)
+        work = _work(learned.codebooks, codes, vectors)
+        said("done", 1.0)
+    except KeyboardInterrupt:
+        coded = False  # encode makes codes again; what was learned would be lost
+    interrupted = learned.interrupted or not coded
+    if codes is None:
+        warn_user(
+            "learning was interrupted while rows were coded; the model is kept without codes_ and labels_: score needs "
+            "X_database and y_database"
+        )
+    elif interrupted:
         warn_user("learning was interrupted; the best epoch so far is kept")
-    said("coding", 0.97)
+    return Fitted(
+        learned.codebooks,
+        learned.sample,
+        len(data),
+        learned.embedding,
+        learned.prior,
+        names=names,
+        history=learned.history,
+        codes=codes,
+        labels=None if codes is None else data.classes[data.labels],
+        info=learned.info | {"interrupted": interrupted} | work,
+    )
+
+
+def _coded(data: Any, learned: Any, threads: int) -> tuple[Any, Any]:
+    """Codes of all rows, and vectors of some that were held out: what to count operations with."""
     codebooks, n = learned.codebooks, len(data)
     codes = np.empty((n, codebooks.n_bytes), np.uint8)
     held = np.setdiff1d(np.arange(n), learned.sample)
@@ -116,23 +147,10 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
     for inputs, _, rows in data.rows_in_order(2_000):
         z = learned.embedding(inputs.numpy())
         numbers = rows.numpy()
-        codes[numbers] = encode(codebooks, z, joint.threads)
+        codes[numbers] = encode(codebooks, z, threads)
         found = np.isin(queries, numbers)
         vectors[found] = z[queries[found] - numbers[0]]
-    info = learned.info | _work(codebooks, codes, vectors)
-    said("done", 1.0)
-    return Fitted(
-        codebooks,
-        learned.sample,
-        n,
-        learned.embedding,
-        learned.prior,
-        names=names,
-        history=learned.history,
-        codes=codes,
-        labels=_text(data.classes)[data.labels],
-        info=info,
-    )
+    return codes, vectors
 
 
 def _work(codebooks: Any, codes: Any, vectors: Any) -> dict[str, Any]:

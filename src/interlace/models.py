@@ -18,11 +18,12 @@ from .arrays import FloatArray, Rows, describe, normalize, positive, to_numpy
 from .cards import card
 from .codebooks import Codebooks, codebooks_of
 from .embedded import EmbeddedRows
-from .embedding import Embedding, embedding_in
+from .embedding import Embedding, Module, embedding_in
 from .encode import EFFORTS, encode
-from .errors import InputError, NotAnIndexError
+from .errors import InputError, NotAnIndexError, warn_user
 from .estimators import Transformer, from_bytes, is_dataset, to_bytes
 from .index import Index
+from .labels import as_labels
 from .learners.choice import Choice
 from .learners.prior import Prior
 from .progress import shown
@@ -74,6 +75,16 @@ class Model(Transformer):
     history_: list[dict[str, Any]]
     codes_: NDArray[np.uint8]
     labels_: Labels
+
+    def _inside(self, name: str) -> Any:
+        """``recipe__pi2`` reaches into a recipe by name, too."""
+        value = getattr(self, name)
+        if name != "recipe" or not isinstance(value, str | dict):
+            return value
+        try:
+            return Recipe.named(value)
+        except InputError:
+            return value  # fit will tell
 
     def _take(self, fitted: Fitted) -> None:
         """Set what was fitted, all of it; nothing of an earlier fit stays."""
@@ -189,7 +200,8 @@ class Model(Transformer):
 
         The database are the rows that the model was fitted on with labels, as long as it has their ``codes_`` and
         ``labels_``, or ``X_database`` with labels ``y_database``. A row is relevant to a query of its label; the
-        average precision of a query is divided by the number of relevant rows among those ranked, 0 without any.
+        average precision of a query is divided by the number of relevant rows among those ranked, 0 without any. Labels
+        are what ``fit`` takes. Some that no row of the database has are warned of, none that it has is an error.
         """
         self._check_fitted()
         if (X_database is None) != (y_database is None):
@@ -199,15 +211,17 @@ class Model(Transformer):
                 f"this {type(self).__name__} has no labelled rows to search: pass X_database and y_database"
             )
         codes = self.codes_ if X_database is None else self.encode(X_database)
-        labels = _labels(self.labels_ if X_database is None else y_database, len(codes), "y_database")
+        own = self.labels_ if X_database is None else y_database
+        labels = _labels(own, len(codes), "y_database", "X_database")
         if y is None and is_dataset(X):
             y = _labels_in(X)
         rows = self._rows(X)
-        wanted = _labels(y, len(rows), "y")
+        wanted = _labels(y, len(rows), "y", "X")
         if (labels.dtype.kind in "iu") != (wanted.dtype.kind in "iu"):
             raise InputError(f"y has dtype {wanted.dtype}, the database's labels {labels.dtype}: they never equal")
         if not len(rows) or not len(codes):
             raise InputError(f"a score needs queries and a database, got {len(rows)} and {len(codes)} rows")
+        _check_known(wanted, labels)
         index = Index.from_codes(self.codebooks_, codes)
         k = min(len(codes), len(codes) if at is None else positive(at, "at"))
         if k > LONG_LIST and self.codebooks_.metric == "l2":
@@ -308,19 +322,22 @@ class Model(Transformer):
         return model
 
     def __getstate__(self) -> dict[str, Any]:
+        """A file's bytes; the learned module of a user goes beside them, as pickle sees fit, for no file holds it."""
         state = dict(vars(self))
         if "codebooks_" in state:
             saved = to_bytes(self.save)
+            if isinstance(self.embedding_, Module):
+                state["module"] = self.embedding_.module
             for name in ("codebooks_", "embedding_", "prior_", "fit_info_", "_sample", *(f"{n}_" for n in _OPTIONAL)):
                 state.pop(name, None)
             state["saved"] = saved
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        saved = state.pop("saved", None)
+        saved, module = state.pop("saved", None), state.pop("module", None)
         vars(self).update(state)
         if saved is not None:
-            self._take(from_bytes(saved, lambda path: _fitted_in(storage.read(path))))
+            self._take(from_bytes(saved, lambda path: _fitted_in(storage.read(path), module)))
 
 
 _OPTIONAL = ("choice", "history", "codes", "labels")
@@ -376,21 +393,37 @@ def _inputs(dataset: Any) -> Any:
     return input_blocks(dataset)
 
 
-def _labels_in(dataset: Any) -> Labels:
-    from .train.batches import Data
+def _labels_in(dataset: Any) -> Any:
+    from .train.batches import dataset_labels
 
-    data = Data(dataset)
-    return np.asarray(data.classes[data.labels])
+    return dataset_labels(dataset)
 
 
-def _labels(labels: Any, n: int, name: str) -> Labels:
-    """One label for each row: integers or strings."""
-    array = to_numpy(labels, name)
-    if array.dtype == object and all(isinstance(label, str) for label in array.flat):
-        array = array.astype(str)
-    if array.shape != (n,) or array.dtype.kind not in "iubU":
-        raise InputError(f"{name} must be integers or strings, one for each of {n} rows, got {describe(labels)}")
+def _labels(labels: Any, n: int, name: str, rows: str) -> Labels:
+    """What ``fit`` takes; bools are numbers here, as 0 and 1 are equal to them."""
+    array = as_labels(labels, n, name=name, rows=rows)
     return array.astype(np.int64) if array.dtype.kind == "b" else array
+
+
+def _check_known(wanted: Labels, labels: Labels) -> None:
+    """Queries of a class that the database has not got find nothing; if all are, the labels are of two worlds."""
+    known = np.isin(wanted, labels)
+    if known.all():
+        return
+    missing = _listed(wanted[~known])
+    if not known.any():
+        raise InputError(
+            f"no row of the database has a label of the queries: y has {missing}, it has {_listed(labels)}"
+        )
+    warn_user(
+        f"{int((~known).sum())} of {len(wanted)} queries have a label that no row of the database has ({missing}): "
+        "their average precision is 0"
+    )
+
+
+def _listed(labels: Labels, most: int = 5) -> str:
+    names = [repr(label) for label in np.unique(labels).tolist()]
+    return ", ".join([*names[:most], "..."] if len(names) > most else names)
 
 
 def plain(value: Any) -> Any:

@@ -157,6 +157,14 @@ class Recipe:
         steps. From 8,000 rows on that is 500; with 500 of 1,350 an epoch would be three steps."""
         return self.batch_size or min(MOST_ROWS, max(LEAST_ROWS, n_rows // STEPS))
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """As :meth:`to_dict`: by this name scikit-learn finds ``recipe__pi2`` and the like."""
+        return self.to_dict()
+
+    def with_params(self, **changes: Any) -> Recipe:
+        """The same recipe but for these values."""
+        return Recipe.named(self.to_dict() | changes)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``Recipe(**values)`` is the inverse."""
         return dataclasses.asdict(self)

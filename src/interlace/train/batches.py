@@ -49,12 +49,12 @@ class Data:
             self._source: Source = open_source(x, input_shape)
             if isinstance(self._source, Items) and y is not None:
                 raise InputError("a dataset has its labels in its items; pass it without y")
+            look(self._source)
             y = self._source.labels() if y is None else y
         n = len(self._source)
         self.labels: Labels  #: int64 [n], 0 .. n_classes - 1
         self.labels, self.classes = encode_labels(y, n)
         self.rows: Numbers = np.arange(n)
-        self._look()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -141,12 +141,13 @@ class Data:
         part.rows, part.labels = self.rows[mask], self.labels[mask]
         return part
 
-    def _look(self) -> None:
-        """Read a sample: what is wrong with it is told before anything is learned."""
-        n = len(self)
-        rows = np.unique(np.linspace(0, n - 1, min(n, self._source.sample)).astype(np.int64))
-        for start in range(0, len(rows), BLOCK_ROWS):
-            self._read(rows[start : start + BLOCK_ROWS], 0, 0, start)
+
+def look(source: Source) -> None:
+    """Read a sample: what is wrong with it is told before anything is learned, and before labels are judged."""
+    n = len(source)
+    rows = np.unique(np.linspace(0, n - 1, min(n, source.sample)).astype(np.int64))
+    for start in range(0, len(rows), BLOCK_ROWS):
+        source.read(rows[start : start + BLOCK_ROWS])
 
 
 def open_source(x: Any, input_shape: Shape | None = None) -> Source:
@@ -201,3 +202,9 @@ def input_blocks(dataset: Any) -> Iterator[Any]:
     with seeded(0):  # a dataset may draw, to augment its items
         for start in range(0, len(source), BLOCK_ROWS):
             yield source.read(np.arange(start, min(start + BLOCK_ROWS, len(source))))
+
+
+def dataset_labels(dataset: Any) -> Any:
+    """The labels of a dataset as it has them, in the order of its items."""
+    with seeded(0):
+        return open_source(dataset).labels()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from os import PathLike, fspath
@@ -18,6 +19,9 @@ from ..errors import InputError
 from .books import Plan
 
 Arrays = dict[str, NDArray[Any]]
+
+#: A run may go on with another number of epochs; everything else must be as it was.
+FREE = ("recipe.epochs", "recipe.patience")
 
 
 def module_arrays(prefix: str, module: nn.Module) -> Arrays:
@@ -77,19 +81,28 @@ def check_path(path: Any) -> None:
     if path is None:
         return
     if not isinstance(path, str | PathLike):
-        raise InputError(f"checkpoint must be the path of a file, or None, got {path!r}")
+        raise InputError(f"checkpoint must be the path of a file or a directory, or None, got {path!r}")
+    target = Path(fspath(path)).absolute()
+    folder = target if target.is_dir() else target.parent
+    if not folder.is_dir():
+        raise InputError(f"checkpoint {fspath(path)!r}: there is no directory {str(folder)!r}")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"checkpoint {fspath(path)!r}: {str(folder)!r} cannot be written to")
+
+
+def file_for(path: str | PathLike[str], configuration: dict[str, Any]) -> Path:
+    """The path itself; in a directory a file for this very configuration and these rows.
+
+    So the folds of a cross-validation and the points of a grid do not meet in one file.
+    """
     target = Path(fspath(path))
-    if target.is_dir():
-        raise InputError(f"checkpoint must be the path of a file, {fspath(path)!r} is a directory")
-    if not target.absolute().parent.is_dir():
-        raise InputError(f"checkpoint {fspath(path)!r}: there is no directory {str(target.absolute().parent)!r}")
-    if not os.access(target.absolute().parent, os.W_OK):
-        raise InputError(f"checkpoint {fspath(path)!r}: {str(target.absolute().parent)!r} cannot be written to")
+    if not target.is_dir():
+        return target
+    text = json.dumps(configuration, sort_keys=True)
+    return target / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.ckpt"
 
 
-def write_checkpoint(
-    path: str | PathLike[str], arrays: Arrays, meta: dict[str, Any], configuration: dict[str, Any]
-) -> None:
+def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any], configuration: dict[str, Any]) -> None:
     """Atomically: a kill leaves the checkpoint before."""
     # The container takes no arrays without dimensions; their shapes travel beside.
     scalars = [name for name, array in arrays.items() if array.ndim == 0]
@@ -109,23 +122,24 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def read_checkpoint(path: str | PathLike[str], configuration: dict[str, Any]) -> tuple[Arrays, dict[str, Any]] | None:
+def read_checkpoint(path: Path, configuration: dict[str, Any]) -> tuple[Arrays, dict[str, Any]] | None:
     """What :func:`write_checkpoint` wrote, None if there is no file; a file of another configuration is refused."""
-    if not Path(fspath(path)).exists():
+    if not path.exists():
         return None
     file = storage.read(path)
     if file.meta.get("kind") != "checkpoint":
         raise InputError(
-            f"checkpoint {fspath(path)!r} holds {file.meta.get('kind')!r}, not a checkpoint; give another path"
+            f"checkpoint {str(path)!r} holds {file.meta.get('kind')!r}, not a checkpoint; give another path"
         )
     theirs = _flat(file.description("configuration"))
     mine = _flat(json.loads(json.dumps(configuration)))
-    if theirs != mine:
-        different = (name for name in {*theirs, *mine} if theirs.get(name) != mine.get(name))
+    different = [name for name in {*theirs, *mine} - {*FREE} if theirs.get(name) != mine.get(name)]
+    if different:
         first = min(different, key=lambda name: (name == "data", name))  # which says the least
         raise InputError(
-            f"checkpoint {fspath(path)!r} is of another configuration: {first} was {theirs.get(first)!r}, now "
-            f"{mine.get(first)!r}; give another path, or remove the file to start anew"
+            f"checkpoint {str(path)!r} is of another configuration: {first} was {theirs.get(first)!r}, now "
+            f"{mine.get(first)!r}; give another path, remove the file to start anew, or give a directory, where every "
+            "configuration and every set of rows (a fold of a cross-validation) gets a file of its own"
         )
     file.verify()
     scalars = set(file.meta["scalars"])

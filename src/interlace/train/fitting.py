@@ -68,8 +68,7 @@ def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLea
     trainer = Trainer(network, learn, held_out, settings, progress)
     with _threads(settings.threads if describe(network)["multiply_adds"] >= WORTH_THREADS else 1):
         complete = trainer.run()
-        trainer.best()
-        codebooks = finish(trainer.state, learn, settings.n_crude)
+        codebooks, stopped = _finished(trainer, settings.n_crude)
     state = trainer.state
     split = state.plan is not None and state.plan.xi is not None
     prior = state.prior_at(float(codebooks.variances.mean())) if split else None
@@ -87,8 +86,21 @@ def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLea
         "network": describe(network),
     }
     return JointlyLearned(
-        codebooks, to_embedding(network), learn.rows, prior, trainer.history, score, not complete, info
+        codebooks, to_embedding(network), learn.rows, prior, trainer.history, score, stopped or not complete, info
     )
+
+
+def _finished(trainer: Trainer, n_crude: int | None) -> tuple[Codebooks, bool]:
+    """Codebooks of the best epoch, and whether there was a Ctrl-C meanwhile.
+
+    It must not cost what was learned: the step begins anew, which is quick beside learning. A second one is meant.
+    """
+    try:
+        trainer.best()
+        return finish(trainer.state, trainer.data, n_crude), False
+    except KeyboardInterrupt:
+        trainer.best()
+        return finish(trainer.state, trainer.data, n_crude), True
 
 
 def _network(data: Data, settings: Joint) -> Network:

@@ -1,8 +1,7 @@
-"""Labels as users have them -> class numbers 0 .. C-1; triplets of rows by class."""
+"""Labels -> class numbers 0 .. C-1; triplets of rows by class."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import describe, positive, to_numpy
 from ..errors import FewRowsWarning, InputError, warn_user
+from ..labels import as_labels
 
 Labels = NDArray[np.int64]
 
@@ -17,25 +17,12 @@ Labels = NDArray[np.int64]
 def encode_labels(y: Any, n: int, *, name: str = "y") -> tuple[Labels, NDArray[Any]]:
     """Class numbers int64 [n] and the classes they stand for, ascending: ``classes[numbers]`` are the labels again.
 
-    Labels are integers (negative ones too), bools or strings, one for each of n rows.
+    What labels may be says :func:`interlace.labels.as_labels`; here there must be two classes of them.
     """
-    if y is None:
-        raise InputError(f"labels are missing: pass {name}, an integer or a string for each of the {n} rows")
-    array = _one_kind(y, name) if isinstance(y, Sequence) and not isinstance(y, str) else to_numpy(y, name)
-    array = _one_kind(array, name) if array.dtype == object else array
-    if array.ndim != 1:
-        raise InputError(f"{name} must be 1-D, one label per row, got {describe(array)}{_conversion(array, name)}")
-    if len(array) != n:
-        raise InputError(f"{name} has {len(array)} labels, x has {n} rows")
-    if array.dtype.kind == "f":
-        bad = ~np.isfinite(array)
-        where = f"{name}[{int(np.argmax(bad))}] is {array[bad][0]}" if bad.any() else f"got dtype {array.dtype}"
-        raise InputError(f"labels must be integers or strings, {where}; pass integers: {name}.astype(int)")
-    if array.dtype.kind not in "iubUST":
-        raise InputError(f"labels must be integers or strings, got {describe(array)}")
+    array = as_labels(y, n, name=name)
     classes, numbers, counts = np.unique(array, return_inverse=True, return_counts=True)
     if len(classes) < 2:
-        held = f"all are {classes[0].item()!r}" if len(classes) else "there are none"
+        held = f"all are {classes[0].item()!r}, one class" if len(classes) else "there are none"
         raise InputError(f"labels must name at least two classes, {held}")
     if (alone := counts == 1).any():
         listed = ", ".join(repr(c.item()) for c in classes[alone][:5]) + (", ..." if alone.sum() > 5 else "")
@@ -69,32 +56,3 @@ def triplets(labels: Any, n: int, seed: int = 0) -> Labels:
     negative = rng.integers(0, len(numbers) - count[anchor])
     negative += np.where(negative >= start[anchor], count[anchor], 0)
     return np.asarray(order[np.stack([anchor, positive_, negative], 1)], np.int64)
-
-
-def _one_kind(values: Any, name: str) -> NDArray[Any]:
-    """Python objects as one dtype. NumPy would turn integers among strings into strings, bools into integers."""
-    items = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    if items and all(hasattr(v, "__len__") and not isinstance(v, str) for v in items):
-        return to_numpy(items, name)
-    plain = [v.item() if hasattr(v, "item") and getattr(v, "shape", None) == () else v for v in items]
-    for kinds in (bool, str, int, float):
-        if plain and all(isinstance(v, kinds) and (kinds is bool or not isinstance(v, bool)) for v in plain):
-            return to_numpy(plain, name)
-    first = type(plain[0]) if plain else None
-    for row, v in enumerate(plain):
-        if type(v) is not first or not isinstance(v, bool | str | int | float):
-            mixed = f", {name}[0] is {plain[0]!r:.40}" if row else ""
-            raise InputError(f"labels must be integers or strings, all of one kind: {name}[{row}] is {v!r:.40}{mixed}")
-    return np.empty(0, np.int64)
-
-
-def _conversion(array: NDArray[Any], name: str) -> str:
-    """How to make 1-D labels of what came, where that is plain."""
-    if array.ndim == 2 and array.shape[1] == 1:
-        return f"; pass {name}.ravel()"
-    if array.ndim == 2 and array.dtype.kind in "iubf" and len(array):
-        one_hot = bool((((array == 0) | (array == 1)).all(1) & (array.sum(1) == 1)).all())
-        if one_hot:
-            return f", which is one-hot; pass {name}.argmax(1)"
-        return "; several labels per row are not supported"
-    return ""

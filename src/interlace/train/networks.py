@@ -9,7 +9,7 @@ is a plain ``nn.Linear`` called ``out``, into which centring, rotation and scale
 | ``linear`` | ``out`` | any, flattened | - |
 | ``mlp`` | hidden layers with relu (256), ``out`` | any, flattened | - |
 | ``lenet`` | conv 5x5 20, pool, conv 5x5 50, pool, 512, ``out`` | images from 16 x 16 on, made for 1 x 28 x 28 | 512 |
-| ``alexnet`` | five convolutions with batch norm, three pools, dropout, 1024, ``out`` | sides divisible by 8 | 1024 |
+| ``alexnet`` | five convolutions with batch norm, three pools, dropout, 1024, ``out`` | sides 16, 24, 32, ... | 1024 |
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ class LeNet(Network):
     def __init__(self, input_shape: Shape, dim: int, generator: torch.Generator) -> None:
         channels, *sides = input_shape
         if min(sides) < 16:  # two 5x5 convolutions and two pools leave nothing of less
-            raise InputError(f"lenet takes images of at least 16 x 16, got input_shape={input_shape}")
+            raise InputError(
+                "lenet takes images (channels, height, width) of at least 16 x 16, such as "
+                f"{IMAGES['lenet']}, got input_shape={input_shape}"
+            )
         super().__init__("lenet", input_shape, dim, input_shape)
         self.conv1, self.conv2 = conv(channels, 20, 5, generator), conv(20, 50, 5, generator)
         left = [((side - 4) // 2 - 4) // 2 for side in sides]
@@ -127,8 +130,11 @@ class AlexNet(Network):
 
     def __init__(self, input_shape: Shape, dim: int, generator: torch.Generator) -> None:
         channels, height, width = input_shape
-        if height % 8 or width % 8:
-            raise InputError(f"alexnet halves images three times: sides must be divisible by 8, got {input_shape}")
+        if height % 8 or width % 8 or min(height, width) < 16:  # of 8 three pools would leave a single point
+            raise InputError(
+                "alexnet takes images (channels, height, width) of at least 16 x 16, whose sides must be divisible by "
+                f"8, such as {IMAGES['alexnet']}, got input_shape={input_shape}"
+            )
         super().__init__("alexnet", input_shape, dim, input_shape)
         layers: list[nn.Module] = []
         for n, size, pool in ALEXNET:

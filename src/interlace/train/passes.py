@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..arrays import FloatArray
-from ..errors import warn_user
+from ..errors import InputError, warn_user
 from .batches import Data
 from .losses.interleave import interleaving
 from .losses.quantization import cross_penalty, cross_terms, norm_byte_error, norm_byte_values, quantization_error
@@ -65,6 +65,8 @@ class Passes:
                     state.optimizer.step()
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(labels)
+        if not seen:
+            raise InputError(f"the DataLoader gave no batch of the {len(self.data)} rows to learn from")
         return {name: value / seen for name, value in sums.items()}
 
     def _is_finite(self, loss: Tensor, parts: dict[str, Tensor]) -> bool:
@@ -139,17 +141,20 @@ class Passes:
         ]
 
     def _set_rates(self, phase: str, done: float, embedding: bool, books: bool) -> None:
-        """In the last phase rates fall linearly to nothing; what must not move gets none."""
+        """In the last phase rates fall linearly to nothing; what must not move gets none.
+
+        Theta follows the variances of the embedding and moves with it.
+        """
         state = self.state
         assert state.optimizer is not None
         fall = 1.0
         if phase == "learn":
             gone = state.epoch - self.phases.first_with_books + done
             fall = max(1.0 - gone / max(1, self.phases.lengths[2]), 1e-3)
-        movable = {id(p): books for p in (state.books.parameters() if state.books is not None else ())}
-        movable |= {id(p): embedding for m in (state.network, state.objective) for p in m.parameters()}
+        of_books = {id(p) for p in (state.books.parameters() if state.books is not None else ())}
         for group in state.optimizer.param_groups:
-            group["lr"] = group["rate"] * fall if movable.get(id(group["params"][0]), True) else 0.0
+            moves = books if id(group["params"][0]) in of_books else embedding
+            group["lr"] = group["rate"] * fall if moves else 0.0
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         """bfloat16 where it pays: the network, on a GPU. Distances and variances stay in float32."""

@@ -121,6 +121,20 @@ class State:
         except InputError:
             return None
 
+    def psi(self, variances: Tensor) -> list[int]:
+        """Its dimensions: those of the books or, before there are any, what the prior says of these variances.
+
+        Empty where the prior has collapsed.
+        """
+        if self.plan is not None:
+            mask = self.plan.xi
+        elif self.prior.collapsed(variances) is not None:
+            mask = None
+        else:
+            rule = self.prior.high_by_rule if self.recipe.raw_variances else self.prior.high
+            mask = rule(variances).cpu().numpy()
+        return [] if mask is None else [int(i) for i in np.flatnonzero(mask)]
+
     # --- as arrays
 
     def _modules(self) -> dict[str, torch.nn.Module]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from .batches import Data
 from .checkpoint import (
     Arrays,
     check_path,
+    file_for,
     load_optimizer,
     optimizer_arrays,
     plan_arrays,
@@ -113,6 +115,8 @@ class Trainer:
         if self.recipe.theta == "em" and phase != "warm-up" and state.has_split:
             state.prior.fit_em(self.passes.online.variances)
         row: dict[str, Any] = {"epoch": state.epoch, "phase": phase, **sums}
+        if phase != "warm-up" and state.has_split:
+            row["psi"] = state.psi(self.passes.online.variances)
         if phase == "learn":
             row["map"] = self.validate()
             if row["map"] is None or row["map"] > self.best_score:
@@ -165,6 +169,10 @@ class Trainer:
             "data": self.data.digest(),
         }
 
+    @cached_property
+    def _file(self) -> Path:
+        return file_for(self.settings.checkpoint, self.configuration)
+
     def _save(self) -> None:
         if self.settings.checkpoint is None:
             return
@@ -183,13 +191,13 @@ class Trainer:
             "groups": groups,
             "rng": state.rng.bit_generator.state,
         }
-        write_checkpoint(self.settings.checkpoint, arrays, meta, self.configuration)
+        write_checkpoint(self._file, arrays, meta, self.configuration)
 
     def _resume(self) -> bool:
         """Take up the checkpoint, if there is one."""
         if self.settings.checkpoint is None:
             return False
-        found = read_checkpoint(self.settings.checkpoint, self.configuration)
+        found = read_checkpoint(self._file, self.configuration)
         if found is None:
             return False
         arrays, meta = found

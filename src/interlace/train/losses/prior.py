@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...arrays import describe
 from ...errors import InputError
 from ...learners.prior import ALPHA2, PI2, ROBUSTNESS, SIGMA1_FLOOR, SIGMA2_FLOOR, Prior, fit_em, start_prior
-from ...learners.skew_normal import LOG_SQRT_2PI
+from ...learners.skew_normal import LOG_SQRT_2PI, skew_normal_mode
 from .rows import or_one
 
 #: A parameter set to its floor starts this little (relative) above it, or no gradient would lift it again.
@@ -154,15 +154,25 @@ class PriorLoss(nn.Module):
         unit = float(or_one(variances.detach().mean())) if self.raw else 1.0
         if min(theta[:2]) <= _VANISHED * unit:
             return f"a sigma ran to 0: sigma1, sigma2 = {theta[:2]} where the mean variance is {unit:g}"
-        dim, n_high = len(variances), int(self.high_by_rule(variances).sum())
+        dim, peak = len(variances), self._peak(variances)
+        # What overshoots the high mode is of it, steep as its density falls there (`Prior.high`); as written, not.
+        judged = variances if self.raw else variances.clamp(max=max(0.0, peak))
+        shares = self._prior_of(variances).responsibilities(judged)
+        n_high = int((shares > 0.5).sum())
         if n_high == 0:
-            held = float(self._prior_of(variances).responsibilities(variances).sum())
-            return f"the high mode is emptied: no dimension of {dim} is in psi, the mode holds {held:.2g} of them"
+            largest, held = float(variances.max()), float(shares.sum())
+            past = f"; the largest variance, {largest:.3g}, lies past its peak at {peak:.3g}" if largest > peak else ""
+            return f"the high mode is emptied: no dimension of {dim} is in psi, the mode holds {held:.2g} of them{past}"
         if n_high == dim > 1:
             return f"the low mode is emptied: all {dim} dimensions are in psi"
         if not self.raw and n_high == 1 < dim and theta[1] < _NEAR_FLOOR * SIGMA2_FLOOR:
             return f"the high mode is a spike on one dimension: sigma2 = {theta[1]:.3g} is at its floor"
         return None
+
+    def _peak(self, variances: Tensor) -> float:
+        """Where the high mode is highest, in the unit of the variances."""
+        prior = self._prior_of(variances)
+        return prior.scale * skew_normal_mode(prior.mu2, prior.sigma2, prior.alpha2)
 
     def _prior_of(self, variances: Tensor) -> Prior:
         _check(variances)

@@ -1,0 +1,69 @@
+"""Data of any scale and shape: the same answers, and a prior that says nothing is told."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+torch = pytest.importorskip("torch", reason="the train extra is not installed")
+
+
+import interlace as il  # noqa: E402
+from interlace import Recipe  # noqa: E402
+from joint_data import SHORT, caught, icq, labelled  # noqa: E402
+
+X, Y = labelled()
+
+
+def test_the_scale_of_the_data_changes_nothing():
+    queries, labels = labelled(200, seed=1)
+    scores = []
+    for scale in (1.0, 0.01, 100.0):
+        model = icq(recipe="default").fit(X * scale, Y)
+        assert all(math.isfinite(v) for row in model.history_ for v in row.values() if isinstance(v, float))
+        scores.append(model.score(queries * scale, labels, at=None))
+    assert scores[0] > 0.95
+    assert_allclose(scores, scores[0], atol=0.02)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("settings", [{}, {"theta": "em"}])
+def test_the_method_as_written_warns_and_goes_on(scale, settings):
+    model, found = caught(lambda: icq(Recipe.paper(**SHORT, **settings), n_books=8).fit(X * scale, Y))
+    assert {*found} <= {il.PriorCollapsedWarning, RuntimeWarning}
+    assert len(found) == len({*found})
+    assert np.isfinite(model.embed(X * scale)).all()
+    assert 0.2 < model.score(X * scale, Y) <= 1
+    if scale == 0.01 and not settings:
+        assert il.PriorCollapsedWarning in found
+
+
+@pytest.mark.parametrize("embedding", ["linear", "identity"])
+@pytest.mark.parametrize("recipe", [Recipe(**SHORT), Recipe(**SHORT, theta="em"), Recipe.paper(**SHORT)])
+@pytest.mark.parametrize("kind", ["equal", "one", "two", "constant", "constant far out", "one of them varies"])
+def test_psi_is_never_empty_or_everything_without_a_warning(kind, recipe, embedding):
+    dim = {"one": 1, "two": 2}.get(kind, 6)
+    x = np.random.default_rng(0).permuted(np.tile(np.linspace(-1, 1, 300)[:, None], (1, dim)), axis=0)
+    if kind == "equal":
+        x = np.tile(np.concatenate([np.eye(6), -np.eye(6)]), (25, 1))  # white, to the last bit
+    x = {"constant": 0 * x, "constant far out": 0 * x + 1e6, "one of them varies": x * (np.arange(dim) == 2)}.get(
+        kind, x
+    )
+    model, found = caught(lambda: icq(recipe, embedding=embedding).fit(x, Y[:300]))
+    psi = model.codebooks_.crude_dims
+    assert (0 < len(psi) < dim) or il.PriorCollapsedWarning in found
+    assert {*found} <= {il.PriorCollapsedWarning, RuntimeWarning}
+    assert np.isfinite(model.embed(x)).all()
+    assert np.isfinite(model.embed(x + 1)).all()
+    assert model.index(x).search(x[:3], 5, margin=math.inf).ids.shape == (3, 5)
+
+
+def test_one_or_two_books_need_no_prior():
+    for n_books in (1, 2):
+        model, found = caught(lambda n=n_books: icq(n_books=n, dim=1).fit(X, Y))
+        assert not found
+        assert model.prior_ is None
+        assert [row["phase"] for row in model.history_] == ["warm-up", "learn", "learn"]
