@@ -47,8 +47,8 @@ class Recipe:
     scale: float = 8.0  #: of squared distances in the contrastive loss
     ridge: float = 1e-3  #: of the regression loss, relative
     triplet_margin: float = 0.1  #: in squared distances, of total variance 1
-    softness: float = 1.0  #: of soft codes, in units of the error of a book; of soft_hard and soft_triplet
-    central: float = 0.1  #: of the joint central loss, of soft_hard
+    softness: float = 0.3  #: of soft codes, in units of the error of a book; of soft_hard and soft_triplet
+    central: float = 1.0  #: of the joint central loss, of soft_hard
     gini: float = 0.1  #: of what spreads soft codes over all words and makes each row sure of its own, of soft_hard
     # Phases, in epochs.
     warm_up: int = 8  #: L_E of the embedding alone
