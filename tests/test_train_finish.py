@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
 
 from interlace import Recipe  # noqa: E402
+from interlace.encode import encode  # noqa: E402
 from interlace.quantizers import SQ  # noqa: E402
 from joint_data import SHORT, icq, labelled  # noqa: E402
 
@@ -76,3 +77,20 @@ def test_a_soft_end_leaves_words_where_they_are():
 @pytest.mark.parametrize("n_crude", [1, 3, 4])
 def test_the_number_of_crude_books_may_be_given(n_crude):
     assert icq(n_crude=n_crude).fit(X, Y).codebooks_.n_crude == n_crude
+
+
+def test_rows_are_coded_once_however_many_crude_books_are_tried(monkeypatch):
+    calls = []
+
+    def counted(codebooks, z, threads):
+        calls.append(codebooks.n_crude)
+        return encode(codebooks, z, threads)
+
+    monkeypatch.setattr("interlace.train.finish.encode", counted)
+    for n_books, tried in ((4, 1), (13, 3)):
+        calls.clear()
+        by_work = icq(n_books=n_books).fit(X, Y)
+        assert len(calls) == (tried > 1)  # with one choice there is nothing to compare
+        given = [icq(n_books=n_books, n_crude=n).fit(X, Y) for n in range(1, tried + 1)]
+        assert all(np.array_equal(model.codes_, by_work.codes_) for model in given)
+        assert by_work.fit_info_["ops"] <= 1.1 * min(model.fit_info_["ops"] for model in given)

@@ -28,21 +28,31 @@ def cosine(a, b):
     return sum(x * y for x, y in zip(a, b, strict=True)) / length if length else 0.0
 
 
-def plain(rows, labels):
-    terms = []
+def plain(rows, labels, lengths=0.1):
+    if len(rows) == 1:
+        return 0.0
+    terms, squares = [], [sum(x * x for x in row) for row in rows]
+    unit = sum(squares) / len(rows) or 1.0
     for i, a in enumerate(rows):
         for j, b in enumerate(rows):
             if i != j:
                 wanted = 1 if labels[i] == labels[j] else -1
                 terms.append((wanted - cosine(a, b)) ** 2)
-    return sum(terms) / max(len(terms), 1)
+    return sum(terms) / len(terms) + lengths * sum((s / unit - 1) ** 2 for s in squares) / len(rows)
 
 
 @settings(max_examples=60, deadline=None)
-@given(n=st.integers(1, 12), dim=st.integers(1, 4), n_classes=st.integers(1, 5), seed=st.integers(0, 1000))
-def test_equals_two_plain_loops(n, dim, n_classes, seed):
+@given(
+    n=st.integers(1, 12),
+    dim=st.integers(1, 4),
+    n_classes=st.integers(1, 5),
+    lengths=st.sampled_from([0.0, 0.1, 3.0]),
+    seed=st.integers(0, 1000),
+)
+def test_equals_two_plain_loops(n, dim, n_classes, lengths, seed):
     z, labels = some_rows(n, dim, seed=seed, offset=0.5), some_labels(n, n_classes, seed=seed)
-    assert float(pairwise(z, labels)) == pytest.approx(plain(z.tolist(), labels.tolist()), rel=1e-9, abs=1e-12)
+    expected = plain(z.tolist(), labels.tolist(), lengths)
+    assert float(pairwise(z, labels, lengths=lengths)) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_a_row_at_the_origin_has_no_direction():
@@ -51,7 +61,7 @@ def test_a_row_at_the_origin_has_no_direction():
     assert float(pairwise(z, labels)) == pytest.approx(plain(z.tolist(), labels.tolist()), rel=1e-9)
     value_and_gradients(lambda z: pairwise(z, labels), z)
     value, gradients = value_and_gradients(lambda z: pairwise(z, labels), torch.zeros(6, 3))
-    assert value == 1.0
+    assert value == pytest.approx(1.1)
     assert (gradients[0] == 0).all()
 
 
@@ -62,7 +72,8 @@ def test_gradients():
 
 def test_two_classes_can_be_opposite_and_three_stand_in_a_triangle():
     opposite = torch.tensor([[1.0, 2.0]]) * torch.tensor([[3.0], [-1.0], [0.5], [-2.0]])
-    assert float(pairwise(opposite, torch.arange(4) % 2)) == pytest.approx(0.0, abs=1e-6)
+    assert float(pairwise(opposite, torch.arange(4) % 2, lengths=0)) == pytest.approx(0.0, abs=1e-6)
+    assert float(pairwise(opposite, torch.arange(4) % 2)) > 0.01
     angles = torch.arange(6).double() * 2 * math.pi / 3
     triangle = torch.stack([angles.cos(), angles.sin()], 1)
     # 24 pairs of 30 at 120 degrees: (-1 + 1/2)^2 each

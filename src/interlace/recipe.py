@@ -47,8 +47,8 @@ class Recipe:
     scale: float = 8.0  #: of squared distances in the contrastive loss
     ridge: float = 1e-3  #: of the regression loss, relative
     triplet_margin: float = 0.1  #: in squared distances, of total variance 1
-    softness: float = 1.0  #: of soft codes, in units of the error of a book; of soft_hard and soft_triplet
-    central: float = 0.1  #: of the joint central loss, of soft_hard
+    softness: float = 0.3  #: of soft codes, in units of the error of a book; of soft_hard and soft_triplet
+    central: float = 1.0  #: of the joint central loss, of soft_hard
     gini: float = 0.1  #: of what spreads soft codes over all words and makes each row sure of its own, of soft_hard
     # Phases, in epochs.
     warm_up: int = 8  #: L_E of the embedding alone
@@ -152,6 +152,11 @@ class Recipe:
         changed = (f"{name}={value!r}" for name, value in self.to_dict().items() if value != default[name])
         return f"Recipe({', '.join(changed)})"
 
+    def batch_rows(self, n_rows: int) -> int:
+        """Rows of a batch where ``n_rows`` are learned from: ``batch_size``, or 100 to 500 such that an epoch has 16
+        steps. From 8,000 rows on that is 500; with 500 of 1,350 an epoch would be three steps."""
+        return self.batch_size or min(MOST_ROWS, max(LEAST_ROWS, n_rows // STEPS))
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """As :meth:`to_dict`: by this name scikit-learn finds ``recipe__pi2`` and the like."""
         return self.to_dict()
@@ -159,11 +164,6 @@ class Recipe:
     def with_params(self, **changes: Any) -> Recipe:
         """The same recipe but for these values."""
         return Recipe.named(self.to_dict() | changes)
-
-    def batch_rows(self, n_rows: int) -> int:
-        """Rows of a batch where ``n_rows`` are learned from: ``batch_size``, or 100 to 500 such that an epoch has 16
-        steps. From 8,000 rows on that is 500; with 500 of 1,350 an epoch would be three steps."""
-        return self.batch_size or min(MOST_ROWS, max(LEAST_ROWS, n_rows // STEPS))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``Recipe(**values)`` is the inverse."""

@@ -14,9 +14,10 @@ class DQN(Supervised):
     and their defaults are those of :class:`interlace.quantizers.SQ`, the trainer and its phases too, so that the two
     differ only in L_E. ``ICQ(loss="pairwise")`` has ICQ's books on the same embedding.
 
-    Left out: the tanh before the books (the embedding is scaled to total variance 1 and centred instead), AlexNet with
-    weights of ImageNet (``embedding=`` takes any module), k-means for the books in turns with the network (here they
-    move by gradient; ``optimize="alternate"`` takes turns), pairs that are similar without sharing a label.
+    Left out: the tanh before the books (a small term keeps the lengths of rows alike in its place; the embedding is
+    centred and scaled to total variance 1), AlexNet with weights of ImageNet (``embedding=`` takes any module), k-means
+    for the books in turns with the network (here they move by gradient; ``optimize="alternate"`` takes turns), pairs
+    that are similar without sharing a label.
     """
 
     _estimator = "DQN"

@@ -61,7 +61,10 @@ def finish(state: State, data: Data, n_crude: int | None) -> Codebooks:
     if plan.xi is None:  # product and composite books have no crude group of their own
         n_leading = max(1, n_books // 4)
     tried = [made(crude) for crude in range(1, n_leading + 1)]
-    return tried[0] if len(tried) == 1 else min(tried, key=lambda one: _work(one, z))
+    if len(tried) == 1:
+        return tried[0]
+    coded = encode(tried[0], z, 1)  # codes do not depend on what is crude, and with many books they take long
+    return min(tried, key=lambda one: _work(one, z, coded))
 
 
 def _leading(words: FloatArray, xi: NDArray[np.bool_] | None, n_psi: int, rule: str) -> list[int]:
@@ -108,9 +111,9 @@ def _norms(words: FloatArray, support: NDArray[np.bool_], codes: NDArray[np.int6
     return norms
 
 
-def _work(codebooks: Codebooks, z: FloatArray) -> float:
+def _work(codebooks: Codebooks, z: FloatArray, coded: NDArray[np.uint8]) -> float:
     """Table additions per row of an exact two-step search where every row pays for the crude books."""
-    index = Index.from_codes(codebooks, encode(codebooks, z, 1))
+    index = Index.from_codes(codebooks, coded)
     queries = z[:: max(1, len(z) // TRIAL_QUERIES)][:TRIAL_QUERIES]
     stats = index.search(queries, min(LIST_LENGTH, max(1, len(z) // 10)), margin="exact").stats
     return stats.two_step_ops(codebooks.n_books, codebooks.n_crude)

@@ -81,9 +81,10 @@ class EmbeddingLoss(nn.Module):
         """A matrix [dim, dim] after which distances mean what the loss means; None for losses made of distances.
 
         Cross-entropy and regression see z through a linear map A only and leave its distances to chance. With
-        (A A^T)^(1/2) a distance of z is one of what the map predicts; a little of everything else is left.
+        (A A^T)^(1/2) a distance of z is one of what the map predicts; a little of everything else is left. The central
+        loss of soft_hard looks at distances.
         """
-        if self.head is not None:
+        if self.head is not None and self.name != "soft_hard":
             seen = self.head.weight.detach().double().cpu().numpy().T
         elif self.name == "regression":
             centred = z.astype(np.float64) - z.mean(0, dtype=np.float64)
