@@ -101,7 +101,7 @@ def _start(y: FloatArray, run: Run) -> list[Doubles]:
 
 def _books(words: list[Doubles]) -> list[Book]:
     support = np.arange(words[0].shape[1], dtype=np.uint32)
-    return [Book(w, support) for w in words]
+    return [Book(w.astype(np.float32), support) for w in words]
 
 
 def _codes(words: list[Doubles], y: FloatArray, run: Run) -> NDArray[np.uint8]:

@@ -78,7 +78,7 @@ class MSQ(PartsModel):
         assert books.rotation is not None
         cells = np.asarray(books.books[0].words @ books.rotation.T + books.mean, np.float32)
         left = x - cells[nearest(x, cells, 1)[0]]
-        return np.sqrt(np.einsum("ij,ij->i", left, left))[:, None]
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", left, left))[:, None])
 
     def _learn_parts(self, x: FloatArray, run: Run) -> Parts:
         mean = centre(x)
@@ -106,7 +106,7 @@ class _Scaled:
         """One part for each level: the same cells, the words multiplied by the level."""
         supports = [dims.astype(np.uint32) for dims in self.supports]
         words = [near_words_together(w) for w in self.words]
-        first = Book(cells @ self.rotation, np.arange(cells.shape[1]))
+        first = Book(cells @ self.rotation, np.arange(cells.shape[1], dtype=np.uint32))
         variances = (left @ self.rotation).astype(np.float64).var(0)
         n_crude = max(1, run.crude(2 + len(words)) - 1)  # the level is none of a part's books
         crude_dims = np.concatenate([np.zeros(0, np.int64), *self.supports[: n_crude - 1]])
@@ -152,7 +152,7 @@ def _turn(left: FloatArray, scaled: _Scaled, run: Run) -> None:
     unit = np.empty_like(y)  # the words of each row, put together
     for j, dims in enumerate(scaled.supports):
         part = np.ascontiguousarray(y[:, dims])
-        labels = nearest(part / scale[:, None], scaled.words[j], run.threads)[0]
+        labels = nearest(np.asarray(part / scale[:, None], np.float32), scaled.words[j], run.threads)[0]
         # The words w that minimise the sum of |y - scale * w|^2 over their rows: sum scale * y / sum scale^2.
         weighted, counts = means(part * scale[:, None], labels, scaled.words[j], run.threads)
         weights = np.bincount(labels, weights=scale.astype(np.float64) ** 2, minlength=len(counts))

@@ -125,11 +125,13 @@ def turn(x: FloatArray, product: Product, run: Run, *, iterations: int, translat
 def rotated(x: FloatArray, n_books: int, run: Run, starts: tuple[str, ...], iterations: int) -> Product:
     """Product books and the rotation before them, from the start that codes x best after a few of the turns."""
     tried, few = [], min(iterations, TRIED_TURNS)
-    axes = {"principal": balanced_axes(x - centre(x), ranges(x.shape[1], n_books)), "given": np.eye(x.shape[1])}
+    axes: dict[str, FloatArray] = {
+        "principal": balanced_axes(x - centre(x), ranges(x.shape[1], n_books)),
+        "given": np.eye(x.shape[1], dtype=np.float32),
+    }
     for number, name in enumerate(starts):
         part = run.part(0.4 * number / len(starts), 0.4 * (number + 1) / len(starts))
-        rotation = axes[name].astype(np.float32)
-        product = start(x, n_books, part.part(0.0, 0.5), rotation=rotation, iterations=START_ROUNDS)
+        product = start(x, n_books, part.part(0.0, 0.5), rotation=axes[name], iterations=START_ROUNDS)
         if len(starts) > 1:
             turn(x, product, part.part(0.5, 1.0), iterations=few)
         tried.append(product)
