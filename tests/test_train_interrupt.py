@@ -20,6 +20,14 @@ from joint_data import SHORT, Stop, icq, labelled  # noqa: E402
 X, Y = labelled()
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_heard():
+    """A process that was started in the background may ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("at", [0, 1])
 def test_ctrl_c_before_there_are_books(at):
     model = icq(progress=Stop(at, KeyboardInterrupt))
