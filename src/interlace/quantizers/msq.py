@@ -16,10 +16,12 @@ from ..learners.kmeans import means, nearest
 from ..learning import MAX_TRAIN_ROWS
 from ..parts import Parts
 from .parted import PartsModel
-from .product import START_ROUNDS, balanced_axes, centre, procrustes, ranges
+from .product import START_ROUNDS, STARTS, centre, procrustes, rotated
 from .vectors import Run
 
 CELL_ROUNDS, LEVEL_ROUNDS = 15, 30
+#: Turns of rotation and product books before lengths and directions are taken apart.
+START_TURNS = 10
 #: The smallest level, as a share of the largest: rows that equal their cell have no direction to be divided by.
 LEAST_LEVEL = 1e-6
 
@@ -87,7 +89,7 @@ class MSQ(PartsModel):
         left = centred - cells[nearest(centred, cells, run.threads)[0]]
         scaled = _start(left, min(run.n_books - 2, x.shape[1]), self.n_levels, run)
         for step in range(run.iterations):
-            run.progress(f"scales {step + 1} of {run.iterations}", 0.3 + 0.7 * step / run.iterations)
+            run.progress(f"scales {step + 1} of {run.iterations}", 0.4 + 0.6 * step / run.iterations)
             _turn(left, scaled, run)
         return scaled.parts(cells, mean, left, run)
 
@@ -130,9 +132,10 @@ class _Scaled:
 
 
 def _start(left: FloatArray, n_books: int, n_levels: int, run: Run) -> _Scaled:
-    """Levels by k-means of the lengths, words by k-means of the directions on balanced principal axes."""
-    supports = ranges(left.shape[1], n_books)
-    rotation = balanced_axes(left, supports)
+    """Levels by k-means of the lengths, a rotation as for product books, words by k-means of the rotated directions."""
+    product = rotated(left, n_books, run.part(0.0, 0.3), STARTS, START_TURNS)
+    supports, rotation = product.supports, product.rotation
+    assert rotation is not None
     lengths = np.sqrt(np.einsum("ij,ij->i", left, left))
     levels = np.sort(run.kmeans(lengths[:, None], n_levels, LEVEL_ROUNDS)[:, 0])
     least = LEAST_LEVEL * float(levels.max()) if levels.max() > 0 else 1.0
@@ -141,7 +144,7 @@ def _start(left: FloatArray, n_books: int, n_levels: int, run: Run) -> _Scaled:
     y = left @ rotation / levels[level_of, None]
     words = []
     for j, dims in enumerate(supports):
-        run.progress(f"book {j + 1} of {n_books}", 0.3 * j / n_books)
+        run.progress(f"book {j + 1} of {n_books}", 0.3 + 0.1 * j / n_books)
         words.append(run.kmeans(y[:, dims], iterations=START_ROUNDS))
     return _Scaled(supports, words, rotation, levels, level_of)
 
