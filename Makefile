@@ -15,7 +15,7 @@ demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
 
 test: check
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 check: $(STAMP) $(TORCH)
 	$(BIN)/ruff check .

@@ -99,6 +99,10 @@ def run_python(code: str, *arguments: str, timeout: float = 60) -> Any:
 class FakeTensor:
     """Stands in for torch.Tensor: found by its module's name, read by detach().cpu().numpy()."""
 
+    def __repr__(self) -> str:
+        """The same in every process: it names tests."""
+        return f"FakeTensor({self.values!r})"
+
     def __init__(self, values: np.ndarray, dtype: str = "torch.float32", attached: bool = True) -> None:
         self.values, self.dtype, self.attached, self.shape = values, dtype, attached, values.shape
 
