@@ -31,12 +31,12 @@ class Size:
         return "" if self.name == "full" else self.name
 
 
-_SHORT = (("warm_up", 2), ("shape", 1), ("epochs", 3), ("hard_after", 1))
+_SHORT = (("warm_up", 1), ("shape", 1), ("epochs", 2), ("hard_after", 1))
 _SHORTEST = (("warm_up", 1), ("shape", 1), ("epochs", 1), ("hard_after", 0), ("batch_size", 200))
 SIZES = {
     "full": Size("full"),
     "quick": Size(
-        "quick", books=(2, 4), seeds=1, rows=3_000, queries=200, recipe=_SHORT, network_epochs=2, sweep=2, data=None
+        "quick", books=(2, 4), seeds=1, rows=2_000, queries=200, recipe=_SHORT, network_epochs=2, sweep=2, data=None
     ),
     "tiny": Size(
         "tiny", books=(2, 4), seeds=1, rows=800, queries=60, recipe=_SHORTEST, network_epochs=1, sweep=1, data=1
