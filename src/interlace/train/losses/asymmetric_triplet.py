@@ -56,7 +56,7 @@ def _unit(z: Tensor) -> Tensor:
 def _partners(labels: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """Row numbers [batch, at most ``most``] of the rows of a's class that follow a, and which of them are there."""
     order = labels.argsort(stable=True)  # by class; a class is a run, in the order of the batch
-    _, number, size = labels[order].unique_consecutive(return_inverse=True, return_counts=True)
+    _, number, size = torch.unique_consecutive(labels[order], return_inverse=True, return_counts=True)
     start, count = (size.cumsum(0) - size)[number], size[number]
     step = torch.arange(1, 1 + min(most, int(size.max()) - 1), device=labels.device)
     place = torch.arange(len(labels), device=labels.device) - start  # within the run

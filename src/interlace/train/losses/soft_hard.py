@@ -29,7 +29,7 @@ def joint_central(soft: Tensor, hard: Tensor, labels: Tensor) -> Tensor:
     """
     soft = as_rows(soft, "soft")
     hard, labels = as_rows(hard, "hard", soft), check_labels(labels, len(soft))
-    rows, (_, number) = torch.cat([soft, hard]), labels.unique(return_inverse=True)
+    rows, (_, number) = torch.cat([soft, hard]), torch.unique(labels, return_inverse=True)
     number = torch.cat([number, number])
     counts = torch.bincount(number)
     centres = rows.new_zeros(len(counts), rows.shape[1]).index_add(0, number, rows) / counts[:, None]
