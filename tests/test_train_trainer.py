@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="the train extra is not installed")
 from torch import nn  # noqa: E402
 
 import interlace as il  # noqa: E402
+from interlace.recipe import LOSSES  # noqa: E402
 from interlace.train.losses.prior import PriorLoss  # noqa: E402
 from interlace.train.passes import Passes  # noqa: E402
 from interlace.train.trainer import Trainer  # noqa: E402
@@ -23,7 +24,7 @@ X, Y = labelled()
 
 @small
 @pytest.mark.parametrize("optimize", ["joint", "alternate"])
-@pytest.mark.parametrize("loss", ["contrastive", "cross_entropy", "regression", "triplet", "asymmetric_triplet"])
+@pytest.mark.parametrize("loss", LOSSES)
 def test_losses_fall_and_rows_of_a_class_are_found(loss, optimize):
     # Fewer dimensions than the input has, or regression would have nothing to learn.
     recipe = {"warm_up": 3, "shape": 2, "epochs": 3}
