@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,8 +12,11 @@ from . import _native, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
 from .segments import Segment
+from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
+#: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.
+WIDEST = 8
 
 
 def search_rows(
@@ -62,6 +68,53 @@ def search_rows(
         rows = np.pad(rows, ((0, 0), (0, k - width)), constant_values=-1)
         distances = np.pad(distances, ((0, 0), (0, k - width)), constant_values=np.inf)
     return rows, distances, counts, work, traced
+
+
+def search_kept(
+    codebooks: Codebooks,
+    segments: tuple[Segment, ...],
+    removed: Removed,
+    queries: FloatArray,
+    k: int,
+    rule_of: Callable[[int, bool], margins.Rule],
+    threads: int,
+) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], margins.Rule]:
+    """As :func:`search_rows`, without the removed rows; last the rule that ran.
+
+    A mask costs a pass over all rows for each call, and no margin is calibrated for it. So more than k hits are asked
+    for and the removed ones dropped, which leaves the answer of a mask wherever k are left. Only queries that are left
+    with fewer are searched again, with a mask. ``rule_of`` makes a rule of a number of hits, for a mask or not.
+    """
+    asked = hits_to_ask(k, removed.count / removed.n)
+    if asked > WIDEST * k:
+        rule, mask = rule_of(k, True), removed.kept().view(np.uint8)
+        return (*search_rows(codebooks, segments, queries, k, rule, threads, mask)[:4], rule)
+    # What removed rows push beyond the largest calibrated k is within the reserve of its calibration.
+    rule = rule_of(min(asked, margins.KS[-1]) if k <= margins.KS[-1] else asked, False)
+    rows, distances, found, work, _ = search_rows(codebooks, segments, queries, asked, rule, threads)
+    gone = (rows < 0) | removed.has(np.maximum(rows, 0))
+    order = np.argsort(gone, axis=1, kind="stable")[:, :k]
+    rows = np.take_along_axis(np.where(gone, -1, rows), order, axis=1)
+    distances = np.take_along_axis(np.where(gone, np.float32(np.inf), distances), order, axis=1)
+    counts = (rows >= 0).sum(1)
+    short = np.flatnonzero((counts < k) & (found == asked))
+    if len(short):
+        again = rule_of(k, True)
+        rows[short], distances[short], counts[short], more, _ = search_rows(
+            codebooks, segments, queries[short], k, again, threads, removed.kept().view(np.uint8)
+        )
+        work[short] += more
+    return rows, distances, counts, work, rule
+
+
+def hits_to_ask(k: int, share: float) -> int:
+    """Hits among which there are k kept ones, nearly always, if that share of the rows is removed at random.
+
+    The mean, and four standard deviations, of the draws until k are kept.
+    """
+    if share >= 1:
+        return 2**62
+    return math.ceil((k + 4 * math.sqrt(k * share)) / (1 - share))
 
 
 def codes_of(codebooks: Codebooks, segments: tuple[Segment, ...], rows: NDArray[np.int64]) -> NDArray[np.uint8]:
