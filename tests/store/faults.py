@@ -81,7 +81,7 @@ def kills(folder: Path, count: int, seed: int) -> str:
     il.create(folder, BOOKS, limits=SMALL).close()
     writes = under_way = survived = 0
     for number in range(count):
-        done, begun = killed(folder, seed * 1_000_003 + number, float(rng.uniform(0, 0.08)))
+        done, begun = killed(folder, seed * 1_000_003 + number, float(rng.uniform(0, 0.12)))
         for op in done:
             model = applied(model, op)
         writes += len(done)

@@ -57,7 +57,7 @@ def calls(folder: Path, ops: list[Op], faults: Faults, monkeypatch: pytest.Monke
             shutil.rmtree(crashed)
             monkeypatch.setattr(files, "call", faults)
         else:
-            model, failed = after, []
+            model, failed = after, [] if op.get("steps") != [] else failed  # an empty batch writes nothing
             assert holds(store, model), (number, op)
     monkeypatch.setattr(files, "call", Faults())
     last = {"what": "upsert", "ids": [10**5], "seed": 1}  # after which nothing of those that failed is left

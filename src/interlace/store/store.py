@@ -201,7 +201,8 @@ class Store:
         with self._writing() as writer:
             self._check_no_batch("compact()")
             snapshot = self._state.snapshot
-            if len(snapshot.parts) > 1 or snapshot.tail.n or snapshot.ids_of_rows.removed is not None:
+            compact = len(snapshot.parts) <= 1 and not snapshot.tail.n and snapshot.ids_of_rows.removed is None
+            if not compact or writer.doubtful:
                 writer.checkpoint(snapshot, everything=True)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:

@@ -38,21 +38,21 @@ class Writer:
         self.process = os.getpid()
         self._log, self._lock = log, lock
         self._generation, self._next_file = state.manifest.generation, state.manifest.next_file
-        self._doubtful = False  # the disk may not hold what memory does: make a checkpoint before anything else
+        self.doubtful = False  # the disk may not hold what memory does: make a checkpoint before anything else
         self._patience = 1  # how many times its limits the log may have, because a checkpoint failed
 
     def write(self, record: Record, after: Snapshot) -> None:
         """Make a record durable, then ``after``, the snapshot with it, visible. After an error it is not visible."""
-        if self._doubtful or len(record.ids) >= self.limits.rows or record.n_bytes >= self.limits.bytes:
+        if self.doubtful or len(record.ids) >= self.limits.rows or record.n_bytes >= self.limits.bytes:
             self.checkpoint(after)
             return
-        self._doubtful = True  # until it is known; Ctrl-C may come at any line
+        self.doubtful = True  # until it is known; Ctrl-C may come at any line
         try:
             self._log.append(record)
         except OSError as error:
             raise self._failed(error) from error
         self.state = State(self.state.manifest, after, self._log.place)
-        self._doubtful = False
+        self.doubtful = False
         if self._is_long():
             self._tidy()
 
@@ -74,14 +74,14 @@ class Writer:
             if isinstance(error, OSError):
                 raise self._failed(error) from error
             raise
-        self._doubtful = True  # from here on either manifest may be the one that counts
+        self.doubtful = True  # from here on either manifest may be the one that counts
         try:
             manifests.write(self.folder, manifest)
         except OSError as error:
             raise self._failed(error) from error
         self._log, old = log, self._log
         self.state = State(manifest, base, log.place)
-        self._doubtful, self._patience = False, 1
+        self.doubtful, self._patience = False, 1
         old.close()
         try:
             manifests.sweep(self.folder, manifest)
