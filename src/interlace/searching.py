@@ -89,8 +89,9 @@ def search_kept(
     if asked > WIDEST * k:
         rule, mask = rule_of(k, True), removed.kept().view(np.uint8)
         return (*search_rows(codebooks, segments, queries, k, rule, threads, mask)[:4], rule)
-    # What removed rows push beyond the largest calibrated k is within the reserve of its calibration.
-    rule = rule_of(min(asked, margins.KS[-1]) if k <= margins.KS[-1] else asked, False)
+    # The rule for k: with the distance of a later hit in place of the k-th it passes over less than in an index of the
+    # kept rows alone, and visits the same cells.
+    rule = rule_of(k, False)
     rows, distances, found, work, _ = search_rows(codebooks, segments, queries, asked, rule, threads)
     gone = (rows < 0) | removed.has(np.maximum(rows, 0))
     order = np.argsort(gone, axis=1, kind="stable")[:, :k]

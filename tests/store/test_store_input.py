@@ -132,7 +132,7 @@ def test_an_error_inside_a_batch_keeps_what_was_before(store: il.Store) -> None:
     with store.batch(), store.batch():
         store.remove(12)
     assert store.ids.tolist() == [13, 14, 10]
-    for act in (store.compact, store.calibrate):
+    for act in (store.compact, store.calibrate, store.close):
         with store.batch(), pytest.raises(il.InputError, match="cannot run inside a batch"):
             act()
 

@@ -17,7 +17,7 @@ from store_helpers import BOOKS, SMALL, check, filled, vectors
 
 import interlace as il
 from helpers import run_python
-from interlace.store import Limits, loading
+from interlace.store import Limits, files, loading
 
 HOLD = """
 import sys, time
@@ -111,6 +111,39 @@ def test_a_reader_sees_what_it_saw_until_it_asks(tmp_path: Path) -> None:
     assert reader.generation == generation  # only the log was read
     check(reader, model)
     assert not store.refresh()
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_reader_that_saw_a_write_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: bool) -> None:
+    """It read a record before the writer knew that it was not on disk, and took it back; then another came there."""
+    store = il.create(tmp_path / "s", BOOKS)
+    store.add(vectors(2), [1, 2])
+    reader = il.open(tmp_path / "s")
+
+    def fails(name: str, *arguments: object) -> object:
+        if name == "fdatasync":
+            reader.refresh()
+            raise OSError(5, "Input/output error")
+        return getattr(os, name)(*arguments)
+
+    monkeypatch.setattr(files, "call", fails)
+    with pytest.raises(il.StoreError, match="Input/output error"):
+        store.add(vectors(1, 7), [3])
+    monkeypatch.undo()
+    assert reader.ids.tolist() == [1, 2, 3]
+    assert store.ids.tolist() == [1, 2]
+    if meanwhile:
+        assert reader.refresh()
+        assert reader.ids.tolist() == [1, 2]
+    del store  # the process ends
+    with il.open(tmp_path / "s", mode="a") as again:
+        again.add(vectors(1, 8), [4])  # as long as the other one
+        assert again.generation == reader.generation
+        assert reader.refresh()
+        assert reader.ids.tolist() == again.ids.tolist() == [1, 2, 4]
+        assert np.array_equal(reader.get([4]), again.get([4]))
+        again.compact()
+        assert reader.refresh()
 
 
 def test_segments_are_opened_once(tmp_path: Path) -> None:

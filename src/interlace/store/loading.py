@@ -40,9 +40,9 @@ def load(folder: str, embedding: Any = None, known: State | None = None) -> Stat
     """The newest state, for readers; what ``known`` has open already is not opened again."""
     for attempt in range(ATTEMPTS):
         manifest = manifests.read(folder)
-        if known is not None and manifest.generation == known.manifest.generation:
-            return _go_on(folder, known)
         try:
+            if known is not None and manifest.generation == known.manifest.generation:
+                return _go_on(folder, known)
             base = base_of(folder, manifest, embedding, known)
             records, place, _ = read_log(folder, manifest)
             return State(manifest, replay(base, records, manifest), place)
@@ -74,10 +74,12 @@ def base_of(folder: str, manifest: Manifest, embedding: Any = None, known: State
     return Snapshot(books, segments, (*removed, Tombstones(0)), tail, manifest.ids, manifest.next_id)
 
 
-def read_log(folder: str, manifest: Manifest) -> tuple[list[logs.Record], logs.Place, int]:
-    """Records of the log, the place behind them, and the size of the file."""
+def read_log(
+    folder: str, manifest: Manifest, place: logs.Place | None = None
+) -> tuple[list[logs.Record], logs.Place, int]:
+    """Records of the log from a place on, the place behind them, and the size of the file."""
     try:
-        return logs.read(os.path.join(folder, manifest.log), manifest.store)
+        return logs.read(os.path.join(folder, manifest.log), manifest.store, place)
     except FileNotFoundError as error:
         raise parts.missing(folder, manifest.log) from error
 
@@ -99,11 +101,12 @@ def replay(base: Snapshot, records: Iterable[logs.Record], manifest: Manifest) -
 
 def _go_on(folder: str, known: State) -> State:
     """The same generation: only what the log has gained."""
-    path = os.path.join(folder, known.manifest.log)
+    manifest, snapshot = known.manifest, known.snapshot
     try:
-        records, place, _ = logs.read(path, known.manifest.store, known.place)
-    except FileNotFoundError:  # a newer generation, since a moment ago
-        return load(folder, known=known)
-    if not records:
-        return known
-    return State(known.manifest, replay(known.snapshot, records, known.manifest), place)
+        records, place, _ = read_log(folder, manifest, known.place)
+        if not records:
+            return known
+    except logs.ChangedError:
+        snapshot = base_of(folder, manifest, known=known)
+        records, place, _ = read_log(folder, manifest)
+    return State(manifest, replay(snapshot, records, manifest), place)

@@ -123,6 +123,11 @@ class Place:
     salt: int
     offset: int  # of the next record
     sequence: int  # its number: how many records there are
+    last: bytes = b""  # header of the record before
+
+    def after(self, start: bytes, length: int) -> Place:
+        """The place behind a record with this header and so many bytes of payload."""
+        return Place(self.salt, self.offset + len(start) + length, self.sequence + 1, start)
 
 
 class Log:
@@ -164,6 +169,8 @@ class Log:
 
     def append(self, record: Record) -> None:
         """On disk when this returns. After an error, whether it is there or not is not known."""
+        if not self._close.alive:
+            raise ValueError("the log is closed")  # its descriptor may belong to another file by now
         data = frame(record.to_bytes(), self.place)
         try:
             files.write(self._file, data)
@@ -172,7 +179,7 @@ class Log:
             with contextlib.suppress(OSError):  # a full disk: leave no more than need be
                 files.truncate(self._file, self.place.offset)
             raise
-        self.place = Place(self.place.salt, self.place.offset + len(data), self.place.sequence + 1)
+        self.place = self.place.after(data[: _FRAME.size], len(data) - _FRAME.size)
 
     def close(self) -> None:
         """Nothing is held back: all of it is on disk already."""
@@ -192,6 +199,10 @@ def frame(payload: bytes, place: Place) -> bytes:
     return start + zlib.crc32(start, seed).to_bytes(4, "little") + payload
 
 
+class ChangedError(Exception):
+    """A record that was read is not there any more: its write had failed, and another one took its place."""
+
+
 def read(path: str, mark: str, place: Place | None = None) -> tuple[list[Record], Place, int]:
     """Records from a place on (from the first), the place after them, and the size of the file.
 
@@ -200,6 +211,10 @@ def read(path: str, mark: str, place: Place | None = None) -> tuple[list[Record]
     with open(path, "rb") as file:
         if place is None:
             place = _salted(path, file.read(_HEADER.size), mark)
+        elif place.last:
+            file.seek(place.offset - _FRAME.size - _FRAME.unpack(place.last)[2])
+            if file.read(_FRAME.size) != place.last:
+                raise ChangedError
         file.seek(place.offset)
         data = memoryview(file.read())
     records: list[Record] = []
@@ -209,8 +224,8 @@ def read(path: str, mark: str, place: Place | None = None) -> tuple[list[Record]
             records.append(Record.from_bytes(payload))
         except ValueError as error:
             raise DamagedFileError(f"{path!r} is damaged: at byte {first + at}: {error}") from error
-        at += _FRAME.size + len(payload)
-        place = Place(place.salt, first + at, place.sequence + 1)
+        place = place.after(bytes(data[at : at + _FRAME.size]), len(payload))
+        at = place.offset - first
     if _is_followed(data, at, place):
         raise DamagedFileError(
             f"{path!r} is damaged: its record {place.sequence} at byte {first + at} cannot be read, but later ones can"

@@ -87,7 +87,8 @@ class Store:
 
     @property
     def _state(self) -> State:
-        return self._source if isinstance(self._source, State) else self._source.state
+        source = self._source  # close() may put another in its place
+        return source if isinstance(source, State) else source.state
 
     @property
     def ids(self) -> IdArray:
@@ -156,12 +157,7 @@ class Store:
         if missing not in ("raise", "ignore"):
             raise InputError(f"missing must be 'raise' or 'ignore', got {missing!r}")
         wanted = as_id_array([ids] if _is_id(ids) else ids, "ids")
-        if wanted.dtype == object:
-            wanted = np.array(
-                list(dict.fromkeys(wanted.tolist())), object
-            )  # NumPy would sort, and so might the message
-        else:
-            wanted = wanted[np.sort(np.unique(wanted, return_index=True)[1])]
+        wanted = wanted[np.sort(np.unique(wanted, return_index=True)[1])]  # each once, in the order given
         with self._writing() as writer:
             current = self._current
             rows = current.ids_of_rows.find(wanted)
@@ -218,6 +214,7 @@ class Store:
     def close(self) -> None:
         """Let another process write. Nothing is held back for this: what was written is on disk already."""
         with self._mutex:
+            self._check_no_batch("close()")
             self._closed = True
             if isinstance(self._source, Writer):
                 self._source.close()
@@ -287,6 +284,8 @@ class Store:
                     f"block {number} of x (from row {n}): {error}; the {n} rows before it were added", n
                 ) from error
             except StoreError as error:
+                if error.errno is None:  # closed, or not open for writing
+                    raise
                 text = f"{error.strerror or error}; the {n} rows before block {number} were added"
                 raise StoreError(error.errno, text, self.path) from error
             n += len(rows)
