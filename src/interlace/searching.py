@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,11 +94,11 @@ def search_kept(
     # kept rows alone, and visits the same cells.
     rule = rule_of(k, False)
     rows, distances, found, work, _ = search_rows(codebooks, segments, queries, asked, rule, threads)
-    gone = (rows < 0) | removed.has(np.maximum(rows, 0))
-    order = np.argsort(gone, axis=1, kind="stable")[:, :k]
-    rows = np.take_along_axis(np.where(gone, -1, rows), order, axis=1)
-    distances = np.take_along_axis(np.where(gone, np.float32(np.inf), distances), order, axis=1)
-    counts = (rows >= 0).sum(1)
+    kept = (rows >= 0) & ~removed.has(np.maximum(rows, 0))
+    kept &= kept.cumsum(1) <= k
+    counts = kept.sum(1)
+    hit = np.arange(k) < counts[:, None]
+    rows, distances = _scattered(rows[kept], hit, -1), _scattered(distances[kept], hit, np.inf)
     short = np.flatnonzero((counts < k) & (found == asked))
     if len(short):
         again = rule_of(k, True)
@@ -106,6 +107,13 @@ def search_kept(
         )
         work[short] += more
     return rows, distances, counts, work, rule
+
+
+def _scattered(values: NDArray[Any], where: NDArray[np.bool_], other: float) -> NDArray[Any]:
+    """The values in a table, row by row, where the mask says; another value elsewhere."""
+    table = np.full(where.shape, other, values.dtype)
+    table[where] = values
+    return table
 
 
 def hits_to_ask(k: int, share: float) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .errors import InputError
 
 Bits = NDArray[np.uint8]
+FEW = 1000  #: rows below which their bits are set one by one
 
 
 class Removed(Protocol):
@@ -67,9 +68,17 @@ class Tombstones:
             return Tombstones(n)
         bits = np.zeros((n + 7) // 8, np.uint8)
         bits[: len(self.bits)] = self.bits
-        if _test(bits, rows).any() or len(np.unique(rows)) != len(rows):
+        again = _test(bits, rows).any()
+        if len(rows) < FEW:
+            again |= len(np.unique(rows)) != len(rows)
+            np.bitwise_or.at(bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
+        else:
+            mask = np.zeros(n, np.bool_)
+            mask[rows] = True
+            again |= np.count_nonzero(mask) != len(rows)
+            bits |= np.packbits(mask, bitorder="little")
+        if again:
             raise InputError("a row is removed that was removed before")
-        np.bitwise_or.at(bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
         return Tombstones(n, bits, self.count + len(rows))
 
     def has(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -93,6 +102,8 @@ class JoinedTombstones:
         self._ends = np.cumsum([part.n for part in parts])
         self.n = sum(part.n for part in parts)
         self.count = sum(part.count for part in parts)
+        filled = [part for part in parts if part.n]
+        self._only = filled[0] if len(filled) == 1 else None
 
     @cached_property
     def _joined(self) -> tuple[Bits, NDArray[np.int64]]:
@@ -104,6 +115,8 @@ class JoinedTombstones:
 
     def has(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each of these rows was removed."""
+        if self._only is not None:
+            return self._only.has(rows)
         bits, shifts = self._joined
         return _test(bits, rows + shifts[np.searchsorted(self._ends, rows, "right")])
 

@@ -19,7 +19,7 @@ from interlace.store import ids as store_ids
 from interlace.store.compaction import RATIO, plan
 from interlace.store.ids import JoinedIds, joined, of_integers
 from interlace.store.tail import Tail
-from interlace.tombstones import JoinedTombstones, Tombstones
+from interlace.tombstones import FEW, JoinedTombstones, Tombstones
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -58,10 +58,19 @@ def test_tombstones_are_a_set_of_rows(n: int, data: st.DataObject) -> None:
 
 
 def test_a_row_cannot_be_removed_twice_at_once() -> None:
-    with pytest.raises(il.InputError, match="removed before"):
-        Tombstones(5).adding(np.array([3, 3]))
+    for rows in ([3, 3], [*range(FEW), 3]):
+        with pytest.raises(il.InputError, match="removed before"):
+            Tombstones(FEW + 9).adding(np.array(rows))
     with pytest.raises(ValueError, match="bytes of tombstones"):
         Tombstones.stored(3, np.array([8], np.uint8), 1)  # a bit behind the last row
+
+
+def test_many_tombstones_at_once() -> None:
+    rng = np.random.default_rng(0)
+    gone = rng.permutation(50_001)
+    made = Tombstones(50_001).adding(gone[:7]).adding(gone[7:30_000])
+    assert made.count == 30_000
+    assert np.array_equal(np.flatnonzero(~made.kept()), np.sort(gone[:30_000]))
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=20), min_size=1, max_size=5))

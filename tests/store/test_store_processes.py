@@ -54,8 +54,9 @@ def test_two_writers_in_one_process(tmp_path: Path) -> None:
 
 
 FORK = """
-import json, os, sys, time
+import json, os, sys, time, warnings
 import numpy as np
+warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which BLAS may have started
 import interlace as il
 store = il.open(sys.argv[1], mode="a")
 pid = os.fork()
@@ -185,6 +186,7 @@ READ = """
 import json, sys
 import interlace as il
 store = il.open(sys.argv[1])
+print("ready", flush=True)
 counts = []
 while not counts or counts[-1] < int(sys.argv[2]):
     store.refresh()
@@ -207,6 +209,7 @@ def test_a_reader_in_another_process_follows(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
+    assert reader.stdout.readline() == "ready\n"
     for i in range(100):
         store.add(vectors(3, i))
         if i % 10 == 0:

@@ -24,7 +24,7 @@ class Limits:
     #: rows, records or bytes of the log from which on it becomes a segment: what an open has to read, at most
     rows: int = 16384
     records: int = 1024
-    bytes: int = 4 << 20
+    bytes: int = 1 << 20
     #: a segment that lost more than this share of its rows is written anew; None: only ``compact()`` does that
     removed_share: float | None = 0.3
 

@@ -43,8 +43,9 @@ class Writer:
 
     def write(self, record: Record, after: Snapshot) -> None:
         """Make a record durable, then ``after``, the snapshot with it, visible. After an error it is not visible."""
-        if self.doubtful or len(record.ids) >= self.limits.rows or record.n_bytes >= self.limits.bytes:
-            self.checkpoint(after)
+        n_rows = len(record.ids) + len(record.rows)
+        if self.doubtful or n_rows >= self.limits.rows or record.n_bytes >= self.limits.bytes:
+            self.checkpoint(after)  # what would make the log too long goes past it
             return
         self.doubtful = True  # until it is known; Ctrl-C may come at any line
         try:
