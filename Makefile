@@ -9,7 +9,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo test check bench report stub sanitize levels clean
+.PHONY: demo test check bench report stub sanitize levels faults clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -43,6 +43,11 @@ sanitize: $(STAMP)
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_search.py tests/test_segments.py \
 	  tests/test_encode.py tests/test_ids.py tests/test_index.py
+
+# A writer of a store killed a thousand times, a disk that fails at every call, a power cut after each of them.
+FAULTS ?= --kills 1000
+faults: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/store/faults.py $(FAULTS)
 
 # Every kernel of every level against scalar, without Python; for aarch64 under qemu where both are installed.
 LEVELS := cpp/tests/levels_test.cpp cpp/simd/dispatch.cpp cpp/simd/scalar.cpp

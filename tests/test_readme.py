@@ -12,7 +12,7 @@ import interlace as il
 
 ROOT = Path(__file__).parents[1]
 #: Pages that go on from one snippet to the next: they run as one.
-CONTINUED = {"joint.md"}
+CONTINUED = {"joint.md", "store.md"}
 
 
 def snippets(page: Path) -> list[str]:

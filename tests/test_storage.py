@@ -277,7 +277,7 @@ def test_an_index_written_by_faiss(tmp_path: Path) -> None:
 
 
 def test_a_directory_and_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(il.NotAnIndexError, match="is a directory, not an interlace file"):
+    with pytest.raises(il.NotAnIndexError, match="is a directory, but not a store"):
         il.open(tmp_path)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         il.open(tmp_path / "nowhere")

@@ -18,7 +18,10 @@ from .errors import (
     NewerFormatError,
     NotAnIndexError,
     NotFittedError,
+    PartlyAddedError,
     PriorCollapsedWarning,
+    StoreError,
+    StoreLockedError,
     UnknownIdError,
 )
 from .evaluation import Evaluation
@@ -27,13 +30,12 @@ from .interop import from_faiss, to_faiss
 from .matches import Matches, SearchStats
 from .planning import Plan, plan
 from .report import Report
+from .store import Store, create, open
 
 if typing.TYPE_CHECKING:
     from .icq import ICQ
     from .neighbors import Neighbors
     from .recipe import Recipe
-
-open = Index.open
 
 __all__ = [
     "ICQ",
@@ -53,13 +55,18 @@ __all__ = [
     "Norm",
     "NotAnIndexError",
     "NotFittedError",
+    "PartlyAddedError",
     "Plan",
     "PriorCollapsedWarning",
     "Recipe",
     "Report",
     "SearchStats",
+    "Store",
+    "StoreError",
+    "StoreLockedError",
     "UnknownIdError",
     "__version__",
+    "create",
     "from_faiss",
     "open",
     "plan",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from . import _native
-from .arrays import FloatArray
+from .arrays import FloatArray, Rows, normalize
 from .codebooks import Codebooks
+from .progress import Progress, silent
 from .segments import Codes
 
 #: Width of the beam and sweeps of iterated conditional modes after it, from fast to best.
@@ -22,4 +23,18 @@ def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None
     beam, sweeps = (codebooks.beam, codebooks.sweeps) if effort is None else EFFORTS[effort]
     codes = np.empty((len(x), 1 + len(codebooks.columns)), np.uint8)
     _native.encode(codebooks.native, x, beam, sweeps, threads, codes)
+    return codes
+
+
+def encode_rows(
+    codebooks: Codebooks, rows: Rows, threads: int, effort: str | None = None, progress: Progress = silent
+) -> Codes:
+    """The same for rows that are read in blocks; those of the cosine metric are normalised here."""
+    codes, start = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8), 0
+    for block in rows.blocks():
+        progress("coding", start / len(rows))
+        if codebooks.metric == "cosine":
+            block = normalize(block, name="x", first_row=start)
+        codes[start : start + len(block)] = encode(codebooks, block, threads, effort)
+        start += len(block)
     return codes

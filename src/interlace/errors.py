@@ -2,13 +2,16 @@
 
 InterlaceError
 ├── InputError (ValueError)          an argument: what was expected, what came, where
-│   └── DuplicateIdError
+│   ├── DuplicateIdError
+│   └── PartlyAddedError             a stream of blocks: rows before the bad one were added
 ├── UnknownIdError (KeyError)        an id that is not in the index
 ├── NotFittedError (ValueError, AttributeError)   an estimator asked before its fit
 └── FileError (OSError)              a file that cannot be used
     ├── NotAnIndexError              it is something else
     ├── DamagedFileError             it was an index once
-    └── NewerFormatError             it needs a newer interlace
+    ├── NewerFormatError             it needs a newer interlace
+    └── StoreError                   a store that cannot be used as asked, or a write that failed
+        └── StoreLockedError         another process writes to it
 """
 
 from __future__ import annotations
@@ -29,6 +32,14 @@ class InputError(InterlaceError, ValueError):
 
 class DuplicateIdError(InputError):
     """An id was given twice, or is in the index already."""
+
+
+class PartlyAddedError(InputError):
+    """A stream of blocks could not be read to its end; ``added`` rows, those of the blocks before, were added."""
+
+    def __init__(self, message: str, added: int = 0) -> None:
+        super().__init__(message)
+        self.added = added
 
 
 class UnknownIdError(InterlaceError, KeyError):
@@ -56,6 +67,14 @@ class DamagedFileError(FileError):
 
 class NewerFormatError(FileError):
     """The file was written by a newer version of interlace."""
+
+
+class StoreError(FileError):
+    """A store cannot be used as asked, or a write to it failed (disk full, ...) and was not kept."""
+
+
+class StoreLockedError(StoreError):
+    """Another process, or another part of this one, has the store open for writing."""
 
 
 def not_fitted(message: str) -> NotFittedError:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from . import _native
 from .arrays import describe, to_numpy
 from .errors import DamagedFileError, DuplicateIdError, InputError, UnknownIdError
+from .tombstones import Removed
 
 IdArray = NDArray[Any]  # int64, or object for strings
 
@@ -34,7 +35,7 @@ def parse_ids(ids: Any, n: int) -> IdArray:
     if len(unique) != n:
         twice = unique[counts > 1][0]
         first, second = np.flatnonzero(parsed == twice)[:2]
-        raise DuplicateIdError(f"ids must be unique; ids[{first}] and ids[{second}] are both {_shown(twice)}")
+        raise DuplicateIdError(f"ids must be unique; ids[{first}] and ids[{second}] are both {shown_id(twice)}")
     return parsed
 
 
@@ -76,7 +77,8 @@ def _as_strings(values: list[Any], name: str) -> IdArray:
     return out
 
 
-def _shown(value: Any) -> str:
+def shown_id(value: Any) -> str:
+    """An id as messages have it."""
     return repr(value) if isinstance(value, str) else str(int(value))
 
 
@@ -85,16 +87,21 @@ class Ids:
 
     ``values`` is None for default ids, else int64 [n]; strings are UTF-8 ``text`` with ``offsets`` [n + 1].
     ``order`` lists rows by ascending key (the integer, or the hash of the string); it is made on first need.
+    Default ids count from ``first``, which is 0 but in the segments of a store.
     """
 
-    def __init__(self, n: int, arrays: dict[str, NDArray[Any]] | None = None) -> None:
+    #: Rows that a store has removed and not yet compacted away: their ids are not here any more. None: no row.
+    removed: Removed | None = None
+
+    def __init__(self, n: int, arrays: dict[str, NDArray[Any]] | None = None, first: int = 0) -> None:
         self.n = n
         self.arrays: dict[str, NDArray[Any]] = dict(arrays or {})
+        self.first = first
 
     @classmethod
-    def default(cls, n: int) -> Ids:
+    def default(cls, n: int, first: int = 0) -> Ids:
         """0, 1, 2, ...: stored as nothing at all."""
-        return cls(n)
+        return cls(n, first=first)
 
     @classmethod
     def of(cls, ids: IdArray) -> Ids:
@@ -123,7 +130,7 @@ class Ids:
     def take(self, rows: NDArray[np.int64]) -> IdArray:
         """Ids of rows of any shape; row -1 (no hit) gives -1, or None for strings."""
         if self.kind == "default":
-            return rows
+            return rows if self.first == 0 else np.asarray(np.where(rows < 0, np.int64(-1), rows + self.first))
         if self.kind == "int64":
             if self.n == 0:
                 return np.full(rows.shape, -1, np.int64)
@@ -139,9 +146,18 @@ class Ids:
                     raise DamagedFileError(f"the index is damaged: the id of row {row} is not text") from error
         return out
 
+    @property
+    def n_kept(self) -> int:
+        """Rows that were not removed."""
+        return self.n - (0 if self.removed is None else self.removed.count)
+
+    def kept_rows(self) -> NDArray[np.int64]:
+        """Rows that were not removed, ascending."""
+        return np.arange(self.n, dtype=np.int64) if self.removed is None else np.flatnonzero(self.removed.kept())
+
     def all(self) -> IdArray:
         """Every id in row order."""
-        return self.take(np.arange(self.n, dtype=np.int64))
+        return self.take(self.kept_rows())
 
     def keys(self) -> NDArray[Any]:
         """What rows are sorted by: the integers, or the hashes of the strings."""
@@ -170,7 +186,8 @@ class Ids:
         if ids.dtype != np.int64:
             return np.full(len(ids), -1, np.int64)
         if self.kind == "default":
-            return np.asarray(np.where((ids >= 0) & (ids < self.n), ids, -1), np.int64)
+            here = (ids >= self.first) & (ids <= self.first + self.n - 1)
+            return np.asarray(np.where(here, ids - self.first, -1), np.int64)
         section = self.sorted_section()
         at = np.minimum(np.searchsorted(section["sorted"], ids), max(self.n - 1, 0))
         if self.n == 0:
@@ -200,7 +217,7 @@ class Ids:
         parsed = as_id_array(ids, name)
         rows = self.find(parsed)
         if (rows < 0).any():
-            missing = _shown(parsed[int(np.argmin(rows >= 0))])
+            missing = shown_id(parsed[int(np.argmin(rows >= 0))])
             raise UnknownIdError(f"id {missing} is not in the index ({int((rows < 0).sum())} of {len(rows)} unknown)")
         return rows
 
@@ -229,7 +246,7 @@ class Ids:
             raise InputError(f"this index has {self.kind} ids, the new ones are {came}")
         rows = self.find(new)
         if (rows >= 0).any():
-            raise DuplicateIdError(f"id {_shown(new[int(np.argmax(rows >= 0))])} is in the index already")
+            raise DuplicateIdError(f"id {shown_id(new[int(np.argmax(rows >= 0))])} is in the index already")
         return Ids.of(np.concatenate([self.all(), new]))
 
     def mask(self, allowed: Any) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import time
 from os import PathLike
 from typing import Any
@@ -16,7 +17,7 @@ from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive,
 from .codebooks import Codebooks, codebooks_of
 from .embedded import EmbeddedRows, embed_queries
 from .embedding import Embedding, embedding_in
-from .encode import EFFORTS, encode
+from .encode import EFFORTS, encode_rows
 from .errors import DamagedFileError, InputError, NotAnIndexError
 from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
@@ -24,8 +25,9 @@ from .learning import HELD_OUT_ROWS, Learned, Settings, held_out_rows, learn_cod
 from .matches import Matches, SearchStats
 from .progress import Progress, shown, silent
 from .report import Report
-from .searching import calibrate, codes_of, search_rows
-from .segments import CROSS_FLOORS, NAMES, Segment, damage_named, merge
+from .searching import calibrate, codes_of, search_kept, search_rows
+from .segments import Segment, damage_named, merge, segment_in
+from .segments import verify as verify_segment
 
 MAX_ANSWERS = 2**31
 #: Small sections whose damage would lose hits, not only rows.
@@ -103,6 +105,20 @@ class Index:
         return index
 
     @classmethod
+    def of_parts(
+        cls,
+        codebooks: Codebooks,
+        embedding: Embedding | None,
+        segments: tuple[Segment, ...],
+        ids: Ids,
+        calibration: margins.Calibration | None,
+    ) -> Index:
+        """An index of rows that are packed already, one id for each of them."""
+        index = cls(codebooks, embedding)
+        index._segments, index._ids, index._calibration = segments, ids, calibration
+        return index
+
+    @classmethod
     def of_learned(
         cls,
         learned: Learned,
@@ -174,15 +190,7 @@ class Index:
         new_ids = self._ids.extend(ids, len(rows))
         if len(rows) == 0:
             return
-        workers = thread_count(threads)
-        codes = np.empty((len(rows), 1 + len(self.codebooks.columns)), np.uint8)
-        start = 0
-        for block in rows.blocks():
-            progress("coding", start / len(rows))
-            if self.codebooks.metric == "cosine":
-                block = normalize(block, name="x", first_row=start)
-            codes[start : start + len(block)] = encode(self.codebooks, block, workers, effort)
-            start += len(block)
+        codes = encode_rows(self.codebooks, rows, thread_count(threads), effort, progress)
         segments = [*self._segments, Segment.pack(codes, self.codebooks)]
         # Merge while the last segment is not much smaller than the one before: each row is repacked O(log n) times.
         while len(segments) > 1 and segments[-2].n_rows < 2 * segments[-1].n_rows:
@@ -211,25 +219,30 @@ class Index:
         queries, single = self._queries(q, embedded)
         if self.codebooks.metric == "cosine":
             queries = normalize(queries, name="queries")
-        rule = margins.parse(
-            margin,
-            k=k,
-            n=len(self),
-            calibration=self._calibration,
-            sigma=self.codebooks.residual_variance,
-            filtered=filter is not None,
-        )
+        rule = self._rule(margin, k, filter is not None)
         if len(queries) * k > MAX_ANSWERS:
             raise InputError(
                 f"{len(queries)} queries x k={k} make more than {MAX_ANSWERS} answers; ask for fewer at once"
             )
         workers = thread_count(threads)
         mask = None if filter is None else self._mask(filter)
+        removed = self._ids.removed
         started = time.perf_counter()
         with damage_named():
-            rows, distances, counts, work, _ = search_rows(
-                self.codebooks, self._segments, queries, k, rule, workers, mask
-            )
+            if mask is None and removed is not None:
+                rows, distances, counts, work, rule = search_kept(
+                    self.codebooks,
+                    self._segments,
+                    removed,
+                    queries,
+                    k,
+                    lambda hits, filtered: self._rule(margin, hits, filtered),
+                    workers,
+                )
+            else:
+                rows, distances, counts, work, _ = search_rows(
+                    self.codebooks, self._segments, queries, k, rule, workers, mask
+                )
         seconds = time.perf_counter() - started
         cells, scanned, survivors, lookups = (work[0] if len(work) == 1 else work.sum(0)).tolist()
         stats = SearchStats(
@@ -248,6 +261,16 @@ class Index:
         if single:
             return Matches(ids[0], distances[0], int(counts[0]), stats, self.codebooks.metric)
         return Matches(ids, distances, counts, stats, self.codebooks.metric)
+
+    def _rule(self, margin: float | str, k: int, filtered: bool) -> margins.Rule:
+        return margins.parse(
+            margin,
+            k=k,
+            n=self._ids.n,  # removed rows are passed over like others, until they are gone
+            calibration=self._calibration,
+            sigma=self.codebooks.residual_variance,
+            filtered=filtered,
+        )
 
     def _queries(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]:
         """Vectors [n, dim], and whether there is a single one."""
@@ -271,6 +294,10 @@ class Index:
                 raise InputError(
                     f"filter as a mask must have one entry per row: {len(self)} expected, got shape {array.shape}"
                 )
+            if self._ids.removed is not None:
+                allowed_rows = np.zeros(self._ids.n, np.uint8)
+                allowed_rows[self._ids.kept_rows()] = array
+                return allowed_rows
             return np.ascontiguousarray(array).view(np.uint8)
         if array.ndim != 1:
             raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
@@ -295,11 +322,12 @@ class Index:
             self._calibration = calibrate(self.codebooks, self._segments, vectors, None, workers)
             return
         chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False))
+        chosen = self._ids.kept_rows()[chosen]
         vectors = self.codebooks.decode(self._codes_of(chosen))
         self._calibration = calibrate(self.codebooks, self._segments, vectors, chosen, workers)
 
     def __len__(self) -> int:
-        return self._ids.n
+        return self._ids.n_kept
 
     def __contains__(self, value: object) -> bool:
         return self._ids.contains(value)
@@ -340,6 +368,14 @@ class Index:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
+        storage.write(path, *self.to_arrays())
+
+    def to_store(self, path: str | PathLike[str]) -> Any:
+        """Make a :class:`interlace.Store` of these rows in the directory ``path``, which must be new or empty."""
+        return importlib.import_module(".store", __package__).create(path, self)  # it stands above this module
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Sections and description of a file (docs/format.md); the inverse is :meth:`open`."""
         segment = (
             merge(list(self._segments), self.codebooks)
             if self._segments
@@ -364,18 +400,14 @@ class Index:
                 "least": self._calibration.least,
                 "reach": self._calibration.reach,
             }
-        storage.write(
-            path,
-            arrays,
-            {
-                "kind": "index",
-                "n": len(self),
-                "ids": self._ids.kind,
-                "codebooks": description,
-                "embedding": embedding,
-                "calibration": calibration,
-            },
-        )
+        return arrays, {
+            "kind": "index",
+            "n": len(self),
+            "ids": self._ids.kind,
+            "codebooks": description,
+            "embedding": embedding,
+            "calibration": calibration,
+        }
 
     @classmethod
     def open(cls, path: str | PathLike[str], embedding: Any = None) -> Index:
@@ -394,16 +426,12 @@ class Index:
         with file.damage_named("embedding"):
             index = cls(codebooks, found)
         with file.damage_named("segment"):
-            names = [*NAMES, *([CROSS_FLOORS] if index.codebooks.has_cross_sums else [])]
-            segment = Segment({name: file.array(f"segment.{name}") for name in names})
+            segment = segment_in(file, index.codebooks)
             n = int(file.meta["n"])
             ids = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
             kept = Ids.stored(file.meta["ids"], n, ids)
             if segment.n_rows != n:
                 raise ValueError(f"{segment.n_rows} rows, {n} expected")
-            shape = (len(segment.arrays["cell_starts"]) - 1, segment.arrays["crude"].shape[1], segment.n_columns)
-            if shape != (index.codebooks.n_cells, index.codebooks.n_crude_columns, len(index.codebooks.columns)):
-                raise ValueError("the columns do not fit the books")
         index._segments, index._ids, index._file = ((segment,) if n else ()), kept, file
         with file.damage_named("calibration"):
             calibration = file.meta.get("calibration")
@@ -417,19 +445,14 @@ class Index:
         if self._file is not None:
             self._file.verify()
         for segment in self._segments:
-            codes = segment.unpack()
-            if (codes.max(0, initial=0) >= np.array(self.codebooks.column_sizes)).any():
-                raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
-            again = Segment.pack(codes, self.codebooks)
-            if any(not np.array_equal(again.arrays[name], array) for name, array in segment.arrays.items()):
-                raise DamagedFileError("the index is damaged: its rows do not pack to the bytes stored")
-        if sum(s.n_rows for s in self._segments) != len(self):
+            verify_segment(segment, self.codebooks)
+        if sum(s.n_rows for s in self._segments) != self._ids.n:
             raise DamagedFileError(
-                f"the index is damaged: {len(self)} ids for {sum(s.n_rows for s in self._segments)} rows"
+                f"the index is damaged: {self._ids.n} ids for {sum(s.n_rows for s in self._segments)} rows"
             )
         with damage_named():
             in_order = self._ids.kind == "default" or np.array_equal(
-                self._ids.find(self._ids.all()), np.arange(len(self))
+                self._ids.find(self._ids.all()), self._ids.kept_rows()
             )
         if not in_order:
             raise DamagedFileError("the index is damaged: ids and their sorted section disagree")

@@ -37,7 +37,7 @@ class Report:
     ) -> Report:
         """Measure an index."""
         return cls(
-            rows=ids.n,
+            rows=ids.n_kept,
             n_bytes=codebooks.n_bytes,
             codes=sum(s.code_bytes for s in segments),
             row_numbers=sum(s.row_bytes for s in segments),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,8 +13,11 @@ from . import _native, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
 from .segments import Segment
+from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
+#: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.
+WIDEST = 8
 
 
 def search_rows(
@@ -62,6 +69,61 @@ def search_rows(
         rows = np.pad(rows, ((0, 0), (0, k - width)), constant_values=-1)
         distances = np.pad(distances, ((0, 0), (0, k - width)), constant_values=np.inf)
     return rows, distances, counts, work, traced
+
+
+def search_kept(
+    codebooks: Codebooks,
+    segments: tuple[Segment, ...],
+    removed: Removed,
+    queries: FloatArray,
+    k: int,
+    rule_of: Callable[[int, bool], margins.Rule],
+    threads: int,
+) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], margins.Rule]:
+    """As :func:`search_rows`, without the removed rows; last the rule that ran.
+
+    A mask costs a pass over all rows for each call, and no margin is calibrated for it. So more than k hits are asked
+    for and the removed ones dropped, which leaves the answer of a mask wherever k are left. Only queries that are left
+    with fewer are searched again, with a mask. ``rule_of`` makes a rule of a number of hits, for a mask or not.
+    """
+    asked = hits_to_ask(k, removed.count / removed.n)
+    if asked > WIDEST * k:
+        rule, mask = rule_of(k, True), removed.kept().view(np.uint8)
+        return (*search_rows(codebooks, segments, queries, k, rule, threads, mask)[:4], rule)
+    # The rule for k: with the distance of a later hit in place of the k-th it passes over less than in an index of the
+    # kept rows alone, and visits the same cells.
+    rule = rule_of(k, False)
+    rows, distances, found, work, _ = search_rows(codebooks, segments, queries, asked, rule, threads)
+    kept = (rows >= 0) & ~removed.has(np.maximum(rows, 0))
+    kept &= kept.cumsum(1) <= k
+    counts = kept.sum(1)
+    hit = np.arange(k) < counts[:, None]
+    rows, distances = _scattered(rows[kept], hit, -1), _scattered(distances[kept], hit, np.inf)
+    short = np.flatnonzero((counts < k) & (found == asked))
+    if len(short):
+        again = rule_of(k, True)
+        rows[short], distances[short], counts[short], more, _ = search_rows(
+            codebooks, segments, queries[short], k, again, threads, removed.kept().view(np.uint8)
+        )
+        work[short] += more
+    return rows, distances, counts, work, rule
+
+
+def _scattered(values: NDArray[Any], where: NDArray[np.bool_], other: float) -> NDArray[Any]:
+    """The values in a table, row by row, where the mask says; another value elsewhere."""
+    table = np.full(where.shape, other, values.dtype)
+    table[where] = values
+    return table
+
+
+def hits_to_ask(k: int, share: float) -> int:
+    """Hits among which there are k kept ones, nearly always, if that share of the rows is removed at random.
+
+    The mean, and four standard deviations, of the draws until k are kept.
+    """
+    if share >= 1:
+        return 2**62
+    return math.ceil((k + 4 * math.sqrt(k * share)) / (1 - share))
 
 
 def codes_of(codebooks: Codebooks, segments: tuple[Segment, ...], rows: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _native
+from . import _native, storage
 from .codebooks import Codebooks
 from .errors import DamagedFileError, InputError
 
@@ -85,6 +85,26 @@ class Segment:
     def row_bytes(self) -> int:
         """Bytes of row numbers and cell bounds."""
         return int(sum(self.arrays[name].nbytes for name in ("cell_starts", "low", "high", "samples")))
+
+
+def segment_in(file: storage.File, codebooks: Codebooks) -> Segment:
+    """The rows of an opened file, mapped; arrays that do not fit the books raise ValueError."""
+    names = [*NAMES, *([CROSS_FLOORS] if codebooks.has_cross_sums else [])]
+    segment = Segment({name: file.array(f"segment.{name}") for name in names})
+    shape = (len(segment.arrays["cell_starts"]) - 1, segment.arrays["crude"].shape[1], segment.n_columns)
+    if shape != (codebooks.n_cells, codebooks.n_crude_columns, len(codebooks.columns)):
+        raise ValueError("the columns do not fit the books")
+    return segment
+
+
+def verify(segment: Segment, codebooks: Codebooks) -> None:
+    """Raise unless every code names a word and the rows pack to the bytes that are there."""
+    codes = segment.unpack()
+    if (codes.max(0, initial=0) >= np.array(codebooks.column_sizes)).any():
+        raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
+    again = Segment.pack(codes, codebooks)
+    if any(not np.array_equal(again.arrays[name], array) for name, array in segment.arrays.items()):
+        raise DamagedFileError("the index is damaged: its rows do not pack to the bytes stored")
 
 
 def merge(segments: list[Segment], codebooks: Codebooks) -> Segment:

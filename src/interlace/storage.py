@@ -59,8 +59,15 @@ def _bytes(array: NDArray[Any]) -> memoryview:
 def write(path: str | PathLike[str], arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> None:
     """Replace ``path`` by a file with these arrays, or leave it as it was.
 
-    ``description`` is JSON-able and comes back from :attr:`File.meta`. The bytes go to a temporary file beside the
-    target, reach the disk, and then take its name in one step.
+    The bytes go to a temporary file beside the target, reach the disk, and then take its name in one step.
+    """
+    _replace(path, contents(arrays, description))
+
+
+def contents(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> list[Any]:
+    """The bytes of such a file, part by part; arrays are not copied.
+
+    ``description`` is JSON-able and comes back from :attr:`File.meta`.
     """
     header: dict[str, Any] = {}
     checksums: dict[str, str] = {}
@@ -92,7 +99,7 @@ def write(path: str | PathLike[str], arrays: dict[str, NDArray[Any]], descriptio
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     length = len(text).to_bytes(8, "little")
     text = text.replace(_crc_field(_ZERO_CRC), _crc_field(_crc(length, text)))
-    _replace(path, [length, text, *(part for section in sections for part in section)])
+    return [length, text, *(part for section in sections for part in section)]
 
 
 def _crc_field(value: str) -> bytes:

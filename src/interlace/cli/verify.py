@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
+from typing import Any
 
 from .options import add_json
 
-HELP = "check every byte of an index file"
+HELP = "check every byte of an index file or a store"
 DESCRIPTION = """\
 Reads the whole file and compares every section with its checksum; of an index also codes, row
-numbers and ids with each other. Exit code 0: sound. 1: damaged, or not an interlace file.
+numbers and ids with each other; of a store all its files. Exit code 0: sound. 1: damaged, or not an
+interlace file.
 """
 EPILOG = """\
 example:
@@ -20,19 +23,21 @@ example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace verify``."""
-    parser.add_argument("file", metavar="FILE", help="index, model or codebooks file")
+    parser.add_argument("file", metavar="FILE", help="index, model or codebooks file, or the directory of a store")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check a file; damage is an error."""
-    from .. import Codebooks, FileError, Index
+    """Check a file or a store; damage is an error."""
+    from .. import Codebooks, FileError, Index, store
     from ..embedding import embedding_in
     from ..storage import read
     from .output import print_json
 
     started = time.perf_counter()
     try:
+        if os.path.isdir(args.file):
+            return _told(args, store.verify(args.file), started)
         file = read(args.file)
         if file.meta.get("kind") == "index":
             Index.open(args.file).verify()
@@ -52,4 +57,20 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         print(f"{args.file}: sound, {file.n_bytes:,} bytes in {len(file.names)} sections checked in {seconds:.2f} s")
+    return 0
+
+
+def _told(args: argparse.Namespace, found: Any, started: float) -> int:
+    """What was checked of a store."""
+    from .output import print_json
+
+    seconds = time.perf_counter() - started
+    facts = {"rows": found.rows, "files": found.files, "bytes": found.n_bytes}
+    if args.json:
+        print_json({"file": args.file, "ok": True, **facts, "seconds": seconds})
+    else:
+        print(
+            f"{args.file}: a sound store of {found.rows:,} rows, {found.n_bytes:,} bytes in {found.files} files "
+            f"checked in {seconds:.2f} s"
+        )
     return 0

@@ -1,0 +1,22 @@
+"""An index that lives in a directory (docs/store.md).
+
+store.py       what users call: search, add, upsert, remove, batch, compact, refresh
+opening.py     create and open
+writer.py      how a write gets to the disk: log, checkpoint
+snapshot.py    what a search sees: segments, rows of the log, removed rows
+loading.py     from files to a snapshot
+manifest.py, log.py, parts.py    the files
+tail.py, ids.py                  rows of the log in memory; ids of many segments
+compaction.py  which segments are written anew
+lock.py        one writer across processes
+files.py       the one door to the disk
+verifying.py   everything on disk, read and compared
+"""
+
+from .compaction import Limits
+from .opening import create, open
+from .snapshot import Snapshot
+from .store import Store
+from .verifying import Verified, verify
+
+__all__ = ["Limits", "Snapshot", "Store", "Verified", "create", "open", "verify"]

@@ -1,0 +1,148 @@
+"""Ids of a store: those of its segments, one after the other, without the removed ones.
+
+A store has int64 ids or strings. Default ids are integers that go on from the largest that ever was, so a segment
+that was never compacted holds a run of them and stores nothing; what compaction leaves of runs still ascends and
+needs no sorted section. No table is made of ids: a look-up asks the sorted section of each segment, and there are few
+segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ids import STORED, IdArray, Ids
+from ..tombstones import JoinedTombstones, Tombstones
+
+ROWS = 1 << 16  # strings gathered at a time
+
+
+class Ascending(Ids):
+    """Integers that ascend with the rows: sorted as they are."""
+
+    def sorted_section(self) -> dict[str, NDArray[Any]]:
+        """Nothing but the values."""
+        return self.arrays
+
+    def find(self, ids: IdArray) -> NDArray[np.int64]:
+        """Row of each id, -1 where it is not here."""
+        if ids.dtype != np.int64 or self.n == 0:
+            return np.full(len(ids), -1, np.int64)
+        values = self.arrays["values"]
+        at = np.minimum(np.searchsorted(values, ids), self.n - 1)
+        return np.asarray(np.where(values[at] == ids, at, -1), np.int64)
+
+
+class JoinedIds(Ids):
+    """Ids of consecutive segments, and which of their rows were removed."""
+
+    def __init__(self, parts: Sequence[tuple[Ids, Tombstones]], kind: str) -> None:
+        sizes = np.array([ids.n for ids, _ in parts], np.int64)
+        super().__init__(
+            int(sizes.sum()), {f"{i}.{k}": a for i, (ids, _) in enumerate(parts) for k, a in ids.arrays.items()}
+        )
+        self._parts, self._kind = parts, kind
+        self._ends = np.cumsum(sizes)
+        self._starts = self._ends - sizes
+        filled = [ids for ids, _ in parts if ids.n]
+        self._only = filled[0] if len(filled) == 1 else None
+        if any(dead.count for _, dead in parts):
+            self.removed = JoinedTombstones([dead for _, dead in parts])
+
+    @property
+    def kind(self) -> str:
+        """``int64`` or ``string``; ``default`` as long as there never was a row."""
+        return self._kind or "default"
+
+    def place(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Segment of each row, and its number there."""
+        parts = np.searchsorted(self._ends, rows, "right").astype(np.int64)
+        return parts, rows - self._starts[parts]
+
+    def take(self, rows: NDArray[np.int64]) -> IdArray:
+        """Ids of rows of any shape; row -1 (no hit) gives -1, or None for strings."""
+        if self._only is not None:
+            return self._only.take(rows)
+        out: IdArray = np.empty(rows.shape, object) if self.kind == "string" else np.full(rows.shape, -1, np.int64)
+        hit = rows >= 0
+        parts, inner = self.place(rows[hit])
+        found = np.empty(len(inner), out.dtype)
+        for part in np.unique(parts).tolist():
+            here = parts == part
+            found[here] = self._parts[part][0].take(inner[here])
+        out[hit] = found
+        return out
+
+    def find(self, ids: IdArray) -> NDArray[np.int64]:
+        """Row of each id that was not removed, -1 where there is none."""
+        rows, left = np.full(len(ids), -1, np.int64), np.arange(len(ids))
+        for start, (own, dead) in zip(self._starts.tolist(), self._parts, strict=True):
+            found = own.find(ids[left])
+            here = found >= 0
+            here &= ~dead.has(np.where(here, found, 0)) if dead.count else True
+            rows[left[here]] = found[here] + start
+            left = left[~here]
+            if not len(left):
+                break
+        return rows
+
+
+def joined(parts: Iterable[tuple[Ids, NDArray[np.int64]]], kind: str) -> Ids:
+    """The ids of some rows of each part, as those of one new segment."""
+    if kind == "string":
+        texts, lengths = zip(*(_gathered(ids, rows) for ids, rows in parts), strict=True)
+        offsets = np.zeros(1 + sum(map(len, lengths)), np.uint64)
+        np.cumsum(np.concatenate(lengths), out=offsets[1:])
+        return Ids(len(offsets) - 1, {"text": np.concatenate(texts), "offsets": offsets})
+    return of_integers(np.concatenate([ids.take(rows) for ids, rows in parts]))
+
+
+def of_integers(values: NDArray[np.int64]) -> Ids:
+    """The smallest way to hold them: a run, values that ascend, or any values with their sorted section."""
+    if len(values) and (values[1:] > values[:-1]).all():
+        first = int(values[0])
+        if int(values[-1]) - first == len(values) - 1:
+            return Ids.default(len(values), first)
+        return Ascending(len(values), {"values": values})
+    return Ids(len(values), {"values": values})
+
+
+def _gathered(ids: Ids, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """Text of some strings, and the length of each."""
+    if "text" not in ids.arrays:  # those of a log
+        ids, rows = Ids.of(ids.take(rows)), np.arange(len(rows))
+    text, offsets = ids.arrays["text"], ids.arrays["offsets"]
+    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
+    pieces = [np.empty(0, np.uint8)]
+    for first in range(0, len(rows), ROWS):
+        sizes = lengths[first : first + ROWS].astype(np.int64)
+        moved = starts[first : first + ROWS].astype(np.int64) - (np.cumsum(sizes) - sizes)
+        pieces.append(text[np.repeat(moved, sizes) + np.arange(sizes.sum())])
+    return np.concatenate(pieces), lengths
+
+
+def describe(ids: Ids) -> dict[str, Any]:
+    """What the description of a segment says of them; the arrays are sections of its file."""
+    if ids.kind == "default":
+        return {"kind": "run", "first": ids.first}
+    return {"kind": "ascending" if isinstance(ids, Ascending) else ids.kind}
+
+
+def stored(description: dict[str, Any], n: int, arrays: dict[str, NDArray[Any]]) -> Ids:
+    """Inverse of :func:`describe`; raises ValueError where the arrays do not fit."""
+    kind = description["kind"]
+    if kind == "run":
+        first = description["first"]
+        if arrays or type(first) is not int or not -(2**63) <= first <= 2**63 - n:
+            raise ValueError(f"a run of {n} ids from {first!r:.60}")
+        return Ids.default(n, first)
+    if kind == "ascending":
+        if {k: (a.dtype, a.shape) for k, a in arrays.items()} != {"values": (np.dtype(np.int64), (n,))}:
+            raise ValueError(f"ascending ids with the arrays {', '.join(sorted(arrays))}")
+        return Ascending(n, arrays)
+    if kind not in STORED or kind == "default":
+        raise ValueError(f"ids of kind {kind!r:.60}")
+    return Ids.stored(kind, n, arrays)

@@ -1,0 +1,271 @@
+"""The write-ahead log: small writes, each on disk before it is acknowledged.
+
+    file    header, record, record, ...
+    header  "interlace log", version, mark of the store, salt, checksum
+    record  "ILr1", sequence number, length, checksum of the payload, checksum of this header; payload
+
+A record is one write, whole or not at all. It says which rows come to be (ids and codes, not vectors) and which cease
+to be, the latter by their place and not by their id, so that a replay looks nothing up. Checksums begin with the salt
+of the file: bytes of another log, or an id that looks like a record, are no record of this one.
+
+A record is synced before the next one is written. So what follows a record that cannot be read tells what happened:
+nothing (or more garbage), and a write was cut short, which nobody was told had succeeded; or sound records, and the
+file was damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import weakref
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
+from ..ids import IdArray
+from ..segments import Codes
+from . import files
+
+VERSION = 1
+MAGIC = b"ILr1"
+_START = b"interlace log\0\0\0"
+_HEADER = struct.Struct("<16sI16sQI")  # start, version, mark, salt, checksum of what is before
+_FRAME = struct.Struct("<4sQQII")
+_COUNTS = struct.Struct("<IIII")  # kind of ids, rows that come to be, bytes of a code, rows that cease to be
+_INTEGERS, _STRINGS = 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Rows that come to be, at the end of all rows; then rows that cease to be, among them maybe some of those."""
+
+    ids: IdArray  # int64 [n], or object [n] of str
+    codes: Codes  # [n, 1 + n_columns]
+    parts: NDArray[np.uint32]  # [m] which segment of the manifest; one more than the last: the rows of the log
+    rows: NDArray[np.uint32]  # [m] which row of it
+
+    @classmethod
+    def joined(cls, records: Sequence[Record]) -> Record:
+        """Many one after the other, as one."""
+        if len(records) == 1:
+            return records[0]
+        born = [record for record in records if len(record.ids)] or list(records[:1])
+        return cls(
+            np.concatenate([record.ids for record in born]),
+            np.concatenate([record.codes for record in born]),
+            np.concatenate([record.parts for record in records]),
+            np.concatenate([record.rows for record in records]),
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """About what it takes in the log."""
+        text = 0 if self.ids.dtype == np.int64 else sum(map(len, self.ids))
+        return int(self.ids.nbytes + text + self.codes.nbytes + self.parts.nbytes + self.rows.nbytes)
+
+    def to_bytes(self) -> bytes:
+        """The payload."""
+        n, width = self.codes.shape
+        if self.ids.dtype == np.int64:
+            kind, ids = _INTEGERS, [self.ids.astype("<i8").tobytes()]
+        else:
+            encoded = [value.encode() for value in self.ids]
+            offsets = np.cumsum([0, *map(len, encoded)]).astype("<u8")
+            kind, ids = _STRINGS, [offsets.tobytes(), *encoded]
+        counts = _COUNTS.pack(kind, n, width, len(self.rows))
+        dead = self.parts.astype("<u4").tobytes() + self.rows.astype("<u4").tobytes()
+        return b"".join([counts, dead, *ids, self.codes.tobytes()])
+
+    @classmethod
+    def from_bytes(cls, payload: memoryview) -> Record:
+        """Inverse of :meth:`to_bytes`; raises ValueError where it cannot be one."""
+        if len(payload) < _COUNTS.size:
+            raise ValueError("a record is too short")
+        kind, n, width, n_dead = _COUNTS.unpack_from(payload)
+        at = _COUNTS.size
+
+        def take(dtype: str, count: int) -> NDArray[Any]:
+            nonlocal at
+            size = np.dtype(dtype).itemsize * count
+            if at + size > len(payload):
+                raise ValueError("a record is shorter than its rows")
+            array = np.frombuffer(payload[at : at + size], dtype)
+            at += size
+            return array
+
+        parts, rows = take("<u4", n_dead).astype(np.uint32), take("<u4", n_dead).astype(np.uint32)
+        ids: IdArray
+        if kind == _INTEGERS:
+            ids = take("<i8", n).astype(np.int64)
+        elif kind == _STRINGS:
+            offsets = take("<u8", n + 1).tolist()
+            text = bytes(take("u1", offsets[-1]))
+            ids = np.empty(n, object)
+            ids[:] = [text[a:b].decode() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+        else:
+            raise ValueError(f"ids of kind {kind}")
+        codes = take("u1", n * width).reshape(n, width)
+        if at != len(payload):
+            raise ValueError("a record is longer than its rows")
+        return cls(ids, codes, parts, rows)
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a log was read."""
+
+    salt: int
+    offset: int  # of the next record
+    sequence: int  # its number: how many records there are
+    last: bytes = b""  # header of the record before
+
+    def after(self, start: bytes, length: int) -> Place:
+        """The place behind a record with this header and so many bytes of payload."""
+        return Place(self.salt, self.offset + len(start) + length, self.sequence + 1, start)
+
+
+class Log:
+    """A log that is written to."""
+
+    def __init__(self, file: int, place: Place) -> None:
+        self._file = file
+        self.place = place
+        self._close = weakref.finalize(self, os.close, file)
+
+    @classmethod
+    def create(cls, path: str, mark: str) -> Log:
+        """A new, empty one, on disk but for its name."""
+        salt = int.from_bytes(os.urandom(8), "little")
+        file = files.append_to(path, new=True)
+        try:
+            files.write(file, header(mark, salt))
+            files.sync(file)
+        except BaseException:
+            files.close(file)
+            with contextlib.suppress(OSError):
+                files.remove(path)
+            raise
+        return cls(file, Place(salt, _HEADER.size, 0))
+
+    @classmethod
+    def open(cls, path: str, mark: str) -> tuple[Log, list[Record], int]:
+        """To go on with one: its records, and how many bytes of an unfinished write were cut off."""
+        records, place, size = read(path, mark)
+        file = files.append_to(path)
+        try:
+            if size > place.offset:
+                files.truncate(file, place.offset)
+                files.sync(file)
+        except BaseException:
+            files.close(file)
+            raise
+        return cls(file, place), records, size - place.offset
+
+    def append(self, record: Record) -> None:
+        """On disk when this returns. After an error, whether it is there or not is not known."""
+        if not self._close.alive:
+            raise ValueError("the log is closed")  # its descriptor may belong to another file by now
+        data = frame(record.to_bytes(), self.place)
+        try:
+            files.write(self._file, data)
+            files.sync(self._file)
+        except OSError:
+            with contextlib.suppress(OSError):  # a full disk: leave no more than need be
+                files.truncate(self._file, self.place.offset)
+            raise
+        self.place = self.place.after(data[: _FRAME.size], len(data) - _FRAME.size)
+
+    def close(self) -> None:
+        """Nothing is held back: all of it is on disk already."""
+        self._close()
+
+
+def header(mark: str, salt: int, version: int = VERSION) -> bytes:
+    """The first bytes of a log."""
+    start = _HEADER.pack(_START, version, bytes.fromhex(mark), salt, 0)[:-4]
+    return start + zlib.crc32(start).to_bytes(4, "little")
+
+
+def frame(payload: bytes, place: Place) -> bytes:
+    """A payload as the record of its place."""
+    seed = place.salt & 0xFFFFFFFF
+    start = _FRAME.pack(MAGIC, place.sequence, len(payload), zlib.crc32(payload, seed), 0)[:-4]
+    return start + zlib.crc32(start, seed).to_bytes(4, "little") + payload
+
+
+class ChangedError(Exception):
+    """A record that was read is not there any more: its write had failed, and another one took its place."""
+
+
+def read(path: str, mark: str, place: Place | None = None) -> tuple[list[Record], Place, int]:
+    """Records from a place on (from the first), the place after them, and the size of the file.
+
+    What is behind that place is an unfinished write. A damaged record with sound ones after it raises.
+    """
+    with open(path, "rb") as file:
+        if place is None:
+            place = _salted(path, file.read(_HEADER.size), mark)
+        elif place.last:
+            file.seek(place.offset - _FRAME.size - _FRAME.unpack(place.last)[2])
+            if file.read(_FRAME.size) != place.last:
+                raise ChangedError
+        file.seek(place.offset)
+        data = memoryview(file.read())
+    records: list[Record] = []
+    first, at = place.offset, 0
+    while (payload := _payload(data, at, place.salt, place.sequence)) is not None:
+        try:
+            records.append(Record.from_bytes(payload))
+        except ValueError as error:
+            raise DamagedFileError(f"{path!r} is damaged: at byte {first + at}: {error}") from error
+        place = place.after(bytes(data[at : at + _FRAME.size]), len(payload))
+        at = place.offset - first
+    if _is_followed(data, at, place):
+        raise DamagedFileError(
+            f"{path!r} is damaged: its record {place.sequence} at byte {first + at} cannot be read, but later ones can"
+        )
+    return records, place, first + len(data)
+
+
+def _salted(path: str, start: bytes, mark: str) -> Place:
+    if not start.startswith(_START[:12]):
+        raise NotAnIndexError(f"{path!r} is not the log of a store (or its first bytes are damaged)")
+    if len(start) < _HEADER.size or zlib.crc32(start[:-4]).to_bytes(4, "little") != start[-4:]:
+        raise DamagedFileError(f"{path!r} is damaged: its header does not match its checksum")
+    _, version, found, salt, _ = _HEADER.unpack(start)
+    if version > VERSION:
+        raise NewerFormatError(
+            f"{path!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
+        )
+    if found.hex() != mark:
+        raise DamagedFileError(f"{path!r} belongs to another store")
+    return Place(salt, _HEADER.size, 0)
+
+
+def _payload(data: memoryview, at: int, salt: int, sequence: int | None) -> memoryview | None:
+    """Of the record that begins there, or None if none does, or another one (``sequence`` None: any)."""
+    start, seed = data[at : at + _FRAME.size], salt & 0xFFFFFFFF
+    if len(start) < _FRAME.size or zlib.crc32(start[:-4], seed).to_bytes(4, "little") != start[-4:]:
+        return None
+    magic, number, length, checksum, _ = _FRAME.unpack(start)
+    payload = data[at + _FRAME.size : at + _FRAME.size + length]
+    if magic != MAGIC or len(payload) != length or zlib.crc32(payload, seed) != checksum:
+        return None
+    return payload if sequence is None or number == sequence else None
+
+
+def _is_followed(data: memoryview, at: int, place: Place) -> bool:
+    """Whether a sound record begins anywhere behind a byte that should begin one."""
+    rest = bytes(data[at:])
+    found = rest.find(MAGIC, 1)
+    while found >= 0:
+        if _payload(data, at + found, place.salt, None) is not None:
+            return True
+        found = rest.find(MAGIC, found + 1)
+    return False

@@ -1,0 +1,176 @@
+"""The manifest: which files a store consists of. Replacing it, in one step, is what makes a change of files happen.
+
+The file is JSON, with a checksum over all of its bytes (the field itself as zeros), which is compared before the
+version: damage never looks like a newer format. Names are those that a store gives, so that none leads out of its
+folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
+from ..segments import MAX_ROWS
+from . import files
+
+NAME = "MANIFEST.json"
+VERSION = 1
+LARGEST = 16 << 20  # bytes; a manifest has some hundred for each segment
+
+_START = b'{"format":"interlace store",'
+_CRC = '"crc32":"%s"'
+_FILE = re.compile(r"(books|segment|removed|log)-([1-9][0-9]{0,17})\.(interlace|log)")
+_ID_KINDS = ("", "int64", "string")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A segment."""
+
+    file: str
+    rows: int  #: in the file, removed ones included
+    removed: int = 0  #: of them
+    removed_file: str | None = None  #: says which
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One generation of a store."""
+
+    generation: int
+    books: str  #: file of an index without rows: codebooks, embedding, calibration
+    store: str  #: its mark, 32 hex digits that all its files have
+    segments: tuple[Entry, ...]  #: in the order of insertion
+    log: str  #: what was written after this manifest
+    ids: str  #: int64, string, or nothing as long as there never was a row
+    next_id: int  #: larger than every integer id that ever was
+    next_file: int  #: larger than the number of every file that ever was
+
+    @property
+    def names(self) -> list[str]:
+        """All files but the manifest itself."""
+        removed = [entry.removed_file for entry in self.segments if entry.removed_file is not None]
+        return [self.books, self.log, *(entry.file for entry in self.segments), *removed]
+
+
+def file_name(role: str, number: int) -> str:
+    """What a file of a store is called; a number is used once."""
+    return f"{role}-{number}.{'log' if role == 'log' else 'interlace'}"
+
+
+def is_ours(name: str) -> bool:
+    """Whether a store gives such names, to files or to what becomes one; a lock and a manifest are no such files."""
+    return _FILE.fullmatch(name) is not None or name == f"{NAME}.tmp"
+
+
+def to_bytes(manifest: Manifest) -> bytes:
+    """The file."""
+    content = {"format": "interlace store", "version": VERSION, "crc32": "0" * 8, "manifest": asdict(manifest)}
+    text = (json.dumps(content, separators=(",", ":")) + "\n").encode()
+    return text.replace((_CRC % ("0" * 8)).encode(), (_CRC % f"{zlib.crc32(text):08x}").encode(), 1)
+
+
+def from_bytes(text: bytes, path: str) -> Manifest:
+    """Inverse of :func:`to_bytes`; ``path`` is for messages."""
+    if not text.startswith(_START):
+        raise NotAnIndexError(f"{path!r} is not the manifest of a store (or its first bytes are damaged)")
+    found = re.search(_CRC.encode() % b"([0-9a-f]{8})", text)
+    if found is None:
+        raise DamagedFileError(f"{path!r} is damaged: it has no checksum")
+    zeroed = text[: found.start(1)] + b"0" * 8 + text[found.end(1) :]
+    if f"{zlib.crc32(zeroed):08x}".encode() != found[1]:
+        raise DamagedFileError(f"{path!r} is damaged: it does not match its checksum")
+    try:
+        content = json.loads(text)
+        version = _number(content, "version", 1)
+        if version > VERSION:
+            raise NewerFormatError(
+                f"{path!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
+            )
+        return _parsed(content["manifest"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedFileError(f"{path!r} is damaged: {error}") from error
+
+
+def read(folder: str) -> Manifest:
+    """The manifest of a store, or a clear error: a folder without one is no store."""
+    path = os.path.join(folder, NAME)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(LARGEST + 1)
+    except FileNotFoundError as error:
+        what = "a directory, but not a store: it has no manifest" if os.path.isdir(folder) else "not there"
+        raise NotAnIndexError(f"{folder!r} is {what}") from error
+    if len(text) > LARGEST:
+        raise DamagedFileError(f"{path!r} is damaged: no manifest has more than {LARGEST} bytes")
+    return from_bytes(text, path)
+
+
+def write(folder: str, manifest: Manifest) -> None:
+    """Replace the manifest. After an error either of the two may be the one that counts."""
+    files.replace(os.path.join(folder, NAME), to_bytes(manifest))
+
+
+def sweep(folder: str, manifest: Manifest) -> list[str]:
+    """Remove what was begun and never became part of the store, and what no longer is; names of other kinds stay.
+
+    For the writer only: a reader cannot tell leftovers from what is being written.
+    """
+    named = set(manifest.names)
+    leftovers = [name for name in os.listdir(folder) if is_ours(name) and name not in named]
+    for name in leftovers:
+        files.remove(os.path.join(folder, name))
+    return leftovers
+
+
+def _parsed(found: dict[str, Any]) -> Manifest:
+    segments = tuple(
+        Entry(
+            _name(entry, "file", "segment"),
+            _number(entry, "rows", 1, MAX_ROWS),
+            _number(entry, "removed", 0, MAX_ROWS),
+            None if entry["removed_file"] is None else _name(entry, "removed_file", "removed"),
+        )
+        for entry in found["segments"]
+    )
+    manifest = Manifest(
+        generation=_number(found, "generation", 1),
+        books=_name(found, "books", "books"),
+        store=str(found["store"]),
+        segments=segments,
+        log=_name(found, "log", "log"),
+        ids=found["ids"],
+        next_id=_number(found, "next_id", 0, 2**63),
+        next_file=_number(found, "next_file", 1),
+    )
+    if re.fullmatch("[0-9a-f]{32}", manifest.store) is None:
+        raise ValueError(f"store is {manifest.store!r:.100}")
+    if manifest.ids not in _ID_KINDS:
+        raise ValueError(f"ids of kind {manifest.ids!r}")
+    if len(set(manifest.names)) != len(manifest.names):
+        raise ValueError("it names a file twice")
+    for entry in segments:
+        if entry.removed > entry.rows or (entry.removed > 0) != (entry.removed_file is not None):
+            raise ValueError(f"{entry.removed} of {entry.rows} rows of {entry.file!r} removed")
+    return manifest
+
+
+def _name(found: dict[str, Any], key: str, role: str) -> str:
+    """A name that a store gives to a file of this role; a path is no such name."""
+    name = found[key]
+    match = _FILE.fullmatch(name) if isinstance(name, str) else None
+    if match is None or name != file_name(role, int(match[2])):
+        raise ValueError(f"{key} is {name!r:.100}, which is no name of a {role} file")
+    return str(name)
+
+
+def _number(found: dict[str, Any], key: str, least: int, most: int = 2**62) -> int:
+    value = found[key]
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{key} is {value!r:.100}")
+    return value

@@ -1,0 +1,140 @@
+"""Doors to a store: make one, open one."""
+
+from __future__ import annotations
+
+import logging
+import os
+from os import PathLike
+from typing import Any
+
+from ..arrays import describe
+from ..codebooks import Codebooks
+from ..errors import InputError, StoreError
+from ..ids import Ids
+from ..index import Index
+from ..segments import merge
+from . import files, loading, manifest, parts
+from .compaction import Limits
+from .lock import NAME as LOCK
+from .lock import WriterLock
+from .log import Log
+from .manifest import Entry, Manifest, file_name
+from .store import Store
+from .writer import Writer
+
+logger = logging.getLogger(__name__)
+
+
+def open(
+    path: str | PathLike[str], embedding: Any = None, *, mode: str = "r", limits: Limits | None = None
+) -> Index | Store:
+    """Open an index file or the directory of a store.
+
+    A file gives an :class:`Index`, a directory a :class:`Store`: with ``mode="r"`` to be read, with ``mode="a"`` to be
+    written to as well, by one process at a time. ``embedding`` is the torch module of what has one, see
+    :meth:`Index.open`. ``limits`` say when a store tidies up.
+    """
+    if mode not in ("r", "a"):
+        raise InputError(f"mode must be 'r' or 'a', got {mode!r}")
+    if limits is not None and not isinstance(limits, Limits):
+        raise InputError(f"limits must be Limits, got {describe(limits)}")
+    if not os.path.isdir(path):
+        if mode == "a":
+            raise InputError(f"{os.fspath(path)!r} is a file, which never changes: index.to_store(path) makes a store")
+        return Index.open(path, embedding)
+    folder = os.path.realpath(path)
+    if mode == "r":
+        return Store(folder, loading.load(folder, embedding))
+    manifest.read(folder)  # before a lock is put into a directory that is no store
+    return _open_writer(folder, WriterLock(folder), embedding, limits or Limits())
+
+
+def _open_writer(folder: str, lock: WriterLock, embedding: Any, limits: Limits) -> Store:
+    try:
+        found = manifest.read(folder)
+        files.sync_folder(folder)  # what is swept must not be needed by an older manifest after a power cut
+        base = loading.base_of(folder, found, embedding)
+        try:
+            log, records, cut = Log.open(os.path.join(folder, found.log), found.store)
+        except FileNotFoundError as error:
+            raise parts.missing(folder, found.log) from error
+        if cut:
+            logger.warning("%r: %d bytes of a write that was cut short were dropped", folder, cut)
+        state = loading.State(found, loading.replay(base, records, found), log.place)
+        manifest.sweep(folder, found)
+        return Store(folder, Writer(folder, state, log, lock, limits))
+    except BaseException:
+        lock.release()
+        raise
+
+
+def create(path: str | PathLike[str], source: Any, *, limits: Limits | None = None) -> Store:
+    """Make a store in a directory that is new or empty, and open it for writing.
+
+    ``source`` is :class:`Codebooks`, a fitted model such as :class:`ICQ`, or an :class:`Index`, whose rows, ids and
+    calibration go into the store.
+    """
+    index = _index_of(source)
+    folder = os.path.realpath(path)
+    try:
+        os.mkdir(folder)
+        files.sync_folder(os.path.dirname(folder))
+    except FileExistsError:
+        _check_empty(folder)
+    lock = WriterLock(folder)
+    try:
+        _check_empty(folder)  # again: two may have come here at once
+        for name in filter(manifest.is_ours, os.listdir(folder)):  # of one that was cut short
+            files.remove(os.path.join(folder, name))
+        manifest.write(folder, _first_files(folder, index))
+    except BaseException as error:
+        lock.release()
+        if isinstance(error, OSError) and not isinstance(error, StoreError):
+            raise StoreError(error.errno, f"the store could not be made ({error.strerror or error})", folder) from error
+        raise
+    return _open_writer(folder, lock, index.embedding, limits or Limits())
+
+
+def _first_files(folder: str, index: Index) -> Manifest:
+    """Files of generation 1, on disk."""
+    mark = os.urandom(16).hex()
+    books = Index.of_parts(index.codebooks, index.embedding, (), Ids.default(0), index._calibration)
+    parts.write_books(os.path.join(folder, file_name("books", 1)), books, mark)
+    Log.create(os.path.join(folder, file_name("log", 2)), mark).close()
+    ids, kind, next_id = index._ids, "", 0
+    entries: tuple[Entry, ...] = ()
+    if len(index):
+        kind = "string" if ids.kind == "string" else "int64"
+        next_id = ids.n if ids.kind == "default" else 0
+        if ids.kind == "int64":
+            next_id = max(0, int(ids.arrays["values"].max()) + 1)
+        name = file_name("segment", 3)
+        segment = merge(list(index._segments), index.codebooks)
+        parts.write_segment(os.path.join(folder, name), segment, ids, mark)
+        entries = (Entry(name, len(index)),)
+    files.sync_folder(folder)
+    return Manifest(1, file_name("books", 1), mark, entries, file_name("log", 2), kind, next_id, 4)
+
+
+def _index_of(source: Any) -> Index:
+    """What a store is made from, as an index with or without rows."""
+    if isinstance(source, Index):
+        return source
+    if isinstance(source, Codebooks):
+        return Index(source)
+    codebooks = getattr(source, "codebooks_", None)  # a model, which stands above this module
+    if isinstance(codebooks, Codebooks):
+        return Index(codebooks, getattr(source, "embedding_", None))
+    if hasattr(source, "fit"):
+        raise InputError(f"the {type(source).__name__} has learned nothing yet: call fit first")
+    raise InputError(f"a store is made from Codebooks, a fitted model or an Index, got {describe(source)}")
+
+
+def _check_empty(folder: str) -> None:
+    if not os.path.isdir(folder):
+        raise InputError(f"a store is a directory, and {folder!r} is a file")
+    if os.path.exists(os.path.join(folder, manifest.NAME)):
+        raise InputError(f"{folder!r} is a store already: il.open(path, mode='a') opens it")
+    others = [name for name in os.listdir(folder) if name != LOCK and not manifest.is_ours(name)]
+    if others:
+        raise InputError(f"a store needs a new or an empty directory, and {folder!r} holds {min(others)!r}")

@@ -1,0 +1,133 @@
+"""Files of a store that never change: segments, which of their rows were removed, and what all of them share.
+
+All are containers of ``storage.py``: mapped, every byte under a checksum. A segment has the sections ``segment.*``
+and ``ids.*`` of an index file; the codebooks, which are much larger than a small segment, stand once in a file of
+their own, an index without rows. Every file has the mark of its store, a random number: a foreign one is noticed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from .. import storage
+from ..codebooks import Codebooks
+from ..embedding import Module
+from ..errors import DamagedFileError
+from ..ids import Ids
+from ..index import Index
+from ..segments import CROSS_FLOORS, Segment, segment_in
+from ..segments import verify as verify_segment
+from ..tombstones import Tombstones
+from . import files
+from . import ids as store_ids
+from .manifest import Entry
+
+#: Sections of a segment that are small, and whose damage would lose hits.
+CHECKED_AT_OPEN = ("segment.cell_starts", f"segment.{CROSS_FLOORS}")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """An opened segment file."""
+
+    file: storage.File
+    segment: Segment
+    ids: Ids
+
+    @property
+    def name(self) -> str:
+        """As the manifest has it."""
+        return os.path.basename(self.file.path)
+
+    def verify(self, codebooks: Codebooks) -> None:
+        """Every byte, every code, every id; an error names the file."""
+        self.file.verify()
+        try:
+            verify_segment(self.segment, codebooks)
+            rows = Ids.default(self.ids.n).all()
+            if not (self.ids.find(self.ids.take(rows)) == rows).all():
+                raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
+        except DamagedFileError as error:
+            raise DamagedFileError(f"{self.file.path!r} is damaged: {error}") from error
+
+
+def write_segment(path: str, segment: Segment, ids: Ids, mark: str) -> None:
+    """A new segment file."""
+    arrays = {f"segment.{name}": array for name, array in segment.arrays.items()}
+    arrays |= {f"ids.{name}": array for name, array in sorted(ids.sorted_section().items())}
+    description = {"kind": "segment", "n": segment.n_rows, "ids": store_ids.describe(ids), "store": mark}
+    files.create(path, storage.contents(arrays, description))
+
+
+def open_segment(folder: str, entry: Entry, codebooks: Codebooks, mark: str) -> Part:
+    """Map a segment; its small sections are checked, all of them by :meth:`Part.verify`."""
+    file = _read(folder, entry.file, "segment", mark)
+    with file.damage_named("segment"):
+        for name in CHECKED_AT_OPEN:
+            if name in file.names:
+                file.check(name)
+        segment = segment_in(file, codebooks)
+        if segment.n_rows != entry.rows or file.meta["n"] != entry.rows:
+            raise ValueError(f"{segment.n_rows} rows, the manifest says {entry.rows}")
+        arrays = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
+        return Part(file, segment, store_ids.stored(file.meta["ids"], entry.rows, arrays))
+
+
+def write_removed(path: str, segment: str, removed: Tombstones, mark: str) -> None:
+    """A new file of tombstones, of the segment file of that name."""
+    description = {"kind": "removed", "segment": segment, "n": removed.n, "count": removed.count, "store": mark}
+    files.create(path, storage.contents({"removed": removed.bits}, description))
+
+
+def open_removed(folder: str, entry: Entry, mark: str) -> Tombstones:
+    """Which rows of a segment were removed; checked, because a wrong bit would lose a row or bring one back."""
+    if entry.removed_file is None:
+        return Tombstones(entry.rows)
+    file = _read(folder, entry.removed_file, "removed", mark)
+    file.verify()
+    with file.damage_named("removed"):
+        if file.meta["segment"] != entry.file:
+            raise ValueError(f"it belongs to {file.meta['segment']!r:.60}, not to {entry.file!r}")
+        return Tombstones.stored(entry.rows, file.array("removed"), entry.removed)
+
+
+def write_books(path: str, books: Index, mark: str) -> None:
+    """Codebooks, embedding and calibration: the file of an index without rows."""
+    arrays, description = books.to_arrays()
+    files.create(path, storage.contents(arrays, description | {"store": mark}))
+
+
+def open_books(folder: str, name: str, mark: str, embedding: Any = None) -> Index:
+    """What :func:`write_books` wrote; ``embedding`` as for ``Index.open``."""
+    if isinstance(embedding, Module) and embedding.module is None:  # what a file gives by itself
+        embedding = None
+    file = _read(folder, name, "index", mark)
+    try:
+        books = Index.open(file.path, embedding)
+    except FileNotFoundError as error:
+        raise missing(folder, name) from error
+    if len(books):
+        raise DamagedFileError(f"{file.path!r} holds {len(books)} rows, and should hold none")
+    return books
+
+
+def _read(folder: str, name: str, kind: str, mark: str) -> storage.File:
+    try:
+        file = storage.read(os.path.join(folder, name))
+    except FileNotFoundError as error:
+        raise missing(folder, name) from error
+    if file.meta.get("kind") != kind:
+        raise DamagedFileError(f"{file.path!r} holds {file.meta.get('kind')!r:.60}, its name says {kind!r}")
+    if file.meta.get("store") != mark:
+        raise DamagedFileError(f"{file.path!r} belongs to another store")
+    return file
+
+
+class MissingFileError(DamagedFileError):
+    """A file that a manifest names is not there: the store is damaged, or has a newer manifest by now."""
+
+
+def missing(folder: str, name: str) -> MissingFileError:
+    return MissingFileError(f"the store {folder!r} is damaged: its manifest names {name!r}, which is not there")

@@ -1,0 +1,406 @@
+"""The store: an index in a directory that lives. Rows come and go, processes end at any moment, nothing is lost.
+
+Inside the process one mutex lets one write through at a time. Searches take no lock: they use the snapshot that was
+there when they began. How a write gets to the disk is told in ``writer.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._threads import thread_count
+from ..arrays import FloatArray, Rows, to_numpy
+from ..codebooks import Codebooks
+from ..embedding import Embedding
+from ..encode import EFFORTS, encode_rows
+from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError, UnknownIdError
+from ..ids import IdArray, Ids, as_id_array, parse_ids, shown_id
+from ..index import Index
+from ..matches import Matches
+from ..progress import Progress, silent
+from ..report import Report
+from ..spool import yields_blocks
+from .loading import State, load
+from .log import Record
+from .manifest import NAME
+from .snapshot import Snapshot
+from .verifying import verify
+from .writer import Writer
+
+_NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
+
+
+class Store:
+    """Vectors coded by :class:`Codebooks` in a directory: added, replaced and removed by id, and searched meanwhile.
+
+    ``il.create(path, ...)`` makes one, ``il.open(path)`` opens it for reading, ``il.open(path, mode="a")`` for writing
+    too. One process writes at a time; any number of others read, each the state of its last :meth:`refresh`.
+
+    :meth:`add`, :meth:`upsert` and :meth:`remove` are durable when they return: neither the end of the process nor that
+    of the machine undoes them. Inside ``with store.batch():`` they are when the block ends.
+    """
+
+    def __init__(self, folder: str, source: State | Writer) -> None:
+        self.path = folder
+        self._source = source  # what was read, or the writer, which has the state of its last write
+        self._closed = False
+        self._mutex = threading.RLock()
+        self._working: Snapshot | None = None  # inside a batch: what was written so far
+        self._pending: list[Record] = []
+
+    # --- reading
+
+    def search(
+        self,
+        q: Any,
+        k: int = 10,
+        *,
+        margin: float | str = 0.999,
+        threads: int | None = None,
+        filter: Any = None,
+        embedded: bool = False,
+    ) -> Matches:
+        """The k nearest rows of each query, as :meth:`Index.search` finds them.
+
+        ``filter`` is a boolean mask over rows in insertion order (that of :attr:`ids`), or an array of allowed ids.
+        """
+        return self.snapshot.search(q, k, margin=margin, threads=threads, filter=filter, embedded=embedded)
+
+    def get(self, ids: Any) -> FloatArray:
+        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id)."""
+        return self.snapshot.get(ids)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of this moment, to be searched for as long as you like."""
+        self._check_open()
+        return self._state.snapshot
+
+    @property
+    def _state(self) -> State:
+        source = self._source  # close() may put another in its place
+        return source if isinstance(source, State) else source.state
+
+    @property
+    def ids(self) -> IdArray:
+        """Every id in insertion order; int64, or strings in an object array."""
+        return self.snapshot.ids
+
+    def __len__(self) -> int:
+        return len(self.snapshot)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.snapshot
+
+    def __iter__(self) -> Iterator[int | str]:
+        return iter(self.snapshot)
+
+    def refresh(self) -> bool:
+        """See what others have written since; whether there was anything. A writer sees its own writes anyway."""
+        with self._mutex:
+            self._check_open()
+            if not isinstance(self._source, State):
+                return False
+            before = self._source
+            self._source = load(self.path, known=before)
+            return self._source is not before
+
+    # --- writing
+
+    def add(
+        self,
+        x: Any,
+        ids: Any = None,
+        *,
+        effort: str | None = None,
+        threads: int | None = None,
+        progress: Progress = silent,
+        embedded: bool = False,
+    ) -> IdArray:
+        """Code and append rows; their ids. All of them are added, or, after an error, none.
+
+        Without ``ids``, rows get the integers that follow the largest id that ever was. An id that is here already is
+        refused. x may be an iterator of blocks of any length: then each block is a write of its own, and an error names
+        how many rows were added before it. One row alone, with a single id, is taken too.
+        """
+        return self._put(x, ids, False, effort, threads, progress, embedded)
+
+    def upsert(
+        self,
+        x: Any,
+        ids: Any,
+        *,
+        effort: str | None = None,
+        threads: int | None = None,
+        progress: Progress = silent,
+        embedded: bool = False,
+    ) -> IdArray:
+        """As :meth:`add`, but rows take the place of those that have their ids already.
+
+        A row that replaces another counts as new: among equal distances it comes last.
+        """
+        if ids is None:
+            raise InputError("upsert needs ids: add(x) gives new ones")
+        return self._put(x, ids, True, effort, threads, progress, embedded)
+
+    def remove(self, ids: Any, *, missing: str = "raise") -> int:
+        """Remove rows; how many. An id that is not here is an error that removes nothing, or ``missing="ignore"``."""
+        if missing not in ("raise", "ignore"):
+            raise InputError(f"missing must be 'raise' or 'ignore', got {missing!r}")
+        wanted = as_id_array([ids] if _is_id(ids) else ids, "ids")
+        wanted = wanted[np.sort(np.unique(wanted, return_index=True)[1])]  # each once, in the order given
+        with self._writing() as writer:
+            current = self._current
+            rows = current.ids_of_rows.find(wanted)
+            if missing == "raise" and (rows < 0).any():
+                first = shown_id(wanted[int(np.argmin(rows >= 0))])
+                raise UnknownIdError(f"id {first} is not in the store ({int((rows < 0).sum())} of {len(rows)} unknown)")
+            rows = rows[rows >= 0]
+            if len(rows):
+                self._commit(writer, current.record(_NOTHING, current.tail.codes[:0], rows))
+            return len(rows)
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Many writes in one: durable, and visible to searches, when the block ends; after a crash all of them or none.
+
+        It is no transaction: after an error inside, what was written before it is kept, as without a batch. Writes of
+        other threads wait until the block ends.
+        """
+        with self._writing() as writer:
+            if self._working is not None:  # inside another one, which ends later
+                yield
+                return
+            self._working = self._state.snapshot
+            try:
+                yield
+            finally:
+                after, pending = self._working, self._pending
+                self._working, self._pending = None, []
+                if pending:
+                    writer.write(Record.joined(pending), after)
+
+    def compact(self) -> None:
+        """Give back the space of removed rows, and merge all segments into one.
+
+        Searches go on meanwhile; writes wait. It happens by itself for segments that lost many rows (``limits``).
+        """
+        with self._writing() as writer:
+            self._check_no_batch("compact()")
+            snapshot = self._state.snapshot
+            compact = len(snapshot.parts) <= 1 and not snapshot.tail.n and snapshot.ids_of_rows.removed is None
+            if not compact or writer.doubtful:
+                writer.checkpoint(snapshot, everything=True)
+
+    def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
+        """Make the calibration of ``margin`` for the rows of now, and keep it; see :meth:`Index.calibrate`."""
+        with self._writing() as writer:
+            self._check_no_batch("calibrate()")
+            snapshot = self._state.snapshot
+            index = snapshot.new_index()  # of its own: that of the snapshot may be searched right now
+            index.calibrate(queries, threads=threads, embedded=embedded)
+            books = Index.of_parts(index.codebooks, index.embedding, (), Ids.default(0), index._calibration)
+            writer.checkpoint(snapshot, books=books)
+
+    def close(self) -> None:
+        """Let another process write. Nothing is held back for this: what was written is on disk already."""
+        with self._mutex:
+            self._check_no_batch("close()")
+            self._closed = True
+            if isinstance(self._source, Writer):
+                self._source.close()
+                self._source = self._source.state
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # --- how a write happens
+
+    def _put(
+        self,
+        x: Any,
+        ids: Any,
+        replacing: bool,
+        effort: str | None,
+        threads: int | None,
+        progress: Progress,
+        embedded: bool,
+    ) -> IdArray:
+        if effort is not None and effort not in EFFORTS:
+            raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
+        workers, books = thread_count(threads), self.snapshot.books
+        self._check_writable()
+        if _is_id(ids):
+            x, ids = to_numpy(x, "x")[None], [ids]
+        shape = (books.dim,) if embedded else books.input_shape
+        if yields_blocks(x) and not (isinstance(x, list | tuple) and getattr(x[0], "shape", None) == shape):
+            return self._put_blocks(x, ids, replacing, effort, workers, embedded)
+        rows = books._rows(x, embedded)
+        return self._put_rows(rows, ids, replacing, effort, workers, progress)
+
+    def _put_rows(
+        self, rows: Rows, ids: Any, replacing: bool, effort: str | None, workers: int, progress: Progress = silent
+    ) -> IdArray:
+        given = None if ids is None else parse_ids(ids, len(rows))
+        if given is not None and self._working is None:
+            self._check_ids(self._state.snapshot, given, replacing)  # before minutes of coding
+        codes = encode_rows(self.codebooks, rows, workers, effort, progress)  # other threads may write meanwhile
+        with self._writing() as writer:
+            current = self._current
+            new = current.default_ids(len(rows)) if given is None else given
+            taken = self._check_ids(current, new, replacing)
+            if len(new):
+                self._commit(writer, current.record(new, codes, taken))
+        progress("done", 1.0)
+        return new
+
+    def _put_blocks(
+        self, blocks: Iterable[Any], ids: Any, replacing: bool, effort: str | None, workers: int, embedded: bool
+    ) -> IdArray:
+        given = None if ids is None else as_id_array(ids, "ids")
+        if given is not None:
+            parse_ids(given, len(given))  # none twice: in different blocks that would not be noticed before the second
+        done: list[IdArray] = []
+        n = 0
+        for number, block in enumerate(blocks):
+            try:
+                rows = self.snapshot.books._rows(block, embedded)
+                mine = None if given is None else given[n : n + len(rows)]
+                done.append(self._put_rows(rows, mine, replacing, effort, workers))
+            except InputError as error:
+                raise PartlyAddedError(
+                    f"block {number} of x (from row {n}): {error}; the {n} rows before it were added", n
+                ) from error
+            except StoreError as error:
+                if error.errno is None:  # closed, or not open for writing
+                    raise
+                text = f"{error.strerror or error}; the {n} rows before block {number} were added"
+                raise StoreError(error.errno, text, self.path) from error
+            n += len(rows)
+        if given is not None and len(given) != n:
+            raise PartlyAddedError(f"ids has {len(given)} entries, the blocks {n} rows, all of which were added", n)
+        return np.concatenate(done) if done else _NOTHING
+
+    def _check_ids(self, current: Snapshot, ids: IdArray, replacing: bool) -> NDArray[np.int64]:
+        """Rows that have these ids now, which is an error unless they are replaced."""
+        if len(ids):
+            current.check_kind(ids)
+        rows = current.ids_of_rows.find(ids)
+        if not replacing and (rows >= 0).any():
+            first = shown_id(ids[int(np.argmax(rows >= 0))])
+            raise DuplicateIdError(f"id {first} is in the store already; upsert replaces rows")
+        return rows[rows >= 0]
+
+    @property
+    def _current(self) -> Snapshot:
+        return self._state.snapshot if self._working is None else self._working
+
+    def _commit(self, writer: Writer, record: Record) -> None:
+        after = self._current.apply(record)
+        if self._working is None:
+            writer.write(record, after)
+        else:
+            self._pending.append(record)
+            self._working = after
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Writer]:
+        """One write at a time, and only where writing is possible."""
+        with self._mutex:
+            yield self._check_writable()
+
+    def _check_writable(self) -> Writer:
+        self._check_open()
+        if not isinstance(self._source, Writer):
+            raise StoreError(f"{self.path!r} is open for reading; il.open(path, mode='a') opens it for writing")
+        if self._source.process != os.getpid():
+            raise StoreError(f"{self.path!r} was opened by process {self._source.process}; open it again in this one")
+        return self._source
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"the store {self.path!r} is closed")
+
+    def _check_no_batch(self, what: str) -> None:
+        if self._working is not None:
+            raise InputError(f"{what} cannot run inside a batch, whose rows are not written yet")
+
+    # --- about it
+
+    @property
+    def mode(self) -> str:
+        """``r`` or ``a``."""
+        return "a" if isinstance(self._source, Writer) else "r"
+
+    @property
+    def generation(self) -> int:
+        """Number of its manifest: how often its files have changed."""
+        return self._state.manifest.generation
+
+    @property
+    def codebooks(self) -> Codebooks:
+        """What all its rows are coded by."""
+        return self._state.snapshot.books.codebooks
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """Makes vectors of raw inputs, where there is one."""
+        return self._state.snapshot.books.embedding
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector, after the embedding if there is one."""
+        return self.codebooks.dim
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one raw input, what :meth:`add` and :meth:`search` take."""
+        return self._state.snapshot.books.input_shape
+
+    @property
+    def metric(self) -> str:
+        """``l2``, ``ip`` or ``cosine``."""
+        return self.codebooks.metric
+
+    def to_file(self, path: str | PathLike[str]) -> None:
+        """Write all rows as one index file, which ``il.open`` opens as an :class:`Index`."""
+        self.snapshot.to_index().save(path)
+
+    def report(self) -> Report:
+        """Bytes by part; those of removed rows count until they are gone."""
+        state, size = self._state, 0
+        for name in (NAME, *state.manifest.names):
+            with contextlib.suppress(FileNotFoundError):  # a reader's files may have lost their names
+                size += os.stat(os.path.join(self.path, name)).st_size
+        return dataclasses.replace(state.snapshot.index.report(), file=size)
+
+    def verify(self) -> None:
+        """Raise unless all that is on disk is sound: every byte, every code, every id."""
+        self._check_open()
+        verify(self.path, self.embedding)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Store is not pickled: open its directory in the other process")
+
+    def __repr__(self) -> str:
+        snapshot = self._state.snapshot
+        return (
+            f"Store({self.path!r}, mode={self.mode!r}: {len(snapshot)} rows, {snapshot.kind or 'no'} ids, "
+            f"{len(snapshot.parts)} segments, {snapshot.tail.n} rows in the log, {self.codebooks!r})"
+        )
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int | str | np.integer) and not isinstance(value, bool)

@@ -1,0 +1,166 @@
+"""How a write gets to the disk.
+
+A write is one record of the log, synced before it is visible. From some size on the log becomes a segment, by a
+*checkpoint*: new files, then a new manifest, then the old files go. After a write that failed nobody knows what the
+disk holds of it; so nothing is appended to that log any more, and the next write makes a checkpoint from what memory
+holds, which every acknowledged write is part of. Whatever the failed one left behind then no longer counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+from collections.abc import Callable
+
+from ..errors import StoreError
+from ..index import Index
+from ..segments import Segment
+from . import files, parts
+from . import manifest as manifests
+from .compaction import Limits, plan
+from .loading import State, base_of
+from .lock import WriterLock
+from .log import Log, Record
+from .manifest import Entry, Manifest, file_name
+from .snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+class Writer:
+    """The one writer of a store. Its caller sees to it that one thread at a time calls it."""
+
+    def __init__(self, folder: str, state: State, log: Log, lock: WriterLock, limits: Limits) -> None:
+        self.folder, self.limits = folder, limits
+        self.state = state  # what is durable, and seen by searches: one object, replaced as a whole
+        self.process = os.getpid()
+        self._log, self._lock = log, lock
+        self._generation, self._next_file = state.manifest.generation, state.manifest.next_file
+        self.doubtful = False  # the disk may not hold what memory does: make a checkpoint before anything else
+        self._patience = 1  # how many times its limits the log may have, because a checkpoint failed
+
+    def write(self, record: Record, after: Snapshot) -> None:
+        """Make a record durable, then ``after``, the snapshot with it, visible. After an error it is not visible."""
+        n_rows = len(record.ids) + len(record.rows)
+        if self.doubtful or n_rows >= self.limits.rows or record.n_bytes >= self.limits.bytes:
+            self.checkpoint(after)  # what would make the log too long goes past it
+            return
+        self.doubtful = True  # until it is known; Ctrl-C may come at any line
+        try:
+            self._log.append(record)
+        except OSError as error:
+            raise self._failed(error) from error
+        self.state = State(self.state.manifest, after, self._log.place)
+        self.doubtful = False
+        if self._is_long():
+            self._tidy()
+
+    def checkpoint(self, after: Snapshot, *, everything: bool = False, books: Index | None = None) -> None:
+        """Write a snapshot as segments and make it that of the store; ``everything`` as one, ``books`` in place of its.
+
+        After an error the store is what it was.
+        """
+        written: list[str] = []
+        try:
+            manifest, log = self._write_files(after, everything, books, written)
+            # Opened before it counts: a segment that cannot be read back must not replace the rows it was made of.
+            known = State(self.state.manifest, after, self.state.place)
+            base = base_of(self.folder, manifest, known=known)
+        except BaseException as error:
+            for name in written:  # no manifest names them; what cannot be removed now is swept later
+                with contextlib.suppress(OSError):
+                    files.remove(os.path.join(self.folder, name))
+            if isinstance(error, OSError):
+                raise self._failed(error) from error
+            raise
+        self.doubtful = True  # from here on either manifest may be the one that counts
+        try:
+            manifests.write(self.folder, manifest)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._log, old = log, self._log
+        self.state = State(manifest, base, log.place)
+        self.doubtful, self._patience = False, 1
+        old.close()
+        try:
+            manifests.sweep(self.folder, manifest)
+        except OSError as error:  # the next checkpoint, or the next writer, sweeps again
+            logger.warning("files of %r that are no longer needed could not be removed: %s", self.folder, error)
+
+    def close(self) -> None:
+        """Let another one write. All that was written is on disk already."""
+        self._log.close()
+        self._lock.release()
+
+    def _write_files(
+        self, after: Snapshot, everything: bool, books: Index | None, written: list[str]
+    ) -> tuple[Manifest, Log]:
+        """All files of a new manifest, on disk; their names go to ``written``."""
+        before = self.state.manifest
+
+        def path(role: str) -> str:
+            name = file_name(role, self._next_file)
+            self._next_file += 1
+            written.append(name)
+            return os.path.join(self.folder, name)
+
+        entries = self._write_segments(after, everything, path)
+        books_name = before.books
+        if books is not None:
+            parts.write_books(path("books"), books, before.store)
+            books_name = written[-1]
+        log = Log.create(path("log"), before.store)
+        files.sync_folder(self.folder)
+        self._generation += 1  # also of those that fail: readers tell manifests apart by it
+        manifest = Manifest(
+            generation=self._generation,
+            books=books_name,
+            store=before.store,
+            segments=tuple(entries),
+            log=written[-1],
+            ids=after.kind,
+            next_id=after.next_id,
+            next_file=self._next_file,
+        )
+        return manifest, log
+
+    def _write_segments(self, after: Snapshot, everything: bool, path: Callable[[str], str]) -> list[Entry]:
+        """Segments and tombstones, new files where they differ from those that are there."""
+        before, entries = self.state.manifest, list[Entry]()
+        codebooks = after.books.codebooks
+        sizes = [(removed.n, removed.count) for removed in after.removed]
+        for group in plan(sizes, self.limits.removed_share, everything=everything):
+            if group.rewritten:
+                codes, ids = after.merged(group.first, group.stop)
+                file = path("segment")
+                parts.write_segment(file, Segment.pack(codes, codebooks), ids, before.store)
+                entries.append(Entry(os.path.basename(file), group.kept))
+                continue
+            entry, removed = before.segments[group.first], after.removed[group.first]
+            if removed.count != entry.removed:  # they only ever become more
+                file = path("removed")
+                parts.write_removed(file, entry.file, removed, before.store)
+                entry = dataclasses.replace(entry, removed=removed.count, removed_file=os.path.basename(file))
+            entries.append(entry)
+        return entries
+
+    def _is_long(self) -> bool:
+        limits, place, rows = self.limits, self._log.place, self.state.snapshot.tail.n
+        longest = max(rows / limits.rows, place.sequence / limits.records, place.offset / limits.bytes)
+        return longest >= self._patience
+
+    def _tidy(self) -> None:
+        """A checkpoint that nobody asked for. The writes are safe in the log: a failure is none of theirs."""
+        try:
+            self.checkpoint(self.state.snapshot)
+        except OSError as error:
+            self._patience *= 2
+            logger.warning("the log of %r grows, because it could not become a segment: %s", self.folder, error)
+
+    def _failed(self, error: OSError) -> StoreError:
+        if isinstance(error, StoreError):
+            return error
+        text = f"a write failed and is not part of the store ({error.strerror or error})"
+        return StoreError(error.errno, text, self.folder)

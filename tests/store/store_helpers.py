@@ -1,0 +1,116 @@
+"""What the tests of the store share: codebooks whose distances are exact, a model of a store, small limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import interlace as il
+from books import random_codebooks
+from interlace.encode import encode
+from interlace.store import Limits
+
+#: Words are whole numbers and books share no dimension: distances are exact in float32, and tie all the time.
+BOOKS = random_codebooks(np.random.default_rng(3), "subspace", dim=4, n_books=2, n_words=6, integers=True)
+#: Everything happens after a few writes.
+SMALL = Limits(rows=12, records=4, bytes=600, removed_share=0.4)
+#: Nothing happens by itself.
+LARGE = Limits(removed_share=None)
+
+FloatArray = NDArray[np.float32]
+
+
+def vectors(n: int, seed: int = 0) -> FloatArray:
+    """Rows [n, 4] of whole numbers."""
+    return np.random.default_rng(seed).integers(-3, 4, (n, 4)).astype(np.float32)
+
+
+def decoded(x: FloatArray) -> FloatArray:
+    """What a store keeps of vectors."""
+    return BOOKS.decode(encode(BOOKS, np.ascontiguousarray(x, np.float32), 1))
+
+
+class Model:
+    """A store as a dict of vectors in the order of insertion, searched exhaustively."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, FloatArray] = {}
+        self.next_id = 0
+
+    def copy(self) -> Model:
+        other = Model()
+        other.rows, other.next_id = dict(self.rows), self.next_id
+        return other
+
+    def put(self, x: FloatArray, ids: list[Any]) -> None:
+        """Add or replace; a row that replaces another comes last."""
+        for i, vector in zip(ids, decoded(x), strict=True):
+            self.rows.pop(i, None)
+            self.rows[i] = vector
+            if not isinstance(i, str):
+                self.next_id = max(self.next_id, i + 1)
+
+    def remove(self, ids: list[Any]) -> None:
+        for i in ids:
+            self.rows.pop(i, None)
+
+    def search(self, q: FloatArray, k: int, allowed: Any = None) -> tuple[list[Any], list[float]]:
+        """Ids and squared distances, ties by insertion."""
+        found = [(float(((v - q) ** 2).sum()), i) for i, v in self.rows.items() if allowed is None or i in allowed]
+        found.sort(key=lambda pair: pair[0])  # stable
+        return [i for _, i in found[:k]], [d for d, _ in found[:k]]
+
+
+def check(store: Any, model: Model, *, seed: int = 0, k: int = 5) -> None:
+    """A store (or a snapshot) holds what the model does, and finds what it finds."""
+    ids = list(model.rows)
+    assert len(store) == len(ids)
+    assert store.ids.tolist() == ids == list(store)
+    if ids:
+        assert np.array_equal(store.get(ids), np.array(list(model.rows.values())))
+        assert ids[0] in store
+    queries = vectors(3, seed)
+    for margin in ("exact", np.inf):
+        matches = store.search(queries, k, margin=margin, threads=1)
+        for row, q in enumerate(queries):
+            expected, distances = model.search(q, k)
+            assert matches.counts[row] == len(expected)
+            assert matches.ids[row].tolist()[: len(expected)] == expected
+            assert matches.distances[row].tolist()[: len(expected)] == distances
+            assert np.isinf(matches.distances[row][len(expected) :]).all()
+
+
+def files_of(folder: Path) -> list[str]:
+    """Names of a store's files, the lock left out."""
+    return sorted(path.name for path in folder.iterdir() if path.name != "LOCK")
+
+
+def filled(folder: Path, *, kind: str = "int64", limits: Limits = SMALL) -> tuple[il.Store, Model]:
+    """A store with several segments, tombstones in a file and in the log, and rows in the log; and its model."""
+    store, model = il.create(folder, BOOKS, limits=limits), Model()
+    names = (lambda numbers: [f"é{i}" for i in numbers]) if kind == "string" else list
+    for step, n in enumerate((20, 30, 3)):
+        ids = names(range(100 * step, 100 * step + n))
+        store.add(vectors(n, step), ids)
+        model.put(vectors(n, step), ids)
+    gone = names([0, 3, 7, 101])
+    store.remove(gone)
+    model.remove(gone)
+    for step in range(4):  # records enough for a checkpoint
+        ids = names([300 + step, 4])
+        store.upsert(vectors(2, 10 + step), ids)
+        model.put(vectors(2, 10 + step), ids)
+    store.compact()
+    store.remove(names([12, 111, 112, 302]))
+    model.remove(names([12, 111, 112, 302]))
+    store.add(vectors(18, 30), names(range(400, 418)))  # a checkpoint, with a tombstone file for the large segment
+    model.put(vectors(18, 30), names(range(400, 418)))
+    store.remove(names([110, 401]))
+    store.upsert(vectors(1, 20), names([11]))
+    model.remove(names([110, 401]))
+    model.put(vectors(1, 20), names([11]))
+    assert (len(store.snapshot.parts), store.snapshot.tail.n, store._state.place.sequence) == (2, 1, 2)
+    return store, model

@@ -1,0 +1,220 @@
+"""What a store refuses, in which words, and that nothing is lost by it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from store_helpers import BOOKS, Model, check, vectors
+
+import interlace as il
+from helpers import build
+from interlace.store import Limits
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> il.Store:
+    made = il.create(tmp_path / "s", BOOKS)
+    made.add(vectors(5), [10, 11, 12, 13, 14])
+    return made
+
+
+def model_of(x: Any, ids: list[Any]) -> Model:
+    model = Model()
+    model.put(x, ids)
+    return model
+
+
+REFUSED: dict[str, tuple[Any, str, type[Exception]]] = {
+    "duplicate": (
+        lambda s: s.add(vectors(3), [1, 12, 11]),
+        "id 12 is in the store already; upsert",
+        il.DuplicateIdError,
+    ),
+    "twice": (lambda s: s.add(vectors(2), [1, 1]), r"ids\[0\] and ids\[1\] are both 1", il.DuplicateIdError),
+    "upserted twice": (lambda s: s.upsert(vectors(2), [1, 1]), "are both 1", il.DuplicateIdError),
+    "minus one": (lambda s: s.add(vectors(1), [-1]), "-1, which stands for 'no hit'", il.InputError),
+    "length": (lambda s: s.add(vectors(2), [1]), "2 expected, got 1", il.InputError),
+    "strings": (lambda s: s.add(vectors(1), ["a"]), "this store has int64 ids, the new ones are string", il.InputError),
+    "dimension": (lambda s: s.add(np.zeros((2, 5))), "x has 5 dimensions, the index has 4", il.InputError),
+    "nan": (lambda s: s.add(np.full((1, 4), np.nan)), r"x\[0, 0\] is nan, not a finite", il.InputError),
+    "effort": (lambda s: s.add(vectors(1), effort="high"), "effort must be one of", il.InputError),
+    "threads": (lambda s: s.add(vectors(1), threads=0), "threads must be", il.InputError),
+    "no ids": (lambda s: s.upsert(vectors(1), None), "upsert needs ids", il.InputError),
+    "unknown": (lambda s: s.remove([10, 99, 98]), r"id 99 is not in the store \(2 of 3 unknown\)", il.UnknownIdError),
+    "unknown get": (lambda s: s.get([10, 99]), "id 99 is not in the index", il.UnknownIdError),
+    "missing": (
+        lambda s: s.remove([10], missing="warn"),
+        "missing must be 'raise' or 'ignore', got 'warn'",
+        il.InputError,
+    ),
+    "remove strings": (lambda s: s.remove(["10"]), "id '10' is not in the store", il.UnknownIdError),
+    "query": (lambda s: s.search(np.zeros(3)), "queries has 3 dimensions", il.InputError),
+    "k": (lambda s: s.search(np.zeros(4), 0), "k must be", il.InputError),
+    "mask": (lambda s: s.search(np.zeros(4), filter=np.ones(4, bool)), "5 expected, got shape", il.InputError),
+    "filter": (lambda s: s.search(np.zeros(4), filter=[99]), "id 99 is not in the index", il.UnknownIdError),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_and_nothing_is_changed(store: il.Store, name: str) -> None:
+    act, match, kind = REFUSED[name]
+    with pytest.raises(kind, match=match):
+        act(store)
+    check(store, model_of(vectors(5), [10, 11, 12, 13, 14]))
+    with store.batch(), pytest.raises(kind, match=match):
+        act(store)
+    check(store, model_of(vectors(5), [10, 11, 12, 13, 14]))
+
+
+def test_a_stream_of_blocks_stops_where_it_goes_wrong(store: il.Store) -> None:
+    """Rows before are kept, and the error says how many."""
+    with pytest.raises(
+        il.PartlyAddedError, match="block 2 of x .from row 7.: x has 5 dimensions.* the 7 rows before"
+    ) as e:
+        store.add(iter([vectors(4), vectors(3), np.zeros((2, 5)), vectors(1)]))
+    assert e.value.added == 7
+    assert store.ids.tolist() == [*range(10, 15), *range(15, 22)]
+    with pytest.raises(il.PartlyAddedError, match="block 1 of x .from row 2.*id 10 is in the store already") as e:
+        store.add([vectors(2), vectors(2)], [1, 2, 3, 10])
+    assert e.value.added == 2
+    assert pickle.loads(pickle.dumps(e.value)).added == 2
+    with pytest.raises(il.PartlyAddedError, match="one entry per row: 2 expected, got 1") as e:
+        store.add([vectors(2), vectors(2)], [5, 6, 7])
+    assert e.value.added == 2
+    with pytest.raises(il.PartlyAddedError, match="ids has 5 entries, the blocks 4 rows, all of which were added"):
+        store.upsert([vectors(2), vectors(2)], [5, 6, 7, 8, 9])
+    with pytest.raises(il.DuplicateIdError, match="are both 50"):  # before the first block
+        store.add([vectors(2), vectors(2)], [50, 51, 52, 50])
+    assert 50 not in store
+
+
+def test_an_error_of_the_stream_itself_passes_through(store: il.Store) -> None:
+    def blocks() -> Any:
+        yield vectors(2)
+        raise RuntimeError("the network is gone")
+
+    with pytest.raises(RuntimeError, match="the network is gone"):
+        store.add(blocks())
+    assert len(store) == 7
+
+
+def test_streams_of_every_kind(store: il.Store) -> None:
+    assert store.add(iter([vectors(2), vectors(0), vectors(1)])).tolist() == [15, 16, 17]
+    assert store.add(iter([])).tolist() == []
+    assert store.upsert((vectors(1, i) for i in range(3)), [15, 16, 30]).tolist() == [15, 16, 30]
+    assert len(store) == 9
+
+
+def test_one_row_with_one_id(store: il.Store) -> None:
+    assert store.upsert(vectors(1)[0], 10).tolist() == [10]
+    assert store.add(vectors(1)[0].tolist(), np.int32(3)).tolist() == [3]
+    assert store.remove(3) == 1
+    assert store.get(10).shape == (4,)
+    assert store.get([10]).shape == (1, 4)
+
+
+def test_an_error_inside_a_batch_keeps_what_was_before(store: il.Store) -> None:
+
+    def write() -> None:
+        with store.batch():
+            store.remove([10, 11])
+            store.add(vectors(1), [10])
+            _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        write()
+    assert store.ids.tolist() == [12, 13, 14, 10]
+    with store.batch(), store.batch():
+        store.remove(12)
+    assert store.ids.tolist() == [13, 14, 10]
+    for act in (store.compact, store.calibrate, store.close):
+        with store.batch(), pytest.raises(il.InputError, match="cannot run inside a batch"):
+            act()
+
+
+def test_readers_do_not_write(store: il.Store) -> None:
+    reader = il.open(store.path)
+    assert reader.mode == "r"
+    for act in (
+        lambda: reader.add(vectors(1)),
+        lambda: reader.upsert(vectors(1), [10]),
+        lambda: reader.remove([10]),
+        lambda: reader.compact(),
+        lambda: reader.calibrate(),
+        lambda: reader.batch().__enter__(),
+    ):
+        with pytest.raises(il.StoreError, match=r"open for reading; il.open\(path, mode='a'\)"):
+            act()
+
+
+def test_a_closed_store(store: il.Store) -> None:
+    with store:
+        pass
+    for act in (lambda: store.search(np.zeros(4)), lambda: store.add(vectors(1)), lambda: len(store), store.refresh):
+        with pytest.raises(il.StoreError, match="is closed"):
+            act()
+    store.close()
+    assert "5 rows" in repr(store)
+
+
+def test_opening(tmp_path: Path, store: il.Store) -> None:
+    with pytest.raises(il.InputError, match="mode must be 'r' or 'a', got 'w'"):
+        il.open(store.path, mode="w")
+    with pytest.raises(il.InputError, match="limits must be Limits"):
+        il.open(store.path, mode="a", limits={"rows": 3})
+    build(60).save(tmp_path / "file")
+    with pytest.raises(il.InputError, match="is a file, which never changes"):
+        il.open(tmp_path / "file", mode="a")
+    assert isinstance(il.open(tmp_path / "file"), il.Index)
+    with pytest.raises(il.InputError, match="no embedding"):
+        il.open(store.path, object())
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(store)
+
+
+def test_creating(tmp_path: Path, store: il.Store) -> None:
+    with pytest.raises(il.InputError, match="is a store already"):
+        il.create(store.path, BOOKS)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("")
+    with pytest.raises(il.InputError, match="holds 'thesis.tex'"):
+        il.create(tmp_path / "full", BOOKS)
+    assert os.listdir(tmp_path / "full") == ["thesis.tex"]
+    with pytest.raises(il.InputError, match="is a file"):
+        il.create(tmp_path / "full" / "thesis.tex", BOOKS)
+    with pytest.raises(FileNotFoundError):
+        il.create(tmp_path / "a" / "b", BOOKS)
+    for source, match in ((7, "got int 7"), (il.ICQ(), "the ICQ has learned nothing yet"), (None, "got NoneType")):
+        with pytest.raises(il.InputError, match=match):
+            il.create(tmp_path / "new", source)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "segment-3.interlace").write_text("of a creation that was cut short")
+    il.create(tmp_path / "empty", BOOKS).close()
+    assert len(il.open(tmp_path / "empty")) == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"rows": 0}, {"records": -1}, {"bytes": 1.5}, {"removed_share": 2}, {"removed_share": "x"}, {"rows": True}],
+)
+def test_limits(given: dict[str, Any]) -> None:
+    with pytest.raises(il.InputError, match=next(iter(given))):
+        Limits(**given)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_may_not_be_written(store: il.Store) -> None:
+    store.close()
+    os.chmod(store.path, 0o500)
+    try:
+        assert len(il.open(store.path)) == 5
+        with pytest.raises(il.StoreError, match="cannot be written to"):
+            il.open(store.path, mode="a")
+    finally:
+        os.chmod(store.path, 0o700)
