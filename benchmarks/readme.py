@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tables import times
+
 BEGIN, END = "<!-- results: begin, made by benchmarks/report.py -->", "<!-- results: end -->"
 SHOWN = {  # name and margin in the JSON -> name in the table
     ("auto", "0.999"): "`auto`, default margin",
@@ -43,6 +45,6 @@ def _table(cases: dict[tuple[str, int], dict[str, Any]]) -> str:
             ratios = method["ratios"]["FastScan"]
             lines.append(
                 f"| {name}, {n_bytes} | {shown} | {method['recall']['10']:.3f} | {method['bytes_per_vector']:.2f} "
-                f"| {ratios['batch@10']:.2f} | {ratios['single@10']:.2f} |"
+                f"| {times(ratios['batch@10'])} | {times(ratios['single@10'])} |"
             )
     return "\n".join(lines) + "\n"

@@ -8,6 +8,11 @@ from typing import Any
 Case = dict[str, Any]
 
 
+def times(ratio: float) -> str:
+    """Two digits behind the point, or one that is not 0."""
+    return f"{ratio:.2f}" if ratio >= 0.01 else f"{ratio:.1g}"
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A markdown table."""
     lines = [head, ["---"] * len(head), *rows]
@@ -69,7 +74,7 @@ def front(found: Case, plot_name: str) -> str:
             method.get("margin", "-"),
             f"{method['recall']:.4f}",
             f"{method['bytes_per_vector']:.2f}",
-            *(f"{method['ratios'][mode]:.2f}" for mode in ("batch", "single")),
+            *(times(method["ratios"][mode]) for mode in ("batch", "single")),
         )
         for method in found["methods"]
     ]
@@ -132,7 +137,7 @@ def _speeds(found: Case, k: int) -> str:
     for method in found["methods"]:
         rates = [f"{method['qps'][f'{mode}@{k}']['median']:,.0f}" for mode in ("batch", "single")]
         ratios = [
-            f"{method['ratios'][peer][f'{mode}@{k}']:.2f}"
+            times(method["ratios"][peer][f"{mode}@{k}"])
             for peer in ("FastScan", "IndexPQ")
             for mode in ("batch", "single")
         ]

@@ -1,10 +1,11 @@
 """Learning from labels: ICQ against supervised quantization on the paper's sets, one JSON per run.
 
-    python experiments/joint.py [--only synthetic|deep|mnist|lenet|cifar|scales] [--quick] [--list]
+    python experiments/joint.py [--only synthetic|deep|mnist|scales] [--quick] [--list]
 
-A run whose JSON is there is left out, so a killed run goes on where it was; long runs keep a checkpoint as well.
-`python experiments/joint_report.py` makes JOINT.md of the JSON. Nothing is chosen by looking at test queries: recipes
-are the defaults, and each fit chooses its epoch on a validation split of its own rows.
+A run whose JSON is there is left out, so a killed run goes on where it was. CNNs are trained from scratch by
+`interlace reproduce pqn --only "ICQ end to end"`. `python experiments/joint_report.py` makes JOINT.md of the JSON of
+both. Nothing is chosen by looking at test queries: recipes are the defaults, and each fit chooses its epoch on a
+validation split of its own rows.
 """
 
 from __future__ import annotations
@@ -68,8 +69,6 @@ def runs() -> Iterator[Run]:
     for number in SETS:
         for scale in (0.01, 100.0):
             yield Run("scales", f"synthetic{number}", "ICQ", scale=scale)
-    yield Run("lenet", "mnist", "ICQ", embedding="lenet")
-    yield Run("cifar", "cifar10", "ICQ", embedding="alexnet")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -93,7 +92,7 @@ def main(argv: list[str] | None = None) -> int:
     for number, run in enumerate(missing):
         left = (time.perf_counter() - started) / max(1, number) * (len(missing) - number)
         print(f"[{number + 1}/{len(missing)}, {left / 60:.0f} min left] {run.name}", file=sys.stderr, flush=True)
-        result = measured(run, results, quick=options.quick, threads=options.threads)
+        result = measured(run, quick=options.quick, threads=options.threads)
         path = results / f"{run.name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".tmp")
@@ -102,24 +101,18 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def measured(run: Run, results: Path, *, quick: bool, threads: int | None) -> dict[str, Any]:
+def measured(run: Run, *, quick: bool, threads: int | None) -> dict[str, Any]:
     """Fit and judge."""
     data = _load(run)
     x, labels, queries, query_labels = data.x, data.labels, data.queries, data.query_labels
     assert labels is not None
     assert query_labels is not None
     settings: dict[str, Any] = {"n_books": run.n_books, "embedding": run.embedding, "seed": run.seed}
-    if run.embedding == "alexnet":  # an epoch takes minutes on two cores
-        settings["recipe"] = il.Recipe(name="shorter", warm_up=5, shape=1, epochs=3)
     if quick:
         x, labels, queries, query_labels = x[:2000], labels[:2000], queries[:100], query_labels[:100]
         settings["recipe"] = il.Recipe(warm_up=1, shape=1, epochs=1)
     if run.scale != 1:
         x, queries = x * np.float32(run.scale), queries * np.float32(run.scale)
-    checkpoint = results / f"{run.name}.checkpoint"
-    if run.embedding != "linear":
-        results.mkdir(parents=True, exist_ok=True)
-        settings["checkpoint"] = checkpoint
     started = time.perf_counter()
     model = METHODS[run.method](threads=threads, progress="auto", **settings).fit(x, labels)
     seconds = time.perf_counter() - started
@@ -140,14 +133,13 @@ def measured(run: Run, results: Path, *, quick: bool, threads: int | None) -> di
     if run.method == "ICQ" and run.seed == 0 and run.n_books == 8 and run.data.startswith("synthetic"):
         result["topline"] = judge.topline(x, labels, queries, query_labels)
         result["random"] = judge.random_codes(x, labels, queries, query_labels, run.draw)
-    checkpoint.unlink(missing_ok=True)
     return _rounded(result)
 
 
 def _load(run: Run) -> Any:
     if run.data.startswith("synthetic"):
         return il.data.synthetic(int(run.data[-1]), seed=run.draw)
-    return {"mnist": il.data.mnist, "cifar10": il.data.cifar10}[run.data]()
+    return il.data.mnist()
 
 
 def _rounded(value: Any) -> Any:

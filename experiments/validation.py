@@ -3,8 +3,8 @@
     python experiments/validation.py [--list]
 
 MNIST, linear embedding, K = 8: 18,000 rows of the training set are learned from, 2,000 other rows of the *training* set
-ask; test queries are not read. One value differs from the default at a time. `experiments/joint_report.py` makes the
-table. A JSON that is there is not made again.
+ask; test queries are not read. One value differs from the default at a time; ICQ and the methods it is compared with
+are asked alike. `experiments/joint_report.py` makes the table. A JSON that is there is not made again.
 """
 
 from __future__ import annotations
@@ -22,25 +22,34 @@ from interlace import judge
 
 RESULTS = Path(__file__).resolve().parent / "results" / "validation"
 N_BOOKS, ROWS, QUERIES = 8, 18_000, 2_000
-VARIANTS: dict[str, tuple[float, ...]] = {
-    "scale": (4.0, 16.0),
-    "error": (0.05, 0.8),
-    "cross": (10.0, 90.0),
-    "gamma1": (0.0, 0.02),
-    "gamma2": (5.0, 80.0),
-    "pi2": (0.2, 0.6),
-    "rate_embedding": (0.0, 1e-3),
-    "rate_books": (3e-3, 3e-2),
-    "hard_after": (0, 10),
-    "psi_share": (0.125, 0.5),
+#: What all methods are asked, and what only has a meaning for one of them.
+COMMON: dict[str, tuple[float, ...]] = {"error": (0.05, 0.8), "rate_embedding": (0.0, 1e-3), "rate_books": (3e-3, 3e-2)}
+VARIANTS: dict[str, dict[str, tuple[float, ...]]] = {
+    "ICQ": {
+        "scale": (4.0, 16.0),
+        "cross": (10.0, 90.0),
+        "gamma1": (0.0, 0.02),
+        "gamma2": (5.0, 80.0),
+        "pi2": (0.2, 0.6),
+        "hard_after": (0, 10),
+        "psi_share": (0.125, 0.5),
+    },
+    "SQ+CQ": {"scale": (4.0, 16.0), "cross": (10.0, 90.0)},
+    "SQ+PQ": {"scale": (4.0, 16.0)},
+    "DQN": {},
+    "DPQ": {"softness": (0.1, 1.0), "central": (0.3, 3.0), "gini": (0.0, 1.0)},
+    "PQN": {"softness": (0.1, 1.0)},
 }
 
 
-def variants() -> dict[str, dict[str, Any]]:
-    """File name -> what differs from the default."""
-    found: dict[str, dict[str, Any]] = {"default": {}, "seed-1": {"seed": 1}, "seed-2": {"seed": 2}}
-    for name, values in VARIANTS.items():
-        found |= {f"{name}-{value:g}": {name: value} for value in values}
+def variants() -> dict[str, tuple[str, dict[str, Any]]]:
+    """File name -> method, what differs from the default."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for method, own in VARIANTS.items():
+        stem = method.lower().replace("+", "-")
+        found |= {f"{stem}-default": (method, {}), f"{stem}-seed-1": (method, {"seed": 1})}
+        for name, values in (COMMON | own).items():
+            found |= {f"{stem}-{name}-{value:g}": (method, {name: value}) for value in values}
     return found
 
 
@@ -64,13 +73,21 @@ def main(argv: list[str] | None = None) -> int:
         if path.exists():
             continue
         print(name, file=sys.stderr, flush=True)
-        changed = dict(variants()[name])
-        seed = changed.pop("seed", 0)
-        model = il.ICQ(n_books=N_BOOKS, recipe=il.Recipe(**changed), seed=seed, threads=options.threads)
+        method, changed = variants()[name]
+        recipe = il.Recipe(**{key: value for key, value in changed.items() if key != "seed"})
+        seed = int(changed.get("seed", 0))
+        model = il.quantizers.method(method).make(n_books=N_BOOKS, recipe=recipe, seed=seed, threads=options.threads)
         model.fit(data.x[rows], data.labels[rows])
         held_out = np.setdiff1d(np.arange(len(rows)), model._sample)
         found = judge.judge(model, data.x[asked], data.labels[asked], data.x[rows[held_out]])
-        result = {"variant": variants()[name], "rows": ROWS, "queries": QUERIES, "interlace": il.__version__, **found}
+        result = {
+            "method": method,
+            "variant": changed,
+            "rows": ROWS,
+            "queries": QUERIES,
+            "interlace": il.__version__,
+            **found,
+        }
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(result, indent=1) + "\n")
         temporary.replace(path)

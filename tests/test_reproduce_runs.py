@@ -241,13 +241,27 @@ class TestRunner:
         assert "loss" not in second
 
 
+def test_only_takes_methods_lines_data_sets_and_numbers_of_books(run: Any) -> None:
+    def listed(*only: str) -> set[str]:
+        code, out, _ = run("pqn", "--list", *(word for name in only for word in ("--only", name)))
+        assert code == 0
+        return {line.split()[-1] for line in out.splitlines()}
+
+    everything = listed()
+    assert listed("ICQ end to end") == {name for name in everything if "end-to-end" in name}
+    assert listed("mnist-lenet", "2", "8") == {
+        name for name in everything if name.startswith("mnist-lenet") and ("-2-seed" in name or "-8-seed" in name)
+    }
+    assert listed("PQN", "PQN+CQ") == {name for name in everything if "-pqn-" in name}
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
             (("fig3",), "no figure 'fig3'; there are synthetic-pq, synthetic-cq"),
             ((), "name a figure (synthetic-pq, "),
-            (("synthetic-cq", "--only", "SQ+XQ"), "no method 'SQ+XQ'; there are ICQ, SQ+CQ"),
+            (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of SQ+XQ; it has ICQ, SQ+CQ"),
             (("synthetic-cq", "--only", "SQ+PQ"), "synthetic-cq has no runs of SQ+PQ; it has ICQ, SQ+CQ"),
             (("synthetic-cq", "--plugin", "absent.py"), "a plugin is a Python file (.py), 'absent.py' is not one"),
             (("synthetic-cq", "--size", "huge"), "no size 'huge'"),

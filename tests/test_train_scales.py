@@ -55,7 +55,8 @@ def test_psi_is_never_empty_or_everything_without_a_warning(kind, recipe, embedd
     model, found = caught(lambda: icq(recipe, embedding=embedding).fit(x, Y[:300]))
     psi = model.codebooks_.crude_dims
     assert (0 < len(psi) < dim) or il.PriorCollapsedWarning in found
-    assert {*found} <= {il.PriorCollapsedWarning, RuntimeWarning}
+    told = {il.EmbeddingCollapsedWarning} if kind.startswith("constant") else set()
+    assert {*found} <= {il.PriorCollapsedWarning, RuntimeWarning, *told}
     assert np.isfinite(model.embed(x)).all()
     assert np.isfinite(model.embed(x + 1)).all()
     assert model.index(x).search(x[:3], 5, margin=math.inf).ids.shape == (3, 5)
@@ -67,3 +68,35 @@ def test_one_or_two_books_need_no_prior():
         assert not found
         assert model.prior_ is None
         assert [row["phase"] for row in model.history_] == ["warm-up", "learn", "learn"]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_a_wide_output_starts_with_distances_that_the_loss_can_tell_apart(scale):
+    class Wide(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(12, 400)
+            torch.nn.init.normal_(self.layer.weight, std=scale, generator=torch.Generator().manual_seed(0))
+
+        def forward(self, x):
+            return self.layer(x)
+
+    # All steps are the same size, so the loss of the first epoch tells where it began: without the bound thousands.
+    recipe = {"warm_up": 1, "shape": 0, "epochs": 0, "rate_warm_up": 1e-6}
+    model = icq(recipe, embedding=Wide()).fit(X, Y)
+    assert model.history_[0]["embedding"] < 40
+
+
+def test_an_embedding_that_is_one_point_is_told_once():
+    class Dead(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(12, 4)
+            torch.nn.init.constant_(self.layer.bias, -1e6)
+
+        def forward(self, x):
+            return torch.relu(self.layer(x)) + 1
+
+    model, found = caught(lambda: icq(embedding=Dead()).fit(X, Y))
+    assert found.count(il.EmbeddingCollapsedWarning) == 1
+    assert np.isfinite(model.embed(X)).all()

@@ -11,6 +11,7 @@ from .codebooks import Book, Codebooks, Norm
 from .errors import (
     DamagedFileError,
     DuplicateIdError,
+    EmbeddingCollapsedWarning,
     FewRowsWarning,
     FileError,
     InputError,
@@ -43,6 +44,7 @@ __all__ = [
     "Codebooks",
     "DamagedFileError",
     "DuplicateIdError",
+    "EmbeddingCollapsedWarning",
     "Evaluation",
     "FewRowsWarning",
     "FileError",

@@ -103,5 +103,9 @@ class FewRowsWarning(UserWarning):
     """There are too few rows or dimensions for what was asked: books shrink."""
 
 
+class EmbeddingCollapsedWarning(UserWarning):
+    """Learning shrank the embedding of all rows to one point (docs/joint.md)."""
+
+
 class PriorCollapsedWarning(UserWarning):
     """One mode of the prior on the variances took everything: the split does not say much (docs/joint.md)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave out what is there; --no-resume refuses results that are there and starts all fits anew",
     )
     parser.add_argument("--out", metavar="DIR", help="folder of the results (default: experiments/results)")
-    parser.add_argument("--only", action="append", metavar="METHOD", help="runs of this method; may be given again")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="runs of this method, line ('ICQ end to end'), data set ('mnist') or number of books ('8'); may be given "
+        "again: '--only ICQ --only SQ+CQ --only 8' are both methods with 8 books",
+    )
     parser.add_argument(
         "--plugin", action="append", default=[], metavar="FILE.py", help="register methods; may be given again"
     )
@@ -82,19 +89,32 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace, size: Size) -> list[Run]:
-    from ..errors import InputError
-    from ..quantizers import method
     from ..reproduce import FIGURES, figure_of, runs_of
 
     figures = list(FIGURES.values()) if args.name == "all" else [figure_of(args.name)]
     runs = [run for figure in figures for run in runs_of(figure, size, args.seeds)]
     if args.only:
-        present = list(dict.fromkeys(run.method for run in runs))
-        for name in args.only:
-            if name not in present:
-                method(name)
-                raise InputError(f"{args.name} has no runs of {name}; it has {', '.join(present)}")
-        runs = [run for run in runs if run.method in args.only]
+        runs = _only(args.only, runs, args.name)
+    return runs
+
+
+def _only(names: list[str], runs: list[Run], figure: str) -> list[Run]:
+    """The runs that have one of the wanted names of each kind of which there is one."""
+    from ..errors import InputError
+
+    kinds: list[Callable[[Run], set[str]]] = [
+        lambda run: {run.method, run.label},
+        lambda run: {run.data},
+        lambda run: {str(run.n_books)},
+    ]
+    known = [{name for run in runs for name in kind(run)} for kind in kinds]
+    for name in names:
+        if not any(name in found for found in known):
+            present = dict.fromkeys(name for kind in kinds for run in runs for name in sorted(kind(run)))
+            raise InputError(f"{figure} has no runs of {name}; it has {', '.join(present)}")
+    for kind, found in zip(kinds, known, strict=True):
+        if wanted := found & set(names):
+            runs = [run for run in runs if kind(run) & wanted]
     return runs
 
 

@@ -68,8 +68,8 @@ def _layouts(*layouts: str) -> tuple[Series, ...]:
 ICQ, SQ_CQ, SQ_PQ = _series("ICQ"), _series("SQ+CQ"), _series("SQ+PQ")
 DATASETS = ("synthetic1", "synthetic2", "synthetic3")
 #: Of the network with everything else, from its first layer on.
-_ALEXNET = (("warm_up", 10), ("shape", 2), ("epochs", 6))
-_LENET = (("warm_up", 5), ("shape", 2), ("epochs", 6))
+_ALEXNET = (("warm_up", 5), ("shape", 1), ("epochs", 3), ("rate_warm_up", 1e-3), ("rate_shape", 1e-3))
+_LENET = (("warm_up", 5), ("shape", 2), ("epochs", 6), ("rate_warm_up", 1e-3), ("rate_shape", 1e-3))
 #: Heads on features that are trained already.
 _HEAD = (("warm_up", 3), ("shape", 2), ("epochs", 8), ("patience", 4))
 _NETWORKS = (
@@ -127,7 +127,7 @@ FIGURES: dict[str, Figure] = {
                 _baselines("mnist-lenet", "cifar10-alexnet"),
                 Part(
                     ("mnist-images",),
-                    (_series("ICQ", "ICQ end to end", embedding="lenet", loss="soft_triplet", changes=_LENET),),
+                    (_series("ICQ", "ICQ end to end", embedding="lenet", changes=_LENET),),
                     books=(8,),
                     dim=512,
                     open=False,
@@ -135,7 +135,7 @@ FIGURES: dict[str, Figure] = {
                 ),
                 Part(
                     ("cifar10-images",),
-                    (_series("ICQ", "ICQ end to end", embedding="alexnet", loss="soft_triplet", changes=_ALEXNET),),
+                    (_series("ICQ", "ICQ end to end", embedding="alexnet", changes=_ALEXNET),),
                     books=(8,),
                     dim=1024,
                     open=False,

@@ -10,16 +10,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import PriorCollapsedWarning, warn_user
+from ..errors import EmbeddingCollapsedWarning, PriorCollapsedWarning, warn_user
 from .axes import bimodal_axes, principal_axes
 from .batches import Data
 from .books import start_books
+from .datasets import seeded
 from .networks import fold
 from .plans import plan_for
 from .state import SAMPLE_ROWS, State
 
 #: A total variance below this share of the mean square is what rounding leaves of none.
 ROUNDING = 1e-12
+#: Total variance that random weights start with, at most. They give every output a variance near 1; of 1,024 outputs
+#: no two rows are near enough for a loss made of distances, and the first steps shrink all rows to one point.
+START_VARIANCE, START_ROWS = 32.0, 1_000
 
 
 class Phases:
@@ -48,13 +52,29 @@ class Phases:
     def enter(self, phase: str) -> None:
         """What happens between two phases."""
         state = self.state
-        if phase != "warm-up":
+        if phase == "warm-up":
+            self._bound_start()
+        else:
             self._normalize(rotate=phase == "shape" or not state.has_split or state.recipe.shape == 0)
         if phase == "shape":
             state.prior.start(state.variances(self.data))
         if phase == "learn":
             self._start_books()
         state.optimizer = optimizer_for(phase, state)
+
+    @torch.no_grad()
+    def _bound_start(self) -> None:
+        """Scale the output where there is too much of it; in training mode, as batch norm knows no statistics yet."""
+        state = self.state
+        if not state.recipe.rotate or not any(p.requires_grad for p in state.network.parameters()):
+            return
+        state.network.train()
+        inputs = next(self.data.evenly(START_ROWS).rows_in_order(START_ROWS))[0]
+        with seeded(state.settings.seed, 0, device=state.device):  # of dropout in a user's module
+            z = state.network(inputs.to(state.device)).double()
+        total = float(z.var(0, correction=0).sum())
+        if total > START_VARIANCE:
+            fold(state.network, np.eye(z.shape[1]) * math.sqrt(START_VARIANCE / total), z.mean(0).cpu())
 
     def _normalize(self, rotate: bool) -> None:
         """Centre, rotate to principal axes, scale to total variance 1: free for L_E, and weights hold at any scale."""
@@ -77,12 +97,21 @@ class Phases:
             axes = bimodal_axes(turned, self._most_leading, recipe) if bimodal else principal_axes(turned)[1]
             matrix = matrix @ axes
         total = float(np.trace(matrix.T @ covariance @ matrix))
-        if total <= ROUNDING * float(np.square(z @ matrix).sum(1).mean()):  # all rows are one
+        if total <= ROUNDING * float(np.square(z @ matrix).sum(1).mean()):
+            if rotate:  # which is done once
+                self._tell_collapse()
             total = 1.0
         matrix = matrix / math.sqrt(total)
         fold(state.network, matrix, mean)
         state.objective.fold(torch.from_numpy(matrix), torch.from_numpy(mean))
         state.unit = 1.0 / total * state.unit
+
+    def _tell_collapse(self) -> None:
+        warn_user(
+            "the embedding gives all rows the same vector, so codes can tell none apart; if rows differ, a smaller "
+            f"rate_warm_up than {self.state.recipe.rate_warm_up:g} may help, see docs/joint.md",
+            EmbeddingCollapsedWarning,
+        )
 
     @property
     def _most_leading(self) -> int:
@@ -137,4 +166,5 @@ def optimizer_for(phase: str, state: State) -> torch.optim.Optimizer:
         books, _ = state.planned_books()
         groups.append({"params": list(books.parameters()), "rate": recipe.rate_books})
     groups = [group for group in groups if group["params"]]
-    return torch.optim.Adam(groups, lr=recipe.rate_embedding)
+    # One pass over the weights instead of ten: with a thousand dimensions they take longer than their gradients.
+    return torch.optim.Adam(groups, lr=recipe.rate_embedding, fused=state.device.type in ("cpu", "cuda"))
