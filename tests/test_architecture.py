@@ -71,6 +71,7 @@ ORDER = [
     "demo",
     "reproduce",
     "cli",
+    "__main__",
 ]
 
 

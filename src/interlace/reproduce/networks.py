@@ -19,8 +19,8 @@ from ..recipe import Recipe
 from .problem import Problem
 from .sizes import Size
 
-#: Epochs of cross-entropy; a rate that networks without batch norm stand.
-EPOCHS, RATE = {"lenet": 10, "alexnet": 8}, 1e-3
+#: Of cross-entropy.
+EPOCHS = {"lenet": 10, "alexnet": 8}
 SEED = 0
 
 
@@ -44,7 +44,7 @@ def _trained(kind: str, images: Problem, size: Size, stem: Path, threads: int | 
         model = SQ.load(path)
     else:
         epochs = EPOCHS[kind] if size.network_epochs is None else size.network_epochs
-        recipe = Recipe(name="network", warm_up=epochs, epochs=0, rate_warm_up=RATE)
+        recipe = Recipe(name="network", warm_up=epochs, epochs=0)
         settings: dict[str, Any] = {"embedding": kind, "loss": "cross_entropy", "checkpoint": checkpoint}
         model = SQ("cq", n_books=2, recipe=recipe, seed=SEED, threads=threads, progress="auto", **settings)
         model.fit(images.x, images.labels)

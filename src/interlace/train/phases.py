@@ -21,9 +21,12 @@ from .state import SAMPLE_ROWS, State
 
 #: A total variance below this share of the mean square is what rounding leaves of none.
 ROUNDING = 1e-12
-#: Total variance that random weights start with, at most. They give every output a variance near 1; of 1,024 outputs
-#: no two rows are near enough for a loss made of distances, and the first steps shrink all rows to one point.
-START_VARIANCE, START_ROWS = 32.0, 1_000
+#: Random weights give every output a variance near 1. Of 1,024 outputs no two rows are near enough for a loss made of
+#: distances, and the first steps shrink all rows to one point: with a total variance above this the output is scaled to
+#: total variance 1, where the loss only weighs distances within classes against all.
+MOST_VARIANCE, START_ROWS = 32.0, 1_000
+#: Of the rates of warm-up and shape, what networks other than linear and mlp take: larger steps kill their relus.
+NETWORK_SHARE = 0.2
 
 
 class Phases:
@@ -73,8 +76,8 @@ class Phases:
         with seeded(state.settings.seed, 0, device=state.device):  # of dropout in a user's module
             z = state.network(inputs.to(state.device)).double()
         total = float(z.var(0, correction=0).sum())
-        if total > START_VARIANCE:
-            fold(state.network, np.eye(z.shape[1]) * math.sqrt(START_VARIANCE / total), z.mean(0).cpu())
+        if total > MOST_VARIANCE:
+            fold(state.network, np.eye(z.shape[1]) / math.sqrt(total), z.mean(0).cpu())
 
     def _normalize(self, rotate: bool) -> None:
         """Centre, rotate to principal axes, scale to total variance 1: free for L_E, and weights hold at any scale."""
@@ -151,15 +154,16 @@ class Phases:
 def optimizer_for(phase: str, state: State) -> torch.optim.Optimizer:
     """Adam with a group of its own for each part, which ``rate`` is the rate of."""
     recipe = state.recipe
+    share = 1.0 if state.network.name in ("identity", "linear", "mlp") else NETWORK_SHARE
     groups: list[dict[str, Any]] = [
         {"params": list(state.network.parameters()), "rate": recipe.rate_embedding},
         {"params": list(state.objective.parameters()), "rate": recipe.rate_head},
     ]
     if phase == "warm-up":
-        groups[0] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
+        groups[0] |= {"rate": share * recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
         groups[1] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
     elif phase == "shape":
-        groups[0]["rate"] = groups[1]["rate"] = recipe.rate_shape
+        groups[0]["rate"], groups[1]["rate"] = share * recipe.rate_shape, recipe.rate_shape
     if phase != "warm-up" and recipe.theta == "gradient":
         groups.append({"params": list(state.prior.parameters()), "rate": recipe.rate_theta})
     if phase == "learn":
