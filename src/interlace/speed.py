@@ -19,7 +19,7 @@ from .arrays import FloatArray, as_rows
 from .codebooks import MAX_WORDS, Book, Codebooks, Norm
 from .encode import encode
 from .index import Index
-from .learners.choice import TRIAL_ITERATIONS, TRIAL_QUERIES, TRIAL_ROWS, TRIAL_TRAIN
+from .learners.choice import TRIAL_ITERATIONS, TRIAL_QUERIES, TRIAL_ROWS, trial_train
 from .learners.grouping import near_words_together
 from .learners.kmeans import means, nearest
 from .learners.layouts import LEARNED_ROUNDS
@@ -90,7 +90,7 @@ def measure(
     trying = 0.0
     for other in tried:
         rows = min(TRIAL_ROWS, n_train // 2)
-        trying += work.learning(other, min(TRIAL_TRAIN, n_train // 2), TRIAL_ITERATIONS)
+        trying += work.learning(other, min(trial_train(other.n_books + other.n_norms), n_train // 2), TRIAL_ITERATIONS)
         trying += rows * per_work * _coding_work(other)
         trying += 2 * TRIAL_QUERIES * rows * (other.dim * PER_PRODUCT + PER_SCORE)
         trying += 4 * TRIAL_QUERIES * (querying(rows) / threads + CALIBRATING / 2)  # for two numbers of crude books

@@ -102,7 +102,7 @@ def test_the_trial_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return encode(codebooks, rows, threads)
 
     monkeypatch.setattr(module, "encode", noted)
-    monkeypatch.setattr(module, "TRIAL_TRAIN", 500)
+    monkeypatch.setattr(module, "MOST_TRAIN", 500)
     monkeypatch.setattr(module, "TRIAL_ROWS", 600)
     il.ICQ(**SETTINGS).fit(X)
     assert coded == [600] * 3
