@@ -18,7 +18,7 @@ def draw(cases: dict[tuple[str, int], dict[str, Any]], path: Path) -> None:
     names = list(dict.fromkeys(name for name, _ in cases))
     sizes = sorted({n_bytes for _, n_bytes in cases})
     with mpl.rc_context({"font.size": 8, "svg.hashsalt": "interlace"}):
-        figure = Figure(figsize=(6 * len(sizes), 4 * len(names)), layout="constrained")
+        figure = Figure(figsize=(7 * len(sizes), 4 * len(names)), layout="constrained")
         axes = figure.subplots(len(names), len(sizes), squeeze=False)
         for row, name in enumerate(names):
             for column, n_bytes in enumerate(sizes):
@@ -45,7 +45,7 @@ def _panel(axes: Any, case: dict[str, Any]) -> None:
     axes.set_ylabel("queries per second (batch, one thread)")
     axes.set_title(f"{case['data']['name']}, {case['n_bytes']} bytes, ours at {case['simd']}")
     axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize=6, ncols=2)
+    axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.01, 0.5))  # inside it hides points
 
 
 def draw_front(found: dict[str, Any], path: Path) -> None:
@@ -63,8 +63,9 @@ def draw_front(found: dict[str, Any], path: Path) -> None:
             else:
                 axes.scatter(x, y, color="tab:gray", marker=PEER_MARKERS[peers], label=method["name"])
                 peers += 1
-        for name, colour in COLOURS.items():
-            axes.scatter([], [], color=colour, label=f"interlace {name} (number: crude books)")
+        present = dict.fromkeys(method["name"] for method in found["methods"] if method["kind"] == "interlace")
+        for name in present:
+            axes.scatter([], [], color=COLOURS[name], label=f"interlace {name} (number: crude books)")
         for name, marker in margins.items():
             axes.scatter([], [], color="black", marker=marker, label=f"margin {name}")
         axes.set_yscale("log")
