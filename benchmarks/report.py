@@ -52,11 +52,13 @@ def main(argv: list[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Found:
-    """What the folder of results holds: searches and codes by data set and bytes, fronts, the streaming limit."""
+    """What the folder of results holds: searches and codes by data set and bytes, fronts, ``il.quantizers``, the
+    streaming limit."""
 
     cases: Cases
     codes: Cases
     fronts: list[dict[str, Any]]
+    quantizers: list[dict[str, Any]]
     streaming: dict[str, Any] | None
 
 
@@ -70,6 +72,7 @@ def read(folder: Path) -> Found:
         cases=_by_place(kinds.get("peers", [])),
         codes=_by_place(kinds.get("codes", [])),
         fronts=kinds.get("front", []),
+        quantizers=[json.loads(path.read_text()) for path in sorted((folder / "quantizers").glob("*.json"))],
         streaming=next(iter(kinds.get("streaming", [])), None),
     )
 
@@ -105,6 +108,8 @@ def markdown(found: Found, plot_name: str) -> str:
         parts.append(tables.front(front, _front_name(front)))
     for codes in found.codes.values():
         parts.append(tables.codes(codes))
+    if found.quantizers:
+        parts.append(tables.quantizers(found.quantizers))
     for case in cases.values():
         parts.append(tables.case(case))
     if streaming is not None:

@@ -36,6 +36,11 @@ def prior_of(theta, pi2=0.4, alpha2=-10.0, scale=1.0):
     return Prior(0.0, sigma1, mu2, sigma2, alpha2, 1 - pi2, pi2, scale)
 
 
+def unit_of(variances):
+    """The mean, or a quarter of the largest: where few of many dimensions have all, the mean says nothing of them."""
+    return max(float(np.mean(variances)), float(np.max(variances)) / 4) or 1.0
+
+
 def tensor(variances, dtype=torch.float64):
     return torch.tensor(np.asarray(variances), dtype=dtype)
 
@@ -87,12 +92,12 @@ def test_equals_a_plain_loop(theta, pi2, alpha2, robustness, seed):
 )
 def test_equals_the_prior_of_the_quantizers(name, theta, pi2, alpha2, robustness):
     variances = SPECTRA[name]
-    prior = prior_of(theta, pi2, alpha2, float(variances.mean()) or 1.0)
+    prior = prior_of(theta, pi2, alpha2, unit_of(variances))
     expected = -prior.log_likelihood(variances, robustness=robustness) / len(variances)
     for dtype in (torch.float64, torch.float32):
         loss = PriorLoss.from_prior(prior, robustness=robustness)
         value, _ = value_and_gradients(loss, tensor(variances, dtype))
-        assert value == pytest.approx(expected, rel=1e-5 if dtype == torch.float64 else 1e-4, abs=1e-5), dtype
+        assert value == pytest.approx(expected, rel=1e-5 if dtype == torch.float64 else 1e-3, abs=1e-5), dtype
 
 
 # --- gradients
@@ -106,7 +111,7 @@ def test_slopes_equal_finite_differences_of_the_quantizers_prior(name):
     _, (gradient,) = value_and_gradients(loss, tensor(variances))
 
     def height(v):
-        return -loss.to_prior(float(v.mean())).log_likelihood(v, robustness=1.0) / len(v)
+        return -loss.to_prior(unit_of(v)).log_likelihood(v, robustness=1.0) / len(v)
 
     for i in range(len(variances)):
         unit = np.eye(len(variances))[i] * 1e-5
@@ -287,7 +292,7 @@ def test_collapses_are_named():
     spread = np.linspace(0.5, 1.5, 10)
     assert "the high mode is emptied: no dimension of 10" in collapse_of(spread, (1.0, 0.3, 40.0))
     assert "the low mode is emptied: all 10 dimensions" in collapse_of(spread, (0.1, 3.0, 2.0))
-    assert "spike on one dimension" in collapse_of(SPECTRA["one huge"], (0.9, 0.25, 64.0))
+    assert "spike on one dimension" in collapse_of(SPECTRA["one huge"], (0.9, 0.25, 4.0))
     assert "a sigma ran to 0" in collapse_of(spread, (1e-4, 1.0, 1.0), raw=True)
     assert "a sigma ran to 0" in collapse_of(spread, (1.0, 1e-5, 1.0), raw=True)
     assert "not finite" in collapse_of(np.r_[spread, np.nan], (1.0, 1.0, 2.0))

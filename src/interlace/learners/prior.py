@@ -56,7 +56,8 @@ _RANGES = {
 
 @dataclass(frozen=True)
 class Prior:
-    """The paper's Theta. Means and sigmas are in units of ``scale``, the mean of the variances it was fitted to."""
+    """The paper's Theta. Means and sigmas are in units of ``scale``, normally the mean of the
+    variances it was fitted to."""
 
     mu1: float
     sigma1: float
@@ -136,13 +137,15 @@ def fit_em(
     robustness: float = ROBUSTNESS,
     iterations: int = 500,
     tol: float = 1e-9,
+    scale: float | None = None,
 ) -> Prior:
     """The prior by expectation maximisation; every iteration raises the objective or leaves it.
 
     Stops when an iteration gains less than ``tol`` per dimension. ``pi2`` is kept as given, as in the paper;
-    ``learn_pi`` makes it a start, but on slowly falling spectra the high mode then takes everything.
+    ``learn_pi`` makes it a start, but on slowly falling spectra the high mode then takes everything. ``scale`` is the
+    unit of the variances, by default their mean.
     """
-    values, prior = _begin(variances, pi2, mu1, alpha2, robustness, iterations, tol)
+    values, prior = _begin(variances, pi2, mu1, alpha2, robustness, iterations, tol, scale)
     height, low, high = _expect(prior, values, robustness)
     for _ in range(iterations):
         trial = _maximise(prior, values, low, high, robustness, learn_pi)
@@ -197,9 +200,11 @@ def fit_gradient(
     return _from_parameters(prior, best_at, top)
 
 
-def start_prior(variances: Any, *, pi2: float = PI2, mu1: float = 0.0, alpha2: float = ALPHA2) -> Prior:
-    """Where both fits start: mu2 at the largest variance, the high mode on what exceeds the mean."""
-    return _begin(variances, pi2, mu1, alpha2, 0.0, 1, 0.0)[1]
+def start_prior(
+    variances: Any, *, pi2: float = PI2, mu1: float = 0.0, alpha2: float = ALPHA2, scale: float | None = None
+) -> Prior:
+    """Where both fits start: mu2 at the largest variance, the high mode on what exceeds the unit."""
+    return _begin(variances, pi2, mu1, alpha2, 0.0, 1, 0.0, scale)[1]
 
 
 def split_dimensions(variances: Any, *, method: str = "em", **settings: Any) -> tuple[NDArray[np.bool_], Prior]:
@@ -232,9 +237,16 @@ def _divided(variances: NDArray[Any], scale: float) -> Floats:
 
 
 def _begin(
-    variances: Any, pi2: float, mu1: float, alpha2: float, robustness: float, iterations: int, tol: float
+    variances: Any,
+    pi2: float,
+    mu1: float,
+    alpha2: float,
+    robustness: float,
+    iterations: int,
+    tol: float,
+    scale: float | None = None,
 ) -> tuple[Floats, Prior]:
-    """Standardised variances and the first prior: mu2 at the largest, the high mode on what exceeds the mean."""
+    """Standardised variances and the first prior: mu2 at the largest, the high mode on what exceeds the unit."""
     pi2 = _number("pi2", pi2, PI_FLOOR, 1 - PI_FLOOR)
     mu1, alpha2 = _number("mu1", mu1, 0.0, 1.0), _number("alpha2", alpha2, *_RANGES["alpha2"])
     _number("robustness", robustness, *_ROBUSTNESS_RANGE)
@@ -244,7 +256,8 @@ def _begin(
     checked = _checked(variances)
     largest = float(checked.max())
     # Dividing by the largest first keeps the sum of the mean within the floats. Zeros have no unit.
-    scale = largest * float((checked / largest).mean()) if largest > 1e-290 else 1.0
+    if scale is None:
+        scale = largest * float((checked / largest).mean()) if largest > 1e-290 else 1.0
     values = _divided(checked, scale)
     # The little more than the mean keeps equal variances together however they round.
     top, above = float(values.max()), values > 1.0 + 1e-9

@@ -71,7 +71,7 @@ def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLea
         codebooks, stopped = _finished(trainer, settings.n_crude)
     state = trainer.state
     split = state.plan is not None and state.plan.xi is not None
-    prior = state.prior_at(float(codebooks.variances.mean())) if split else None
+    prior = state.prior_of(codebooks.variances) if split else None
     score = None if math.isinf(trainer.best_score) else trainer.best_score
     info = {
         "kind": settings.kind,

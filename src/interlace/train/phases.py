@@ -146,7 +146,7 @@ class Phases:
             )
         if state.recipe.raw_variances and wrong is None:
             return np.asarray(state.prior.high_by_rule(variances).cpu().numpy())
-        if state.prior_at(float(variances.mean())) is None:
+        if state.prior_of(variances) is None:
             state.prior.fit_em(variances)
         return np.asarray(state.prior.high(variances).cpu().numpy())
 

@@ -114,10 +114,10 @@ class State:
         """Of the embedding, by a sample of the rows."""
         return np.asarray(self.embed(data, SAMPLE_ROWS).astype(np.float64).var(0))
 
-    def prior_at(self, scale: float) -> Prior | None:
-        """Theta as a prior of variances whose mean is ``scale``; as written it may run out of what a prior is."""
+    def prior_of(self, variances: Any) -> Prior | None:
+        """Theta as a prior of these variances; as written it may run out of what a prior is."""
         try:
-            return self.prior.to_prior(scale if scale > 0 else 1.0)
+            return self.prior.to_prior(self.prior.scale(variances))
         except InputError:
             return None
 

@@ -25,6 +25,10 @@ from .rows import or_one
 #: A parameter set to its floor starts this little (relative) above it, or no gradient would lift it again.
 _ABOVE_FLOOR = 1e-3
 _NEAR_FLOOR = 1.02
+#: The largest variance in units of the mean, at most; beyond, the unit is the largest one's share. Of 512 dimensions 10
+#: may have all the variance. In units of the mean they are 50 then, the high mode is as steep as for 2, and when one of
+#: them moves by a hundredth L_P drowns L_E.
+_WIDEST = 4.0
 #: Without a floor sigma1 has run to 0 when it is this small against the mean variance.
 _VANISHED = 1e-3
 
@@ -32,10 +36,11 @@ _VANISHED = 1e-3
 class PriorLoss(nn.Module):
     """L_P of variances [dim], with the parameters Theta.
 
-    Normally lambda is divided by its mean, the mixture is computed in logarithms, sigmas and mu2 are softplus
-    parameters with floors (.1, .25 and 0 times the mean variance), and the loss is divided by dim, so that gamma1 holds
-    for any unit and dim. The gradient runs through the mean: then it is at right angles to scaling all variances
-    together, and L_P changes the shape of the spectrum without blowing up or shrinking the embedding.
+    Normally lambda is divided by its mean (or by a quarter of the largest, if that is more), the mixture is computed in
+    logarithms, sigmas and mu2 are softplus parameters with floors (.1, .25 and 0 times that unit), and the loss is
+    divided by dim, so that gamma1 holds for any unit and dim. The gradient runs through that unit: then it is at right
+    angles to scaling all variances together, and L_P changes the shape of the spectrum without blowing up or shrinking
+    the embedding.
 
     ``raw=True`` is the paper as written: raw variances, free parameters, densities multiplied out, a plain sum. It
     underflows to inf and NaN on data of the wrong scale; :meth:`collapsed` says so.
@@ -53,7 +58,7 @@ class PriorLoss(nn.Module):
 
     @property
     def sigma1(self) -> Tensor:
-        """In units of the mean variance, or of the variances when raw; so are sigma2 and mu2."""
+        """In units of :meth:`unit`, or of the variances when raw; so are sigma2 and mu2."""
         return self._sigma1 if self.raw else SIGMA1_FLOOR + F.softplus(self._sigma1)
 
     @property
@@ -69,13 +74,18 @@ class PriorLoss(nn.Module):
         _check(variances)
         if self.raw:
             return self._as_written(variances)
-        values = variances / or_one(variances.mean())
+        values = variances / or_one(self.unit(variances))
         z1, z2 = values / self.sigma1, (values - self.mu2) / self.sigma2
         low = math.log(1.0 - self.pi2) - 0.5 * z1.square() - LOG_SQRT_2PI - self.sigma1.log()
         high = math.log(2.0 * self.pi2) - 0.5 * z2.square() - LOG_SQRT_2PI - self.sigma2.log()
         high = high + torch.special.log_ndtr(self.alpha2 * z2)
         likelihood: Tensor = torch.logaddexp(low, high).sum() + self.robustness * high.logsumexp(0)
         return -likelihood / len(variances)
+
+    def unit(self, variances: Tensor) -> Tensor:
+        """What lambda is divided by; the mean where the prior is as written."""
+        mean = variances.mean()
+        return mean if self.raw else torch.maximum(mean, variances.max() / _WIDEST)
 
     def _as_written(self, variances: Tensor) -> Tensor:
         z1, z2 = variances / self.sigma1, (variances - self.mu2) / self.sigma2
@@ -120,11 +130,19 @@ class PriorLoss(nn.Module):
 
     def start(self, variances: Any) -> Prior:
         """Theta where learning should start: mu2 at the largest variance, the high mode on what exceeds the mean."""
-        return self._set(start_prior(variances, pi2=self.pi2, alpha2=self.alpha2))
+        return self._set(start_prior(variances, pi2=self.pi2, alpha2=self.alpha2, scale=self.scale(variances)))
 
     def fit_em(self, variances: Any) -> Prior:
         """Theta by expectation maximisation (standardised and with floors, raw or not)."""
-        return self._set(fit_em(variances, pi2=self.pi2, alpha2=self.alpha2, robustness=self.robustness))
+        scale = self.scale(variances)
+        return self._set(fit_em(variances, pi2=self.pi2, alpha2=self.alpha2, robustness=self.robustness, scale=scale))
+
+    def scale(self, variances: Any) -> float:
+        """The unit as a number, for a prior of these variances; 1 where all are 0."""
+        values = (
+            variances.detach().cpu().double() if isinstance(variances, Tensor) else torch.tensor(variances).double()
+        )
+        return float(or_one(self.unit(values)))
 
     def _set(self, prior: Prior) -> Prior:
         self.set_prior(prior)
@@ -176,7 +194,7 @@ class PriorLoss(nn.Module):
 
     def _prior_of(self, variances: Tensor) -> Prior:
         _check(variances)
-        return self.to_prior(float(or_one(variances.detach().double().cpu().mean())))
+        return self.to_prior(self.scale(variances))
 
 
 def _check(variances: Tensor) -> None:
