@@ -103,5 +103,9 @@ class FewRowsWarning(UserWarning):
     """There are too few rows or dimensions for what was asked: books shrink."""
 
 
+class RelearnWarning(UserWarning):
+    """Rows that a store is given are coded much worse than those its books were learned for (docs/store.md)."""
+
+
 class PriorCollapsedWarning(UserWarning):
     """One mode of the prior on the variances took everything: the split does not say much (docs/joint.md)."""
