@@ -200,7 +200,7 @@ class File:
         """Errors inside come from the file, not from the caller's arguments."""
         try:
             yield
-        except (KeyError, ValueError, TypeError, IndexError) as error:
+        except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
             raise DamagedFileError(f"{self.path!r} is damaged: {part}: {error}") from error
 
 
@@ -236,7 +236,7 @@ def read(path: str | PathLike[str]) -> File:
 
 def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any], dict[str, Any], int]:
     try:
-        header = json.loads(text)
+        header = json.loads(text.decode())  # of bytes, json would also take UTF-16
         metadata = header.pop("__metadata__")
         ours = metadata.get("format") == "interlace"
         stored = metadata.get("header_crc32", "")
