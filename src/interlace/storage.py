@@ -261,7 +261,7 @@ def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any]
         _check_sections(name, header, meta["checksums"], 8 + len(text))
         if not isinstance(meta["description"], dict):
             raise TypeError("no description")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError(f"{name!r} is damaged: its header makes no sense ({error})") from error
     return header, meta, version
 

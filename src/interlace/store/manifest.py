@@ -95,7 +95,7 @@ def from_bytes(text: bytes, path: str) -> Manifest:
                 f"{path!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
             )
         return _parsed(content["manifest"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError(f"{path!r} is damaged: {error}") from error
 
 
