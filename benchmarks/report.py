@@ -16,6 +16,7 @@ from typing import Any
 
 import bars
 import readme
+import store_bars
 import tables
 
 HERE = Path(__file__).resolve().parent
@@ -58,6 +59,7 @@ class Found:
     codes: Cases
     fronts: list[dict[str, Any]]
     streaming: dict[str, Any] | None
+    store: dict[str, Any] | None = None
 
 
 def read(folder: Path) -> Found:
@@ -71,6 +73,7 @@ def read(folder: Path) -> Found:
         codes=_by_place(kinds.get("codes", [])),
         fronts=kinds.get("front", []),
         streaming=next(iter(kinds.get("streaming", [])), None),
+        store=next((found for found in kinds.get("store", []) if found["format"] == store_bars.FORMAT), None),
     )
 
 
@@ -109,6 +112,8 @@ def markdown(found: Found, plot_name: str) -> str:
         parts.append(tables.case(case))
     if streaming is not None:
         parts.append(tables.streaming(streaming))
+    if found.store is not None:
+        parts.append(store_bars.section(found.store))
     return "\n\n".join(parts) + "\n"
 
 
@@ -124,6 +129,7 @@ def _runs(results: Found) -> str:
     named += [(f"codes-{name}-{n_bytes}", case) for (name, n_bytes), case in results.codes.items()]
     named += [(f"front-{front['data']['name']}-{front['n_bytes']}", front) for front in results.fronts]
     named += [("streaming", results.streaming)] if results.streaming is not None else []
+    named += [("store", results.store)] if results.store is not None else []
     head = (
         "result",
         "date",

@@ -230,7 +230,9 @@ def read(path: str | PathLike[str]) -> File:
             how = "truncated" if size < 8 + length + expected else "longer than it should be"
             raise DamagedFileError(f"{name!r} is {how}: {size} bytes, {8 + length + expected} expected")
         # The same descriptor: the name may belong to another file by now.
-        data = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
+        # And a plain array: every look at a part of a np.memmap costs microseconds, which single queries would notice.
+        mapped = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
+        data: NDArray[np.uint8] = mapped.view(np.ndarray)
     return File(name, size, header, data, meta, version)
 
 
