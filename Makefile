@@ -9,7 +9,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo test check bench report stub sanitize levels faults clean
+.PHONY: demo test check bench report stub sanitize levels faults fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -48,6 +48,12 @@ sanitize: $(STAMP)
 FAULTS ?= --kills 1000
 faults: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/store/faults.py $(FAULTS)
+
+# Bad files for every reader, for a minute; a second one led by what they reach where atheris (the fuzz extra) is installed.
+FUZZ ?= --seconds 60
+fuzz: $(STAMP) $(TORCH)
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz.py $(FUZZ)
+	if $(BIN)/python -c "import atheris" 2> /dev/null; then PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_atheris.py $(FUZZ); fi
 
 # Every kernel of every level against scalar, without Python; for aarch64 under qemu where both are installed.
 LEVELS := cpp/tests/levels_test.cpp cpp/simd/dispatch.cpp cpp/simd/scalar.cpp

@@ -134,7 +134,10 @@ class Ids:
         if self.kind == "int64":
             if self.n == 0:
                 return np.full(rows.shape, -1, np.int64)
-            return np.asarray(np.where(rows < 0, np.int64(-1), self.arrays["values"][np.maximum(rows, 0)]), np.int64)
+            found = np.asarray(self.arrays["values"])[rows]  # of row -1 the last one
+            if (none := rows < 0).any():
+                found[none] = -1
+            return np.asarray(found, np.int64)
         out = np.empty(rows.shape, object)
         text, offsets = self.arrays["text"], self.arrays["offsets"]
         flat = out.reshape(-1)

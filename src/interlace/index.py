@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 import time
 from os import PathLike
 from typing import Any
@@ -165,7 +166,12 @@ class Index:
         vectors = rows.take(chosen)
         if codebooks.metric == "cosine":
             vectors = normalize(vectors, name="x", rows=chosen)
-        index._calibration = calibrate(codebooks, index._segments, vectors, chosen, thread_count(threads))
+        made = calibrate(codebooks, index._segments, vectors, chosen, thread_count(threads))
+        if len(chosen) and not np.isin(chosen, sample, assume_unique=True).any():  # else they would look too good
+            decoded = codebooks.decode(index._codes_of(chosen))
+            error = float(((vectors.astype(np.float64) - decoded) ** 2).sum(1).mean())
+            made = dataclasses.replace(made, error=error, error_rows=len(chosen))
+        index._calibration = made
         progress("done", 1.0)
         return index
 
@@ -319,12 +325,19 @@ class Index:
                 raise InputError("queries has no rows; a calibration needs at least one")
             if self.codebooks.metric == "cosine":
                 vectors = normalize(vectors, name="queries")
-            self._calibration = calibrate(self.codebooks, self._segments, vectors, None, workers)
+            self._recalibrate(vectors, None, workers)
             return
         chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False))
         chosen = self._ids.kept_rows()[chosen]
         vectors = self.codebooks.decode(self._codes_of(chosen))
-        self._calibration = calibrate(self.codebooks, self._segments, vectors, chosen, workers)
+        self._recalibrate(vectors, chosen, workers)
+
+    def _recalibrate(self, vectors: FloatArray, own: NDArray[np.int64] | None, threads: int) -> None:
+        """What was found out when the books were learned stays."""
+        made, before = calibrate(self.codebooks, self._segments, vectors, own, threads), self._calibration
+        if before is not None:
+            made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
+        self._calibration = made
 
     def __len__(self) -> int:
         return self._ids.n_kept
@@ -399,6 +412,8 @@ class Index:
                 "targets": list(margins.TARGETS),
                 "least": self._calibration.least,
                 "reach": self._calibration.reach,
+                "error": None if math.isnan(self._calibration.error) else self._calibration.error,
+                "error_rows": self._calibration.error_rows,
             }
         return arrays, {
             "kind": "index",

@@ -55,7 +55,8 @@ class Calibration:
     not be calibrated. Cells are visited in ascending order of their base while log(1 + rank) + weight * gap <= stop,
     with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop); ``gap`` is measured as :func:`gaps` tells.
     ``least`` and ``reach`` bound the smallest base (``reach``: the distance) of the queries it was made from: a query
-    beyond ``reach`` is searched exactly.
+    beyond ``reach`` is searched exactly. ``error`` is the mean squared distance from their codes of ``error_rows`` rows
+    that were held out of learning; NaN where there were none.
     """
 
     n: int
@@ -63,6 +64,8 @@ class Calibration:
     cells: NDArray[np.float32]
     least: float
     reach: float
+    error: float = math.nan
+    error_rows: int = 0
 
     @classmethod
     def stored(
@@ -73,7 +76,11 @@ class Calibration:
         if shares.shape != shape or cells.shape != (*shape, 2):
             raise ValueError(f"shares of shape {shares.shape}, cells of shape {cells.shape}")
         least, reach = float(description["least"]), float(description["reach"])
-        return cls(int(description["n"]), shares, cells, least, reach)
+        error, rows = description.get("error"), int(description.get("error_rows", 0))
+        if error is not None and not (0 <= float(error) < math.inf and rows > 0):
+            raise ValueError(f"an error of {error!r:.60} of {rows} rows")
+        error = math.nan if error is None else float(error)
+        return cls(int(description["n"]), shares, cells, least, reach, error, rows)
 
     @functools.cached_property
     def _rules(self) -> list[list[tuple[float, float, float] | None]]:

@@ -95,6 +95,8 @@ def search_kept(
     rule = rule_of(k, False)
     rows, distances, found, work, _ = search_rows(codebooks, segments, queries, asked, rule, threads)
     kept = (rows >= 0) & ~removed.has(np.maximum(rows, 0))
+    if len(queries) == 1 and len(first := np.flatnonzero(kept)[:k]) == k:  # the usual case, and it should be quick
+        return rows[:, first], distances[:, first], np.array([k]), work, rule
     kept &= kept.cumsum(1) <= k
     counts = kept.sum(1)
     hit = np.arange(k) < counts[:, None]

@@ -200,7 +200,7 @@ class File:
         """Errors inside come from the file, not from the caller's arguments."""
         try:
             yield
-        except (KeyError, ValueError, TypeError, IndexError) as error:
+        except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
             raise DamagedFileError(f"{self.path!r} is damaged: {part}: {error}") from error
 
 
@@ -230,13 +230,15 @@ def read(path: str | PathLike[str]) -> File:
             how = "truncated" if size < 8 + length + expected else "longer than it should be"
             raise DamagedFileError(f"{name!r} is {how}: {size} bytes, {8 + length + expected} expected")
         # The same descriptor: the name may belong to another file by now.
-        data = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
+        # And a plain array: every look at a part of a np.memmap costs microseconds, which single queries would notice.
+        mapped = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
+        data: NDArray[np.uint8] = mapped.view(np.ndarray)
     return File(name, size, header, data, meta, version)
 
 
 def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any], dict[str, Any], int]:
     try:
-        header = json.loads(text)
+        header = json.loads(text.decode())  # of bytes, json would also take UTF-16
         metadata = header.pop("__metadata__")
         ours = metadata.get("format") == "interlace"
         stored = metadata.get("header_crc32", "")
@@ -261,7 +263,7 @@ def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any]
         _check_sections(name, header, meta["checksums"], 8 + len(text))
         if not isinstance(meta["description"], dict):
             raise TypeError("no description")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError(f"{name!r} is damaged: its header makes no sense ({error})") from error
     return header, meta, version
 

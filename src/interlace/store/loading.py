@@ -71,7 +71,7 @@ def base_of(folder: str, manifest: Manifest, embedding: Any = None, known: State
             raise DamagedFileError(f"{segment.file.path!r} has {segment.ids.kind} ids, its store {manifest.ids!r}")
     removed = [parts.open_removed(folder, entry, manifest.store) for entry in manifest.segments]
     tail = Tail.empty(books.codebooks)
-    return Snapshot(books, segments, (*removed, Tombstones(0)), tail, manifest.ids, manifest.next_id)
+    return Snapshot(books, segments, (*removed, Tombstones(0)), tail, manifest.ids, manifest.next_id, manifest.drift)
 
 
 def read_log(

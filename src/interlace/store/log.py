@@ -16,6 +16,7 @@ file was damaged.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import struct
 import weakref
@@ -37,6 +38,7 @@ MAGIC = b"ILr1"
 _START = b"interlace log\0\0\0"
 _HEADER = struct.Struct("<16sI16sQI")  # start, version, mark, salt, checksum of what is before
 _FRAME = struct.Struct("<4sQQII")
+_ERROR = struct.Struct("<d")
 _COUNTS = struct.Struct("<IIII")  # kind of ids, rows that come to be, bytes of a code, rows that cease to be
 _INTEGERS, _STRINGS = 1, 2
 
@@ -49,6 +51,7 @@ class Record:
     codes: Codes  # [n, 1 + n_columns]
     parts: NDArray[np.uint32]  # [m] which segment of the manifest; one more than the last: the rows of the log
     rows: NDArray[np.uint32]  # [m] which row of it
+    error: float = math.nan  # sum of the errors of those that come to be (drift.py); NaN: not known
 
     @classmethod
     def joined(cls, records: Sequence[Record]) -> Record:
@@ -61,6 +64,7 @@ class Record:
             np.concatenate([record.codes for record in born]),
             np.concatenate([record.parts for record in records]),
             np.concatenate([record.rows for record in records]),
+            sum((record.error for record in records if len(record.ids)), 0.0),
         )
 
     @property
@@ -80,7 +84,8 @@ class Record:
             kind, ids = _STRINGS, [offsets.tobytes(), *encoded]
         counts = _COUNTS.pack(kind, n, width, len(self.rows))
         dead = self.parts.astype("<u4").tobytes() + self.rows.astype("<u4").tobytes()
-        return b"".join([counts, dead, *ids, self.codes.tobytes()])
+        error = b"" if math.isnan(self.error) else _ERROR.pack(self.error)
+        return b"".join([counts, dead, *ids, self.codes.tobytes(), error])
 
     @classmethod
     def from_bytes(cls, payload: memoryview) -> Record:
@@ -111,9 +116,12 @@ class Record:
         else:
             raise ValueError(f"ids of kind {kind}")
         codes = take("u1", n * width).reshape(n, width)
+        error = float(take("<f8", 1)[0]) if at + _ERROR.size == len(payload) else math.nan
         if at != len(payload):
             raise ValueError("a record is longer than its rows")
-        return cls(ids, codes, parts, rows)
+        if not (math.isnan(error) or 0 <= error < math.inf):
+            raise ValueError(f"an error of {error}")
+        return cls(ids, codes, parts, rows, error)
 
 
 @dataclass(frozen=True)

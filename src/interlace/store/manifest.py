@@ -11,12 +11,13 @@ import json
 import os
 import re
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 from ..segments import MAX_ROWS
 from . import files
+from .drift import Drift
 
 NAME = "MANIFEST.json"
 VERSION = 1
@@ -50,6 +51,7 @@ class Manifest:
     ids: str  #: int64, string, or nothing as long as there never was a row
     next_id: int  #: larger than every integer id that ever was
     next_file: int  #: larger than the number of every file that ever was
+    drift: Drift = field(default_factory=Drift)  #: errors of the rows that were coded so far
 
     @property
     def names(self) -> list[str]:
@@ -86,14 +88,14 @@ def from_bytes(text: bytes, path: str) -> Manifest:
     if f"{zlib.crc32(zeroed):08x}".encode() != found[1]:
         raise DamagedFileError(f"{path!r} is damaged: it does not match its checksum")
     try:
-        content = json.loads(text)
+        content = json.loads(text.decode())  # of bytes, json would also take UTF-16
         version = _number(content, "version", 1)
         if version > VERSION:
             raise NewerFormatError(
                 f"{path!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
             )
         return _parsed(content["manifest"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError(f"{path!r} is damaged: {error}") from error
 
 
@@ -147,6 +149,7 @@ def _parsed(found: dict[str, Any]) -> Manifest:
         ids=found["ids"],
         next_id=_number(found, "next_id", 0, 2**63),
         next_file=_number(found, "next_file", 1),
+        drift=Drift.stored(found["drift"]) if "drift" in found else Drift(),
     )
     if re.fullmatch("[0-9a-f]{32}", manifest.store) is None:
         raise ValueError(f"store is {manifest.store!r:.100}")

@@ -15,6 +15,7 @@ from ..index import Index
 from ..segments import merge
 from . import files, loading, manifest, parts
 from .compaction import Limits
+from .drift import Drift
 from .lock import NAME as LOCK
 from .lock import WriterLock
 from .log import Log
@@ -113,7 +114,9 @@ def _first_files(folder: str, index: Index) -> Manifest:
         parts.write_segment(os.path.join(folder, name), segment, ids, mark)
         entries = (Entry(name, len(index)),)
     files.sync_folder(folder)
-    return Manifest(1, file_name("books", 1), mark, entries, file_name("log", 2), kind, next_id, 4)
+    made = index._calibration
+    drift = Drift() if made is None else Drift.of_learning(made.error, made.error_rows)
+    return Manifest(1, file_name("books", 1), mark, entries, file_name("log", 2), kind, next_id, 4, drift)
 
 
 def _index_of(source: Any) -> Index:

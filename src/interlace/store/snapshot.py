@@ -6,6 +6,7 @@ is a list of segments with ids, so a snapshot makes one of itself and searches t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from ..index import Index
 from ..matches import Matches
 from ..segments import Codes, Segment
 from ..tombstones import Tombstones
+from .drift import Drift
 from .ids import JoinedIds, joined
 from .log import Record
 from .parts import Part
@@ -39,9 +41,11 @@ class Snapshot:
         tail: Tail,
         kind: str,
         next_id: int,
+        drift: Drift | None = None,
     ) -> None:
         self.books, self.parts, self.removed, self.tail = books, parts, removed, tail
         self.kind, self.next_id = kind, next_id
+        self.drift = Drift() if drift is None else drift
 
     # --- reading
 
@@ -111,19 +115,20 @@ class Snapshot:
         if self.kind and came != self.kind:
             raise InputError(f"this store has {self.kind} ids, the new ones are {came}")
 
-    def record(self, ids: IdArray, codes: Codes, removed_rows: NDArray[np.int64]) -> Record:
-        """A write, as the log has it: new rows, and the numbers of rows to remove."""
+    def record(self, ids: IdArray, codes: Codes, removed_rows: NDArray[np.int64], error: float = math.nan) -> Record:
+        """A write, as the log has it: new rows with the sum of their errors, and the numbers of rows to remove."""
         parts, rows = self.ids_of_rows.place(removed_rows)
-        return Record(ids, codes, parts.astype(np.uint32), rows.astype(np.uint32))
+        return Record(ids, codes, parts.astype(np.uint32), rows.astype(np.uint32), error)
 
     def apply(self, record: Record) -> Snapshot:
         """The state after a write; one that cannot be raises InputError."""
-        tail, kind, next_id = self.tail, self.kind, self.next_id
+        tail, kind, next_id, drift = self.tail, self.kind, self.next_id, self.drift
         if len(record.ids):
             self.check_kind(record.ids)
             if record.codes.shape[1] != tail.codes.shape[1]:
                 raise InputError(f"codes of {record.codes.shape[1]} bytes, {tail.codes.shape[1]} expected")
             tail = tail.adding(record.ids, record.codes)
+            drift = drift.adding(len(record.ids), record.error)
             kind = "int64" if record.ids.dtype == np.int64 else "string"
             if kind == "int64":
                 next_id = max(next_id, int(record.ids.max()) + 1)
@@ -132,7 +137,7 @@ class Snapshot:
             if part >= len(removed):
                 raise InputError(f"rows of segment {part} removed, there are {len(removed) - 1}")
             removed[part] = removed[part].adding(record.rows[record.parts == part].astype(np.int64))
-        return Snapshot(self.books, self.parts, tuple(removed), tail, kind, next_id)
+        return Snapshot(self.books, self.parts, tuple(removed), tail, kind, next_id, drift)
 
     # --- copies of rows
 
@@ -145,7 +150,10 @@ class Snapshot:
         return codes, joined([(ids[i], np.flatnonzero(mask)) for i, mask in masks.items()], self.kind)
 
     def _codes(self, part: int) -> Codes:
-        return self.parts[part].segment.unpack() if part < len(self.parts) else self.tail.codes
+        if part == len(self.parts):
+            return self.tail.codes
+        self.parts[part].file.verify()  # what is damaged must not get a new checksum
+        return self.parts[part].segment.unpack()
 
     def to_index(self) -> Index:
         """An index of its own, with one segment and no removed rows."""

@@ -22,13 +22,24 @@ from ..arrays import FloatArray, Rows, to_numpy
 from ..codebooks import Codebooks
 from ..embedding import Embedding
 from ..encode import EFFORTS, encode_rows
-from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError, UnknownIdError
+from ..errors import (
+    DuplicateIdError,
+    InputError,
+    PartlyAddedError,
+    RelearnWarning,
+    StoreError,
+    UnknownIdError,
+    warn_user,
+)
+from ..evaluation import Evaluation
 from ..ids import IdArray, Ids, as_id_array, parse_ids, shown_id
 from ..index import Index
 from ..matches import Matches
 from ..progress import Progress, silent
 from ..report import Report
 from ..spool import yields_blocks
+from .drift import DUE, Drift, Meter
+from .health import Health
 from .loading import State, load
 from .log import Record
 from .manifest import NAME
@@ -36,6 +47,7 @@ from .snapshot import Snapshot
 from .verifying import verify
 from .writer import Writer
 
+_END = object()
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
@@ -56,6 +68,7 @@ class Store:
         self._mutex = threading.RLock()
         self._working: Snapshot | None = None  # inside a batch: what was written so far
         self._pending: list[Record] = []
+        self._warned = False  # that re-learning is due
 
     # --- reading
 
@@ -180,7 +193,7 @@ class Store:
             if self._working is not None:  # inside another one, which ends later
                 yield
                 return
-            self._working = self._state.snapshot
+            before = self._working = self._state.snapshot
             try:
                 yield
             finally:
@@ -188,6 +201,7 @@ class Store:
                 self._working, self._pending = None, []
                 if pending:
                     writer.write(Record.joined(pending), after)
+                    self._warn(before.drift)
 
     def compact(self) -> None:
         """Give back the space of removed rows, and merge all segments into one.
@@ -256,13 +270,16 @@ class Store:
         given = None if ids is None else parse_ids(ids, len(rows))
         if given is not None and self._working is None:
             self._check_ids(self._state.snapshot, given, replacing)  # before minutes of coding
-        codes = encode_rows(self.codebooks, rows, workers, effort, progress)  # other threads may write meanwhile
+        meter = Meter(self.codebooks)
+        codes = encode_rows(self.codebooks, rows, workers, effort, progress, meter)  # other threads may write meanwhile
         with self._writing() as writer:
             current = self._current
             new = current.default_ids(len(rows)) if given is None else given
             taken = self._check_ids(current, new, replacing)
             if len(new):
-                self._commit(writer, current.record(new, codes, taken))
+                self._commit(writer, current.record(new, codes, taken, meter.error))
+            if self._working is None:
+                self._warn(current.drift)
         progress("done", 1.0)
         return new
 
@@ -273,9 +290,11 @@ class Store:
         if given is not None:
             parse_ids(given, len(given))  # none twice: in different blocks that would not be noticed before the second
         done: list[IdArray] = []
-        n = 0
-        for number, block in enumerate(blocks):
+        n, number, iterator = 0, 0, iter(blocks)
+        while True:
             try:
+                if (block := next(iterator, _END)) is _END:  # an iterator that finds its source bad is no other case
+                    break
                 rows = self.snapshot.books._rows(block, embedded)
                 mine = None if given is None else given[n : n + len(rows)]
                 done.append(self._put_rows(rows, mine, replacing, effort, workers))
@@ -288,7 +307,7 @@ class Store:
                     raise
                 text = f"{error.strerror or error}; the {n} rows before block {number} were added"
                 raise StoreError(error.errno, text, self.path) from error
-            n += len(rows)
+            n, number = n + len(rows), number + 1
         if given is not None and len(given) != n:
             raise PartlyAddedError(f"ids has {len(given)} entries, the blocks {n} rows, all of which were added", n)
         return np.concatenate(done) if done else _NOTHING
@@ -314,6 +333,18 @@ class Store:
         else:
             self._pending.append(record)
             self._working = after
+
+    def _warn(self, before: Drift) -> None:
+        """Once, when a write has made re-learning due."""
+        drift = self._state.snapshot.drift
+        if drift.due and not before.due and not self._warned:
+            self._warned = True
+            warn_user(
+                f"re-learning is due: the last {drift.recent.rows:,} rows of {self.path!r} are coded with "
+                f"{drift.ratio:.2f} times the error of those the books were learned for (more than {DUE:g} times); "
+                "health() tells more",
+                RelearnWarning,
+            )
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Writer]:
@@ -380,11 +411,28 @@ class Store:
 
     def report(self) -> Report:
         """Bytes by part; those of removed rows count until they are gone."""
-        state, size = self._state, 0
+        state = self._state
+        return dataclasses.replace(state.snapshot.index.report(), file=self._size(state))
+
+    def health(self) -> Health:
+        """What lies about, whether margins still hold, whether the books still fit the rows that come."""
+        self._check_open()
+        state = self._state
+        return Health.of(state.snapshot, self._size(state))
+
+    def _size(self, state: State) -> int:
+        """Bytes of all files."""
+        size = 0
         for name in (NAME, *state.manifest.names):
             with contextlib.suppress(FileNotFoundError):  # a reader's files may have lost their names
                 size += os.stat(os.path.join(self.path, name)).st_size
-        return dataclasses.replace(state.snapshot.index.report(), file=size)
+        return size
+
+    def evaluate(self, queries: Any = None, k: int = 10, **how: Any) -> Evaluation:
+        """How good and how fast searches are, see :meth:`Index.evaluate`; of a copy where rows were removed."""
+        snapshot = self.snapshot
+        index = snapshot.index if snapshot.ids_of_rows.removed is None else snapshot.to_index()
+        return index.evaluate(queries, k, **how)
 
     def verify(self) -> None:
         """Raise unless all that is on disk is sound: every byte, every code, every id."""

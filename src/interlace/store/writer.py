@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from ..errors import StoreError
+from ..errors import FileError, StoreError
 from ..index import Index
 from ..segments import Segment
 from . import files, parts
@@ -123,6 +123,7 @@ class Writer:
             ids=after.kind,
             next_id=after.next_id,
             next_file=self._next_file,
+            drift=after.drift.at_checkpoint(),
         )
         return manifest, log
 
@@ -159,8 +160,8 @@ class Writer:
             self._patience *= 2
             logger.warning("the log of %r grows, because it could not become a segment: %s", self.folder, error)
 
-    def _failed(self, error: OSError) -> StoreError:
-        if isinstance(error, StoreError):
+    def _failed(self, error: OSError) -> FileError:
+        if isinstance(error, FileError):  # which says what it is: a segment that is damaged, and cannot be rewritten
             return error
         text = f"a write failed and is not part of the store ({error.strerror or error})"
         return StoreError(error.errno, text, self.folder)
