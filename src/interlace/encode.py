@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from . import _native
@@ -27,14 +29,24 @@ def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None
 
 
 def encode_rows(
-    codebooks: Codebooks, rows: Rows, threads: int, effort: str | None = None, progress: Progress = silent
+    codebooks: Codebooks,
+    rows: Rows,
+    threads: int,
+    effort: str | None = None,
+    progress: Progress = silent,
+    seen: Callable[[int, FloatArray], None] | None = None,
 ) -> Codes:
-    """The same for rows that are read in blocks; those of the cosine metric are normalised here."""
+    """The same for rows that are read in blocks; those of the cosine metric are normalised here.
+
+    ``seen`` is shown every block as it is coded, with the number of its first row.
+    """
     codes, start = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8), 0
     for block in rows.blocks():
         progress("coding", start / len(rows))
         if codebooks.metric == "cosine":
             block = normalize(block, name="x", first_row=start)
+        if seen is not None:
+            seen(start, block)
         codes[start : start + len(block)] = encode(codebooks, block, threads, effort)
         start += len(block)
     return codes

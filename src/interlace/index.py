@@ -400,6 +400,8 @@ class Index:
                 "least": self._calibration.least,
                 "reach": self._calibration.reach,
             }
+            if self._calibration.recalls:
+                calibration["recalls"] = self._calibration.recalls
         return arrays, {
             "kind": "index",
             "n": len(self),

@@ -55,7 +55,8 @@ class Calibration:
     not be calibrated. Cells are visited in ascending order of their base while log(1 + rank) + weight * gap <= stop,
     with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop); ``gap`` is measured as :func:`gaps` tells.
     ``least`` and ``reach`` bound the smallest base (``reach``: the distance) of the queries it was made from: a query
-    beyond ``reach`` is searched exactly.
+    beyond ``reach`` is searched exactly. ``recalls`` are those of a store that keeps originals: recall@10 after a
+    re-rank of so many rows, in ascending order.
     """
 
     n: int
@@ -63,6 +64,7 @@ class Calibration:
     cells: NDArray[np.float32]
     least: float
     reach: float
+    recalls: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def stored(
@@ -73,7 +75,8 @@ class Calibration:
         if shares.shape != shape or cells.shape != (*shape, 2):
             raise ValueError(f"shares of shape {shares.shape}, cells of shape {cells.shape}")
         least, reach = float(description["least"]), float(description["reach"])
-        return cls(int(description["n"]), shares, cells, least, reach)
+        recalls = tuple((int(depth), float(found)) for depth, found in description.get("recalls", ()))
+        return cls(int(description["n"]), shares, cells, least, reach, recalls)
 
     @functools.cached_property
     def _rules(self) -> list[list[tuple[float, float, float] | None]]:
