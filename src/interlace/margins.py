@@ -56,7 +56,7 @@ class Calibration:
     with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop); ``gap`` is measured as :func:`gaps` tells.
     ``least`` and ``reach`` bound the smallest base (``reach``: the distance) of the queries it was made from: a query
     beyond ``reach`` is searched exactly. ``recalls`` are those of a store that keeps originals: recall@10 after a
-    re-rank of so many rows, in ascending order.
+    re-rank of so many rows, for each target.
     """
 
     n: int
@@ -64,7 +64,7 @@ class Calibration:
     cells: NDArray[np.float32]
     least: float
     reach: float
-    recalls: tuple[tuple[int, float], ...] = ()
+    recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
 
     @classmethod
     def stored(
@@ -75,7 +75,7 @@ class Calibration:
         if shares.shape != shape or cells.shape != (*shape, 2):
             raise ValueError(f"shares of shape {shares.shape}, cells of shape {cells.shape}")
         least, reach = float(description["least"]), float(description["reach"])
-        recalls = tuple((int(depth), float(found)) for depth, found in description.get("recalls", ()))
+        recalls = tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ()))
         return cls(int(description["n"]), shares, cells, least, reach, recalls)
 
     @functools.cached_property
@@ -100,6 +100,18 @@ class Calibration:
         high = self._rules[above][column]
         low = high if KS[above] == k else self._rules[above - 1][column]
         return None if high is None or low is None else (max(low[0], high[0]), high[1], high[2])
+
+
+@dataclass(frozen=True, eq=False)
+class DeepCalibration(Calibration):
+    """The same for hits that are looked at again: where more are asked for than it covers, the rule of its largest k does.
+
+    Of hits beyond that k more may be lost than the target says, those in far cells.
+    """
+
+    def rule(self, k: int, target: float, n: int) -> tuple[float, float, float] | None:
+        """As for the largest k that was calibrated, at most."""
+        return super().rule(min(k, KS[-1]), target, n)
 
 
 @functools.lru_cache(maxsize=64)  # a single query takes less time than this does

@@ -270,7 +270,7 @@ def test_a_copy_is_searched_as_a_mask_is(
     rule = index._rule(margin, k, True)
     for chosen in (
         Selection.copied(index, np.flatnonzero(mask)),
-        Selection.masked(index, mask),
+        Selection.in_place(index, mask),
         Selection.of(index, mask),
     ):
         found = chosen.search(q, k, margin, rule, 1, False, len(index))

