@@ -104,7 +104,7 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class DeepCalibration(Calibration):
-    """The same for hits that are looked at again: where more are asked for than it covers, the rule of its largest k does.
+    """The same for hits that are looked at again: beyond the largest k that was calibrated, the rule of that one.
 
     Of hits beyond that k more may be lost than the target says, those in far cells.
     """

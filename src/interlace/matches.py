@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,13 @@ class SearchStats:
     threads: int  #: that had something to do
     simd: str
     reranked: int = 0  #: rows compared with kept originals, in a store that has some
+
+    @classmethod
+    def summed(cls, parts: Sequence[SearchStats]) -> SearchStats:
+        """Of queries that were searched some at a time."""
+        added = ("queries", "cells", "scanned", "survivors", "lookups", "seconds", "reranked")
+        sums = {name: sum(getattr(part, name) for part in parts) for name in added}
+        return replace(parts[0], **sums, threads=max(part.threads for part in parts))
 
     @property
     def ops_per_vector(self) -> float:

@@ -352,6 +352,29 @@ def test_columns_count_for_the_length_of_the_log(tmp_path: Path) -> None:
     assert store.snapshot.tail.n < 6
 
 
+def test_columns_of_the_log_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is searched between the writes; older states keep their rows."""
+    store = il.create(tmp_path / "s", BOOKS, columns={"n": "int64"})
+    decoded: list[int] = []
+    real = Columns.of_pieces
+
+    def of_pieces(self: Columns, pieces: Any, n: int) -> Any:
+        decoded.append(n)
+        return real(self, pieces, n)
+
+    monkeypatch.setattr(Columns, "of_pieces", of_pieces)
+    snapshots = []
+    for i in range(80):
+        store.upsert(vectors(1)[0], i, payload={"n": i})
+        snapshots.append(store.snapshot)
+        if i % 3 == 0:
+            assert store.payload()["n"].to_pylist() == list(range(i + 1))
+    for i, snapshot in enumerate(snapshots):
+        assert snapshot.payload()["n"].to_pylist() == list(range(i + 1))
+    assert sum(decoded) == 80
+    assert store.snapshot._tail_table.column(0).num_chunks <= 32
+
+
 def test_decimals_and_dates_are_taken_as_they_are(tmp_path: Path) -> None:
     store = il.create(tmp_path / "s", BOOKS, columns={"d": pa.decimal128(5, 2), "t": "timestamp[ms]"})
     when = np.array(["2024-05-01T12:00", "2024-05-02"], "datetime64[s]")

@@ -152,6 +152,21 @@ def test_re_ranked_searches(tmp_path: Path, kind: str, metric: str) -> None:
         assert reader.originals == kind
 
 
+def test_many_queries_are_taken_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _ = filled(tmp_path / "s", rich=True)
+    q = vectors(30, 3)
+    whole = store.search(q, 3, rerank=9, threads=1)
+    monkeypatch.setattr("interlace.store.snapshot.ANSWERS", 40)
+    monkeypatch.setattr("interlace.store.reranking.BLOCK_BYTES", 600)
+    parts = store.search(q, 3, rerank=9, threads=1)
+    assert np.array_equal(parts.ids, whole.ids)
+    assert np.array_equal(parts.distances, whole.distances)
+    assert np.array_equal(parts.counts, whole.counts)
+    assert (parts.stats.queries, parts.stats.reranked, parts.stats.scanned) == (30, 270, whole.stats.scanned)
+    none = store.search(q[:0], 3, rerank=9)
+    assert (none.ids.shape, none.stats.queries) == ((0, 3), 0)
+
+
 def test_refused(tmp_path: Path) -> None:
     plain = il.create(tmp_path / "p", BOOKS)
     plain.add(vectors(5))
@@ -261,7 +276,7 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
         found = store.search(q, 10, recall=recall, threads=1)
         true = np.argsort(away, axis=1)[:, :10] + 500
         hit = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, true, strict=True)])
-        assert hit >= recall - 0.03
+        assert hit >= recall - 0.01
         depths.append(found.stats.reranked / 300)
     assert depths == sorted(depths)
     assert depths[0] < depths[-1]
@@ -277,23 +292,22 @@ def calibration(n: int, *recalls: tuple[float, int, float]) -> Any:
 
 
 def test_effort() -> None:
-    depths = ((10, 0.5, 0.5), (20, 0.9, 0.92), (40, 0.93, 0.97), (80, 0.95, 0.9992))
+    depths = ((10, 0.5, 0.5), (20, 0.91, 0.93), (40, 0.937, 0.973), (80, 0.955, 0.99929))
     known = calibration(1000, *((0.99, d, r) for d, r, _ in depths), *((0.999, d, r) for d, _, r in depths))
     assert effort(0.4, 10, 1000, known) == (0.99, 10)
-    assert effort(0.9, 10, 1000, known) == (0.99, 20)
-    assert effort(0.91, 10, 1000, known) == (0.99, 40)  # twice the depth is what the other margin costs
-    assert effort(0.92, 10, 1000, known) == (0.99, 40)
+    assert effort(0.89, 10, 1000, known) == (0.99, 20)  # a tenth of what may be lost is kept in reserve
+    assert effort(0.905, 10, 1000, known) == (0.99, 40)  # twice the depth is what the other margin costs
     assert effort(0.94, 10, 1000, known) == (0.99, 80)
     assert effort(0.96, 10, 1000, known) == (0.999, 40)
     assert effort(0.999, 10, 1000, known) == (0.999, 80)
-    assert effort(0.9, 5, 1000, known) == (0.99, 20)
-    assert effort(0.9, 25, 1000, known) == (0.99, 50)
-    assert effort(0.9, 10, 1500, known) == (0.99, 30)
-    assert effort(0.9, 10, 100, known) == (0.99, 20)
-    with pytest.raises(il.InputError, match="recall 0.9995 was not reached.* the best 80 rows by code hold 0.9992"):
-        effort(0.9995, 10, 1000, known)
-    four_times = calibration(1000, (0.99, 100, 0.9), (0.999, 20, 0.9))
-    assert effort(0.9, 10, 1000, four_times) == (0.999, 20)
+    assert effort(0.89, 5, 1000, known) == (0.99, 20)
+    assert effort(0.89, 25, 1000, known) == (0.99, 50)
+    assert effort(0.89, 10, 1500, known) == (0.99, 30)
+    assert effort(0.89, 10, 100, known) == (0.99, 20)
+    with pytest.raises(il.InputError, match="recall 0.9993 was not reached.* the best 80 rows by code hold 0.9993"):
+        effort(0.9993, 10, 1000, known)
+    five_times = calibration(1000, (0.99, 100, 0.95), (0.999, 20, 0.95))
+    assert effort(0.9, 10, 1000, five_times) == (0.999, 20)
 
 
 def test_more_hits_than_are_calibrated(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import importlib
+import importlib.util
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -24,6 +25,8 @@ from ..errors import DamagedFileError, InputError
 Table = Any  # pyarrow.Table
 Rows = NDArray[np.int64]
 
+#: Chunks of a column of the log, at most: each costs a filter some time.
+MOST_CHUNKS = 32
 #: Name of the section with the bytes of an Arrow file.
 SECTION = "arrow"
 
@@ -34,6 +37,12 @@ def arrow(module: str = "pyarrow") -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise InputError("columns of a store need pyarrow: pip install 'interlace[io]'") from error
+
+
+def check_arrow() -> None:
+    """An error if there is no pyarrow; it is not imported."""
+    if importlib.util.find_spec("pyarrow") is None:
+        arrow()
 
 
 def kind_of(kind: Any) -> str:
@@ -142,6 +151,11 @@ class Columns:
         if table.num_rows != n:
             raise DamagedFileError(f"the log of a store has columns of {table.num_rows} rows, {n} expected")
         return table
+
+    def joined(self, tables: Sequence[Table]) -> Table:
+        """One after the other, in chunks that are neither many nor copied again and again."""
+        table = arrow().concat_tables([table for table in tables if table.num_rows] or [self.schema.empty_table()])
+        return table.combine_chunks() if table.column(0).num_chunks > MOST_CHUNKS else table
 
     # --- bytes of a segment
 

@@ -14,7 +14,7 @@ from ..ids import Ids
 from ..index import Index
 from ..segments import merge
 from . import files, loading, manifest, parts
-from .columns import Columns, Table
+from .columns import Columns, Table, check_arrow
 from .compaction import Limits
 from .extras import Extras
 from .lock import NAME as LOCK
@@ -55,6 +55,8 @@ def open(
 def _open_writer(folder: str, lock: WriterLock, embedding: Any, limits: Limits) -> Store:
     try:
         found = manifest.read(folder)
+        if found.columns is not None:
+            check_arrow()  # now, and not in the middle of a write
         files.sync_folder(folder)  # what is swept must not be needed by an older manifest after a power cut
         base = loading.base_of(folder, found, embedding)
         try:

@@ -23,6 +23,8 @@ K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
 #: Queries that recall is measured with: the true neighbours of each take a pass over all originals.
 QUERIES = 256
+#: Of the neighbours that a recall may lose, this part is kept in reserve: queries to come are not these.
+RESERVE = 0.1
 #: A margin that visits more cells is taken where it saves this much of the depth.
 WORTH = 2.0
 
@@ -100,15 +102,16 @@ def effort(recall: Any, k: int, n: int, calibration: Calibration | None) -> tupl
         raise InputError(f"recall must lie between 0 and 1, got {recall!r}")
     if calibration is None or not calibration.recalls:
         raise InputError("recall is what store.calibrate(queries) measures: call it once there are rows")
+    needed = recall + RESERVE * (1 - recall)
     reached: dict[float, int] = {}  # the smallest depth for each margin
     for margin, depth, found in calibration.recalls:
-        if found >= recall:
+        if found >= needed:
             reached.setdefault(margin, depth)
     if not reached:
         _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
         raise InputError(
-            f"recall {recall:g} was not reached when the store was calibrated: the best {depth} rows by code hold "
-            f"{found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more bytes"
+            f"recall {recall:g} was not reached, with some reserve, when the store was calibrated: the best {depth} rows "
+            f"by code hold {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more bytes"
         )
     least = min(reached.values())
     margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)

@@ -23,9 +23,9 @@ from ..ids import IdArray, Ids
 from ..index import Index
 from ..learning import HELD_OUT_ROWS
 from ..margins import Calibration
-from ..matches import Matches
+from ..matches import Matches, SearchStats
 from ..searching import calibrate
-from ..segments import Codes, Segment, damage_named
+from ..segments import Codes, Segment
 from ..tombstones import Tombstones
 from .columns import Table, arrow, taken
 from .extras import Extras
@@ -41,6 +41,7 @@ from .tail import Pieces, Tail
 
 ROWS = 4096  # ids made at a time while iterating
 SELECTIONS = 4  # of filters, remembered
+ANSWERS = 1 << 22  # rows found by code at a time, to be looked at again
 
 
 class Snapshot:
@@ -151,21 +152,23 @@ class Snapshot:
         if depth < k:
             raise InputError(f"rerank is how many rows are compared with their originals: at least k={k}, got {depth}")
         queries, single = self.index._queries(q, embedded)
-        found = self._rows_found(queries, min(depth, max(k, len(self))), margin, threads, filter, True)
-        if self.books.metric == "cosine":
-            queries = normalize(queries, name="queries")
-        started = time.perf_counter()
-        with damage_named():
-            rows, distances = reranked(kept, queries, found.ids, k, self.books.metric)
-        stats = dataclasses.replace(
-            found.stats,
-            reranked=int(found.counts.sum()),
-            seconds=found.stats.seconds + time.perf_counter() - started,
-        )
-        ids, counts = self.ids_of_rows.take(rows), np.minimum(found.counts, k)
+        depth, metric = min(depth, max(k, len(self))), self.books.metric
+        rows, distances = np.full((len(queries), k), -1, np.int64), np.full((len(queries), k), np.inf, np.float32)
+        counts, stats = np.zeros(len(queries), np.int64), list[SearchStats]()
+        step = max(1, ANSWERS // depth)
+        for start in range(0, max(1, len(queries)), step):
+            part = slice(start, start + step)
+            found = self._rows_found(queries[part], depth, margin, threads, filter, True)
+            started = time.perf_counter()
+            unit = normalize(queries[part], name="queries", first_row=start) if metric == "cosine" else queries[part]
+            rows[part], distances[part] = reranked(kept, unit, found.ids, k, metric)
+            counts[part] = np.minimum(found.counts, k)
+            seconds = found.stats.seconds + time.perf_counter() - started
+            stats.append(dataclasses.replace(found.stats, seconds=seconds, reranked=int(found.counts.sum())))
+        ids, whole = self.ids_of_rows.take(rows), SearchStats.summed(stats)
         if single:
-            return Matches(ids[0], distances[0], int(counts[0]), stats, self.books.metric)
-        return Matches(ids, distances, counts, stats, self.books.metric)
+            return Matches(ids[0], distances[0], int(counts[0]), whole, metric)
+        return Matches(ids, distances, counts, whole, metric)
 
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
         """See :meth:`Store.get`."""
@@ -207,7 +210,7 @@ class Snapshot:
     def _tail_table(self) -> Table:
         """Columns of the rows of the log."""
         assert self.extras.columns is not None
-        return self.extras.columns.of_pieces(self.tail.pieces, self.tail.n)
+        return self.tail.table(self.extras.columns)
 
     @property
     def ids(self) -> IdArray:
@@ -329,7 +332,7 @@ class Snapshot:
     def verify_tail(self) -> None:
         """Raise unless columns and originals of the rows of the log can be read."""
         if self.extras.columns is not None:
-            self.extras.columns.of_pieces(self.tail.pieces, self.tail.n)
+            _ = self._tail_table
         if self.extras.originals is not None:
             try:
                 self.extras.originals.verify(self.tail.originals)

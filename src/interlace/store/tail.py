@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..codebooks import Codebooks
 from ..ids import IdArray, Ids
 from ..segments import Codes, Segment
+from .columns import Columns, Table
 from .originals import Bytes
 
 Pieces = tuple[bytes, ...]
@@ -29,6 +30,7 @@ class _Buffer:
         self._rows: dict[Any, list[int]] = {}  # of each id, ascending; of the first _indexed rows
         self._indexed = 0
         self._packed: list[tuple[int, Segment]] = []  # segments of consecutive rows, with the end of each
+        self._decoded: tuple[int, Table] | None = None  # columns of the first rows, and of how many pieces
 
     @property
     def codes(self) -> Codes:
@@ -65,6 +67,16 @@ class _Buffer:
             self._indexed = max(self._indexed, n)
             found = [next((row for row in reversed(self._rows.get(v, ())) if row < n), -1) for v in ids.tolist()]
         return np.array(found, np.int64)
+
+    def table(self, columns: Columns, pieces: Pieces, n: int) -> Table:
+        """Columns of the first n rows, which these pieces hold; what was decoded before is not decoded again."""
+        with self._lock:
+            known, table = self._decoded or (0, columns.of_pieces((), 0))
+            if known > len(pieces):  # an older state
+                return table.slice(0, n)
+            table = columns.joined([table, columns.of_pieces(pieces[known:], n - table.num_rows)])
+            self._decoded = len(pieces), table
+            return table
 
     def segments(self, codes: Codes) -> tuple[Segment, ...]:
         """These codes, the first ones, packed; what was packed before is not packed again, as in ``Index.add``."""
@@ -107,6 +119,10 @@ class Tail:
             buffer = _Buffer(buffer.codebooks, self.codes.copy(), self._values.copy(), self.originals.copy())
         buffer.append(ids, codes, np.empty((len(ids), 0), np.uint8) if originals is None else originals)
         return Tail(buffer, self.pieces + pieces)
+
+    def table(self, columns: Columns) -> Table:
+        """Columns of the rows."""
+        return self._buffer.table(columns, self.pieces, self.n)
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
