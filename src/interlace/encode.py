@@ -12,6 +12,8 @@ from .codebooks import Codebooks
 from .progress import Progress, silent
 from .segments import Codes
 
+#: Is given blocks as they are coded, those of the cosine metric with length 1, and their codes.
+Watch = Callable[[FloatArray, Codes], None]
 #: Width of the beam and sweeps of iterated conditional modes after it, from fast to best.
 EFFORTS = {"fastest": (1, 0), "fast": (2, 0), "balanced": (8, 0), "best": (32, 4)}
 
@@ -34,19 +36,17 @@ def encode_rows(
     threads: int,
     effort: str | None = None,
     progress: Progress = silent,
-    seen: Callable[[int, FloatArray], None] | None = None,
+    watch: Watch | None = None,
 ) -> Codes:
-    """The same for rows that are read in blocks; those of the cosine metric are normalised here.
-
-    ``seen`` is shown every block as it is coded, with the number of its first row.
-    """
+    """The same for rows that are read in blocks; those of the cosine metric are normalised here."""
     codes, start = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8), 0
     for block in rows.blocks():
         progress("coding", start / len(rows))
         if codebooks.metric == "cosine":
             block = normalize(block, name="x", first_row=start)
-        if seen is not None:
-            seen(start, block)
-        codes[start : start + len(block)] = encode(codebooks, block, threads, effort)
+        coded = encode(codebooks, block, threads, effort)
+        codes[start : start + len(block)] = coded
+        if watch is not None:
+            watch(block, coded)
         start += len(block)
     return codes

@@ -253,3 +253,21 @@ def test_messages_name_the_place(store: Path) -> None:
     path.write_bytes(bytes(data))
     with pytest.raises(il.DamagedFileError, match=re.escape(path.name)):
         verify(str(store))
+
+
+@pytest.mark.parametrize("role", ["payload", "originals"])
+def test_damage_is_not_written_anew(tmp_path: Path, role: str) -> None:
+    """A flipped bit of a value, which looks like any other, is found before compaction gives it a new checksum."""
+    store, _ = filled(tmp_path / "s", rich=True)
+    store.close()
+    path = max((tmp_path / "s").glob(f"{role}-*"), key=lambda p: p.stat().st_size)
+    data = bytearray(path.read_bytes())
+    at = data.index("é".encode()) if role == "payload" else len(data) - 70
+    data[at + 1] ^= 1
+    path.write_bytes(bytes(data))
+    with il.open(tmp_path / "s", mode="a") as again:
+        generation = again.generation
+        with pytest.raises(il.FileError, match="does not match its checksum"):
+            again.compact()
+        assert again.generation == generation
+    assert path.exists()

@@ -60,6 +60,12 @@ class Part:
         assert self.payload is not None
         return self.payload.table(names)
 
+    def whole_table(self) -> Table:
+        """All columns, every byte of them verified: what is damaged must not get a new checksum."""
+        assert self.payload is not None
+        self.payload.verify()
+        return self.payload.table()
+
     def qualifying(self, expression: Any) -> NDArray[np.bool_]:
         """Which rows an expression over the columns is true for; the last few answers are remembered."""
         assert self.payload is not None

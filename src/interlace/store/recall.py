@@ -110,8 +110,8 @@ def effort(recall: Any, k: int, n: int, calibration: Calibration | None) -> tupl
     if not reached:
         _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
         raise InputError(
-            f"recall {recall:g} was not reached, with some reserve, when the store was calibrated: the best {depth} rows "
-            f"by code hold {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more bytes"
+            f"recall {recall:g} was not reached, with some reserve, when the store was calibrated: the best {depth} "
+            f"rows by code hold {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more bytes"
         )
     least = min(reached.values())
     margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)

@@ -314,12 +314,15 @@ class Snapshot:
         """Columns of the same rows."""
         tables = []
         for i in range(first, stop):
-            table = self.parts[i].table() if i < len(self.parts) else self._tail_table
+            table = self.parts[i].whole_table() if i < len(self.parts) else self._tail_table
             tables.append(table if not self.removed[i].count else table.filter(self.removed[i].kept()))
         return arrow().concat_tables(tables)
 
     def merged_originals(self, first: int, stop: int) -> storage.Blocks:
         """Originals of the same rows, block by block: they may be larger than memory."""
+        for part in self.parts[first:stop]:
+            if part.originals_file is not None:
+                part.originals_file.verify()  # what is damaged must not get a new checksum
 
         def blocks() -> Iterator[Bytes]:
             for i in range(first, stop):

@@ -28,6 +28,7 @@ from ..index import Index
 from ..matches import Matches
 from ..progress import Progress, silent
 from ..report import Report
+from ..segments import Codes
 from ..spool import yields_blocks
 from .columns import Table
 from .loading import State, load
@@ -324,9 +325,9 @@ class Store:
         extras = self._state.snapshot.extras
         kept: list[Bytes] = []
 
-        def keep(first_row: int, block: FloatArray) -> None:
+        def keep(block: FloatArray, _: Codes) -> None:
             if extras.originals is not None:
-                kept.append(extras.originals.to_bytes(block, first_row))
+                kept.append(extras.originals.to_bytes(block, sum(map(len, kept))))
 
         # Other threads may write meanwhile.
         codes = encode_rows(self.codebooks, rows, workers, effort, progress, keep if extras.originals else None)
