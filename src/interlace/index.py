@@ -415,6 +415,8 @@ class Index:
                 "error": None if math.isnan(self._calibration.error) else self._calibration.error,
                 "error_rows": self._calibration.error_rows,
             }
+            if self._calibration.recalls:
+                calibration["recalls"] = self._calibration.recalls
         return arrays, {
             "kind": "index",
             "n": len(self),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,14 @@ class SearchStats:
     margin: str  #: the rule that ran, with its parameter
     threads: int  #: that had something to do
     simd: str
+    reranked: int = 0  #: rows compared with kept originals, in a store that has some
+
+    @classmethod
+    def summed(cls, parts: Sequence[SearchStats]) -> SearchStats:
+        """Of queries that were searched some at a time."""
+        added = ("queries", "cells", "scanned", "survivors", "lookups", "seconds", "reranked")
+        sums = {name: sum(getattr(part, name) for part in parts) for name in added}
+        return replace(parts[0], **sums, threads=max(part.threads for part in parts))
 
     @property
     def ops_per_vector(self) -> float:
@@ -39,9 +47,10 @@ class SearchStats:
 
     def __str__(self) -> str:
         total = max(1, self.queries * self.rows)
+        reranked = f"{self.reranked} compared with originals, " if self.reranked else ""
         return (
             f"{self.queries} queries x {self.rows} rows, margin {self.margin}: scanned {self.scanned / total:.1%}, "
-            f"survivors {self.survivors / total:.3%}, {self.ops_per_vector:.3f} ops per vector, "
+            f"survivors {self.survivors / total:.3%}, {reranked}{self.ops_per_vector:.3f} ops per vector, "
             f"{self.seconds * 1e3:.2f} ms ({self.simd}, {self.threads} thread{'s' * (self.threads > 1)})"
         )
 

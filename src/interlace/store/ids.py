@@ -128,6 +128,16 @@ def _gathered(ids: Ids, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDA
     return np.concatenate(pieces), lengths
 
 
+def without_padding(ids: Any) -> Any:
+    """Ids of a :class:`Matches`, without what stands for no hit."""
+    array = ids if isinstance(ids, np.ndarray) else None
+    if array is None or array.ndim != 1:
+        return ids
+    if array.dtype == object:
+        return array[[value is not None for value in array]]
+    return array[array != -1] if array.dtype.kind == "i" else array
+
+
 def describe(ids: Ids) -> dict[str, Any]:
     """What the description of a segment says of them; the arrays are sections of its file."""
     if ids.kind == "default":
