@@ -110,6 +110,35 @@ void RowNumbers::decode_cell(std::size_t c, std::uint32_t* out) const {
     }
 }
 
+void RowNumbers::find_in_cell(std::size_t c, std::span<const std::uint32_t> rows, std::uint32_t* places) const {
+    const Cell& cell = cells_[c];
+    std::fill(places, places + rows.size(), kNowhere);
+    if (cell.size == 0 || rows.empty()) return;
+    std::size_t i = 0, index = cell.high_offset / 64; // the next row number of the cell, and the word its one is in
+    std::uint64_t word = this->word(index) >> (cell.high_offset % 64) << (cell.high_offset % 64);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+        const std::uint64_t high = rows[r] >> cell.low_bits;
+        for (;;) {
+            const std::size_t ones = static_cast<std::size_t>(std::popcount(word));
+            // Zeros up to the end of the word: where they are fewer than `high`, so are the high parts of its ones.
+            const std::uint64_t zeros = (index + 1) * 64 - cell.high_offset - i - ones;
+            if (word == 0 || zeros < high) {
+                i += ones;
+                if (i >= cell.size) return;
+                word = this->word(++index);
+                continue;
+            }
+            const std::uint64_t bit = index * 64 + static_cast<std::uint64_t>(std::countr_zero(word));
+            const std::uint64_t row = ((bit - cell.high_offset - i) << cell.low_bits) | low(cell, i);
+            if (row > rows[r]) break;
+            if (row == rows[r]) places[r] = static_cast<std::uint32_t>(i);
+            word &= word - 1;
+            if (++i >= cell.size) return;
+            if (row == rows[r]) break;
+        }
+    }
+}
+
 std::size_t RowNumbers::cell_of(std::uint64_t position) const {
     return static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), position) - starts_.begin()) - 1;
 }

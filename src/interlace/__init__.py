@@ -25,9 +25,10 @@ from .errors import (
     UnknownIdError,
 )
 from .evaluation import Evaluation
+from .explaining import Explanation
 from .index import Index
 from .interop import from_faiss, to_faiss
-from .matches import Matches, SearchStats
+from .matches import Matches, RangeMatches, SearchStats
 from .planning import Plan, plan
 from .report import Report
 from .store import Store, create, open
@@ -44,6 +45,7 @@ __all__ = [
     "DamagedFileError",
     "DuplicateIdError",
     "Evaluation",
+    "Explanation",
     "FewRowsWarning",
     "FileError",
     "Index",
@@ -58,6 +60,7 @@ __all__ = [
     "PartlyAddedError",
     "Plan",
     "PriorCollapsedWarning",
+    "RangeMatches",
     "Recipe",
     "Report",
     "SearchStats",

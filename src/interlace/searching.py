@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,17 +40,14 @@ def search_rows(
     rows, distances = np.empty((n, width), np.int64), np.empty((n, width), np.float32)
     counts, work = np.empty(n, np.int64), np.empty((n, 4), np.uint64)
     traced = np.empty((2, n, width), np.float32) if trace else None
-    masks: list[NDArray[np.uint8] | None] = [None] * len(segments)
-    if mask is not None:
-        bounds = np.cumsum([0, *(s.n_rows for s in segments)])
-        masks = [mask[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    filters = filters_of(segments, mask, n)
     step = n if trace else QUERIES_PER_CALL
     for start in range(0, n, step):
         part = slice(start, start + step)
         _native.search(
             codebooks.native,
             [s.native for s in segments],
-            masks,
+            filters,
             queries[part],
             rule.kind,
             rule.share,
@@ -69,6 +66,55 @@ def search_rows(
         rows = np.pad(rows, ((0, 0), (0, k - width)), constant_values=-1)
         distances = np.pad(distances, ((0, 0), (0, k - width)), constant_values=np.inf)
     return rows, distances, counts, work, traced
+
+
+def filters_of(segments: Sequence[Segment], mask: NDArray[np.uint8] | None, n_queries: int) -> list[_native.Filter]:
+    """What the native search is told of a mask over all rows, one filter for each segment; nothing without a mask.
+
+    Made once for all queries: where few rows are allowed, their codes are copied (cpp/core/filter.h).
+    """
+    filters: list[_native.Filter] = []
+    if mask is None:
+        return filters
+    first = 0
+    for segment in segments:
+        filters.append(_native.Filter(segment.native, mask[first : first + segment.n_rows], n_queries))
+        first += segment.n_rows
+    return filters
+
+
+def range_rows(
+    codebooks: Codebooks,
+    segments: tuple[Segment, ...],
+    queries: FloatArray,
+    radii: FloatArray,
+    threads: int,
+    mask: NDArray[np.uint8] | None = None,
+    exhaustive: bool = False,
+) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64]]:
+    """Rows and distances of all that is within each query's radius, query after query; counts [n], work [n, 4]."""
+    n = len(queries)
+    counts, work = np.zeros(n, np.int64), np.zeros((n, 4), np.uint64)
+    filters = filters_of(segments, mask, n)
+    parts: list[tuple[NDArray[np.int64], FloatArray]] = []
+    for start in range(0, n, QUERIES_PER_CALL):
+        part = slice(start, start + QUERIES_PER_CALL)
+        found = _native.range_search(
+            codebooks.native,
+            [s.native for s in segments],
+            filters,
+            queries[part],
+            radii[part],
+            exhaustive,
+            threads,
+            counts[part],
+            work[part],
+        )
+        parts.append(found)
+    if len(parts) == 1:
+        return *parts[0], counts, work
+    rows = np.concatenate([np.zeros(0, np.int64), *(r for r, _ in parts)])
+    return rows, np.concatenate([np.zeros(0, np.float32), *(d for _, d in parts)]), counts, work
 
 
 def search_kept(

@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..ids import IdArray, Ids
 from ..index import Index
 from ..matches import Matches
+from ..searches import Searches
 from ..segments import Codes, Segment
 from ..tombstones import Tombstones
 from .ids import JoinedIds, joined
@@ -28,7 +29,7 @@ from .tail import Tail
 ROWS = 4096  # ids made at a time while iterating
 
 
-class Snapshot:
+class Snapshot(Searches):
     """One state of a :class:`Store`, which stays as it is while the store goes on."""
 
     def __init__(
@@ -67,13 +68,17 @@ class Snapshot:
         q: Any,
         k: int = 10,
         *,
+        offset: int = 0,
         margin: float | str = 0.999,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
     ) -> Matches:
         """See :meth:`Index.search`."""
-        return self.index.search(q, k, margin=margin, threads=threads, filter=filter, embedded=embedded)
+        return self.index.search(q, k, offset=offset, margin=margin, threads=threads, filter=filter, embedded=embedded)
+
+    def _searched(self) -> Index:
+        return self.index
 
     def get(self, ids: Any) -> FloatArray:
         """See :meth:`Index.reconstruct`."""

@@ -28,6 +28,7 @@ from ..index import Index
 from ..matches import Matches
 from ..progress import Progress, silent
 from ..report import Report
+from ..searches import Searches
 from ..spool import yields_blocks
 from .loading import State, load
 from .log import Record
@@ -39,7 +40,7 @@ from .writer import Writer
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
-class Store:
+class Store(Searches):
     """Vectors coded by :class:`Codebooks` in a directory: added, replaced and removed by id, and searched meanwhile.
 
     ``il.create(path, ...)`` makes one, ``il.open(path)`` opens it for reading, ``il.open(path, mode="a")`` for writing
@@ -64,6 +65,7 @@ class Store:
         q: Any,
         k: int = 10,
         *,
+        offset: int = 0,
         margin: float | str = 0.999,
         threads: int | None = None,
         filter: Any = None,
@@ -73,7 +75,12 @@ class Store:
 
         ``filter`` is a boolean mask over rows in insertion order (that of :attr:`ids`), or an array of allowed ids.
         """
-        return self.snapshot.search(q, k, margin=margin, threads=threads, filter=filter, embedded=embedded)
+        return self.snapshot.search(
+            q, k, offset=offset, margin=margin, threads=threads, filter=filter, embedded=embedded
+        )
+
+    def _searched(self) -> Index:
+        return self.snapshot.index
 
     def get(self, ids: Any) -> FloatArray:
         """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id)."""
