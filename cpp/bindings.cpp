@@ -184,14 +184,23 @@ struct PyFilter {
     Filter filter;
 };
 
-std::unique_ptr<PyFilter> make_filter(nb::handle_t<PySegment> segment, In<std::uint8_t, One> allowed,
-                                      std::size_t queries) {
+void require_fit(const Books& books, const Segment& segment) {
+    const SegmentShape& shape = segment.shape();
+    require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
+                shape.n_columns() == books.n_columns() &&
+                (!books.has_cross_sums() || segment.cross_floors() != nullptr),
+            "a segment does not fit the books");
+}
+
+std::unique_ptr<PyFilter> make_filter(const Books& books, nb::handle_t<PySegment> segment,
+                                      In<std::uint8_t, One> allowed) {
     const Segment& rows = nb::cast<const PySegment&>(segment).segment;
+    require_fit(books, rows);
     require(allowed.size() == rows.shape().n_rows, "a filter must have one entry per row");
     std::unique_ptr<PyFilter> made;
     {
         nb::gil_scoped_release release;
-        made.reset(new PyFilter{nb::object(), Filter(rows, allowed.data(), queries)});
+        made.reset(new PyFilter{nb::object(), Filter(books, rows, allowed.data())});
     }
     made->segment = nb::borrow(segment);
     return made;
@@ -206,14 +215,10 @@ std::vector<SegmentView> views_of(const Books& books, const Segments& segments, 
     std::uint64_t first_row = 0;
     for (std::size_t s = 0; s < segments.size(); ++s) {
         const Segment& segment = segments[s]->segment;
-        const SegmentShape& shape = segment.shape();
-        require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
-                    shape.n_columns() == books.n_columns() &&
-                    (!books.has_cross_sums() || segment.cross_floors() != nullptr),
-                "a segment does not fit the books");
+        require_fit(books, segment);
         require(filters.empty() || &filters[s]->filter.segment() == &segment, "a filter is for another segment");
         views.push_back(filters.empty() ? segment.view(first_row) : filters[s]->filter.view(first_row));
-        first_row += shape.n_rows;
+        first_row += segment.shape().n_rows;
     }
     return views;
 }
@@ -303,7 +308,7 @@ Trace py_trace(const Books& books, const Segments& segments, const Filters& filt
 
 void bind_search(nb::module_& m) {
     nb::class_<PyFilter>(m, "Filter")
-        .def(nb::new_(&make_filter), "segment"_a, "allowed"_a.noconvert(), "queries"_a)
+        .def(nb::new_(&make_filter), "books"_a, "segment"_a, "allowed"_a.noconvert())
         .def_prop_ro("n_allowed", [](const PyFilter& self) { return self.filter.n_allowed(); })
         .def_prop_ro("copied", [](const PyFilter& self) { return self.filter.copied(); });
     m.def("search", &py_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,

@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from books import LAYOUTS, index_of, random_codebooks, random_codes
-from interlace import DamagedFileError, _native
+from interlace import DamagedFileError, InputError, _native, reference
 from interlace.margins import Rule, spread_of
 from interlace.segments import Segment
 
+EXACT, NONE = Rule("share", 1.0, 0.0, "exact"), Rule("none", 1.0, 0.0, "inf")
 RULES = [
-    Rule("share", 1.0, 0.0, "exact"),
-    Rule("none", 1.0, 0.0, "inf"),
+    EXACT,
+    NONE,
     Rule("share", 0.7, 0.0, "share"),
     Rule("paper", 1.0, 1.5, "paper"),
     Rule("share", 0.8, 0.0, "cells", spread_of(0.5, 1.0), 0.5, 1e6),
@@ -24,21 +25,21 @@ RULES = [
 many = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def searched(index, filters, q, k, rule):
+def searched(index, filters, q, k, rule, traced):
     """Everything but the rows passed over, which depend on how they are stored."""
     rows, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
     counts, work = np.empty(len(q), np.int64), np.empty((len(q), 4), np.uint64)
-    trace = np.empty((2, len(q), k), np.float32)
+    trace = np.empty((2, len(q), k), np.float32) if traced else None
     native = [s.native for s in index._segments]
     settings = (rule.kind, rule.share, rule.sigma, rule.spread, rule.least, rule.reach)
     _native.search(index.codebooks.native, native, filters, q, *settings, 1, rows, distances, counts, work, trace)
-    return [a.tobytes() for a in (rows, distances, counts, work[:, [0, 2]], trace)]
+    return [a.tobytes() for a in (rows, distances, counts, *((work[:, [0, 2]], trace) if traced else ()))]
 
 
-def filters(index, mask, queries):
+def filters(index, mask):
     bounds = np.cumsum([0, *(s.n_rows for s in index._segments)])
     return [
-        _native.Filter(s.native, mask[a:b], queries)
+        _native.Filter(index.codebooks.native, s.native, mask[a:b])
         for s, a, b in zip(index._segments, bounds[:-1], bounds[1:], strict=True)
     ]
 
@@ -46,29 +47,61 @@ def filters(index, mask, queries):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @many
 @given(data=st.data())
-def test_a_copy_of_the_allowed_rows_is_searched_like_a_mask(simd, layout, data):
+def test_a_copy_of_the_allowed_rows_is_searched_like_an_index_of_them(simd, layout, data):
+    """Few rows: looked up one after the other. More: scanned cell by cell. All rules; with and without a trace."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     codebooks = random_codebooks(
         rng,
         layout,
+        n_books=data.draw(st.sampled_from([2, 4, 8])),
         n_words=data.draw(st.sampled_from([1, 8, 64])),
         metric=data.draw(st.sampled_from(["l2", "ip", "cosine"])),
         integers=data.draw(st.booleans()),
+        scale=(scale := data.draw(st.sampled_from([1e-9, 1.0, 1e8]))),
     )
-    codes = random_codes(rng, codebooks, data.draw(st.sampled_from([1, 65, 700, 2000])))
-    cut = data.draw(st.integers(0, len(codes)))
-    index = index_of(codebooks, codes[:cut], codes[cut:])
-    share = data.draw(st.sampled_from([0.0, 0.002, 0.02, 0.15]))
-    mask = (rng.random(len(codes)) < share).astype(np.uint8) * rng.integers(1, 256, len(codes), dtype=np.uint8)
-    copied, marked = filters(index, mask, 10**6), filters(index, mask, 0)
-    assert sum(f.n_allowed for f in copied) == (mask > 0).sum()
-    for made, segment in zip(copied, index._segments, strict=True):
-        assert made.copied == (5 * made.n_allowed <= segment.n_rows) or segment.n_rows < 100
-    assert not any(f.copied for f in marked if f.n_allowed)
-    q = rng.normal(size=(3, codebooks.dim)).astype(np.float32)
+    codes = random_codes(rng, codebooks, 6000)
+    index = index_of(codebooks, codes[:5000], codes[5000:])
+    share = data.draw(st.sampled_from([0.0, 0.0005, 0.01, 0.15, 0.24]))
+    chosen = np.sort(rng.choice(6000, int(share * 6000), replace=False))
+    mask = np.zeros(6000, np.uint8)
+    mask[chosen] = rng.integers(1, 256, len(chosen))
+    made = filters(index, mask)
+    assert sum(f.n_allowed for f in made) == len(chosen)
+    assert all(f.copied for f in made)
+    cut = int((chosen < 5000).sum())
+    alone = index_of(codebooks, codes[chosen[:cut]], codes[chosen[cut:]])
+    q = (rng.normal(size=(3, codebooks.dim)) * scale).astype(np.float32)
     k = data.draw(st.sampled_from([1, 10, 100]))
+    for rule in (EXACT, NONE):
+        found, expected = np.frombuffer(searched(index, made, q, k, rule, False)[0], np.int64), None
+        rows, *others = searched(alone, [], q, k, rule, False)
+        expected = np.frombuffer(rows, np.int64)
+        assert (found == np.where(expected < 0, -1, chosen[expected] if len(chosen) else -1)).all()
+        assert searched(index, made, q, k, rule, False)[1:] == others
+    marked = [f for f in filters(index, np.ones(6000, np.uint8)) if f.copied]  # the small one only
+    assert len(marked) == 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@settings(max_examples=3, deadline=None)
+@given(data=st.data())
+def test_copied_and_marked_rows_are_those_of_the_reference_for_every_rule(layout, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    codebooks = random_codebooks(rng, layout, n_words=8, metric=data.draw(st.sampled_from(["l2", "ip", "cosine"])))
+    codes = random_codes(rng, codebooks, 4200)
+    index = index_of(codebooks, codes)
+    mask = (rng.random(4200) < data.draw(st.sampled_from([0.1, 0.3, 0.9]))).astype(np.uint8)
+    [made] = filters(index, mask)
+    assert made.copied == (4 * made.n_allowed <= 4200)
+    q = rng.normal(size=(1, codebooks.dim)).astype(np.float32)
     for rule in RULES:
-        assert searched(index, copied, q, k, rule) == searched(index, marked, q, k, rule)
+        hits, survivors = reference.search(codebooks, codes, q[0], 10, rule, mask.astype(bool))
+        rows, distances, counts, work, _ = searched(index, [made], q, 10, rule, True)
+        assert np.frombuffer(rows, np.int64)[: len(hits)].tolist() == [h.row for h in hits]
+        assert np.frombuffer(distances, np.float32)[: len(hits)].tolist() == [h.distance for h in hits]
+        assert np.frombuffer(counts, np.int64)[0] == len(hits)
+        assert np.frombuffer(work, np.uint64)[1] == survivors
+        assert searched(index, [made], q, 10, rule, False) == [rows, distances, counts]
 
 
 @settings(max_examples=60, deadline=None)
@@ -116,27 +149,74 @@ def test_filters_that_do_not_fit():
     codebooks = random_codebooks(rng)
     index, other = (index_of(codebooks, random_codes(rng, codebooks, 50)) for _ in range(2))
     with pytest.raises(ValueError, match="one entry per row"):
-        _native.Filter(index._segments[0].native, np.ones(49, np.uint8), 1)
+        _native.Filter(codebooks.native, index._segments[0].native, np.ones(49, np.uint8))
+    with pytest.raises(ValueError, match="does not fit the books"):
+        _native.Filter(random_codebooks(rng, n_books=3).native, index._segments[0].native, np.ones(50, np.uint8))
     q = np.zeros((1, codebooks.dim), np.float32)
     with pytest.raises(ValueError, match="another segment"):
-        searched(index, filters(other, np.ones(50, np.uint8), 1), q, 1, RULES[0])
+        searched(index, filters(other, np.ones(50, np.uint8)), q, 1, EXACT, False)
     with pytest.raises(ValueError, match="one filter for each segment"):
-        searched(index, filters(index, np.ones(50, np.uint8), 1) * 2, q, 1, RULES[0])
+        searched(index, filters(index, np.ones(50, np.uint8)) * 2, q, 1, EXACT, False)
 
 
-def test_a_filter_keeps_its_segment():
+@pytest.mark.parametrize("n", [500, 5000])
+def test_a_filter_keeps_its_segment(n):
     rng = np.random.default_rng(4)
     codebooks = random_codebooks(rng)
-    segment = Segment.pack(random_codes(rng, codebooks, 500), codebooks)
-    made = _native.Filter(segment.native, np.ones(500, np.uint8), 1)
-    native = segment.native
-    del segment
-    rows, distances = np.empty((1, 500), np.int64), np.empty((1, 500), np.float32)
-    counts, work = np.empty(1, np.int64), np.empty((1, 4), np.uint64)
-    settings = ("none", 1.0, 0.0, np.zeros(0, np.float32), 0.0, 0.0, 1)
-    q = np.zeros((1, codebooks.dim), np.float32)
-    _native.search(codebooks.native, [native], [made], q, *settings, rows, distances, counts, work, None)
-    assert sorted(rows[0].tolist()) == list(range(500))
+    index = index_of(codebooks, random_codes(rng, codebooks, n))
+    made = filters(index, np.ones(n, np.uint8))
+    expected = index.search(np.zeros(codebooks.dim), 10, margin="exact").ids
+    natives = [s.native for s in index._segments]
+    index._segments = ()
+    del natives[:]
+    index = index_of(codebooks, random_codes(np.random.default_rng(4), codebooks, n))
+    assert len(expected) == 10
+    assert made[0].n_allowed == n
+    with pytest.raises(ValueError, match="another segment"):  # the old one is still there, and not taken for the new
+        searched(index, made, np.zeros((1, codebooks.dim), np.float32), 1, EXACT, False)
+
+
+@pytest.mark.parametrize("by", ["mask", "ids"])
+def test_a_filter_made_ready_serves_many_calls(by):
+    rng = np.random.default_rng(6)
+    codebooks = random_codebooks(rng)
+    index = index_of(codebooks, random_codes(rng, codebooks, 6000))
+    mask = rng.random(6000) < 0.02
+    given = mask if by == "mask" else np.flatnonzero(mask)
+    ready = index.allow(given)
+    assert len(ready) == mask.sum()
+    assert repr(ready) == f"Allowed({mask.sum()} of 6000 rows)"
+    assert index.allow(ready) is ready
+    q = rng.normal(size=(5, codebooks.dim)).astype(np.float32)
+    for margin in ("exact", 0.99, math.inf, "paper"):
+        found, expected = (index.search(q, 10, margin=margin, filter=f) for f in (ready, given))
+        assert np.array_equal(found.ids, expected.ids)
+        assert found.stats.margin == expected.stats.margin
+    assert np.array_equal(index.range_search(q, 5.0, filter=ready).ids, index.range_search(q, 5.0, filter=given).ids)
+    assert np.array_equal(index.search_by_id([1, 2], filter=ready).ids, index.search_by_id([1, 2], filter=given).ids)
+    row = int(np.flatnonzero(~mask)[0])
+    assert index.explain(q[0], row, filter=ready) == index.explain(q[0], row, filter=given)
+    mask[:] = True  # it has a copy
+    assert len(index.search(q[0], 200, margin=math.inf, filter=ready)) == 200
+    assert index.search(q[0], 200, margin=math.inf, filter=ready).counts == len(ready)
+    index.add(np.zeros((1, codebooks.dim)))
+    with pytest.raises(InputError, match=r"call allow\(\) again"):
+        index.search(q, filter=ready)
+
+
+def test_a_filter_of_a_store_is_for_its_rows_of_now(tmp_path):
+    rng = np.random.default_rng(7)
+    codebooks = random_codebooks(rng)
+    store = index_of(codebooks, random_codes(rng, codebooks, 300)).to_store(tmp_path / "s")
+    store.remove([3, 4])
+    ready = store.allow([1, 2, 5])
+    q = np.zeros(codebooks.dim)
+    assert sorted(store.search(q, 3, filter=ready).ids.tolist()) == [1, 2, 5]
+    before = store.snapshot
+    store.remove([5])
+    with pytest.raises(InputError, match=r"call allow\(\) again"):
+        store.search(q, 3, filter=ready)
+    assert sorted(before.search(q, 3, filter=ready).ids.tolist()) == [1, 2, 5]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,8 @@ def test_equals_the_reference_to_the_last_bit(simd, layout, data):
         part = slice(offsets[i], offsets[i + 1])
         assert rows[part].tolist() == [h.row for h in hits]
         assert distances[part].tobytes() == bits([h.distance for h in hits])
-        assert work[i, 2] == survivors
+        # A copy of few allowed rows is compared whole.
+        assert work[i, 2] in ({survivors} if allowed is None or exhaustive else {survivors, allowed.sum()})
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

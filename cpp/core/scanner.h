@@ -15,7 +15,8 @@
 namespace interlace {
 
 inline constexpr std::size_t kLazyLookups = 16; // rows of a cell up to which its tables are not made
-inline constexpr std::size_t kFewRows = 24;     // rows of a cell that are looked up one by one instead of scanned
+// Rows of a cell that are looked up one by one, where bytes of the cell's own tables would be made for a scan
+inline constexpr std::size_t kFewRows = 24;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Hit {
@@ -35,8 +36,9 @@ struct Within { // a row within the radius
 // One query at a time; buffers live as long as the worker.
 class Scanner {
 public:
-    // k 0: all rows within a radius
-    Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule)
+    // k 0: all rows within a radius. want_floors: the hits' crude_floor and floor are asked for.
+    Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule,
+            bool want_floors)
         : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()),
           n_crude_(books.n_crude()), has_cross_(books.has_cross_sums()), has_terms_(books.has_table_terms()),
           cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
@@ -44,6 +46,8 @@ public:
           step_minima_(n_columns_), offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock),
           codes_(has_cross_ ? kChunk * kBlock * n_columns_ : 0) {
         hits_.reserve(std::min<std::size_t>(k, 4096) + 1);
+        flat_ = !want_floors && rule.kind == Rule::kShare && rule.share == 1.0f && rule.spread.empty();
+        for (const SegmentView& view : segments) flat_ = flat_ && view.statics != nullptr;
     }
 
     // The q-th query of the group, of the given length; the radius counts where k is 0.
@@ -60,6 +64,21 @@ public:
         work_ = {};
         scale_ = 0;
         crude_filled_ = rest_filled_ = 0;
+        if (flat_ && trace_ == nullptr) {
+            for (std::size_t s = 0; s < segments_.size(); ++s)
+                switch (n_columns_) { // the usual numbers of columns get loops without inner branches
+                case 7:
+                    look_up<7>(s, base);
+                    break;
+                case 15:
+                    look_up<15>(s, base);
+                    break;
+                default:
+                    look_up<0>(s, base);
+                }
+            finish();
+            return;
+        }
         if (!has_terms_)
             for (std::size_t j = 0; j < n_columns_; ++j)
                 minima_[j] = kernel_.minima(tables_ + j * kWords, group_minima_.data() + j * kGroups);
@@ -71,10 +90,7 @@ public:
         share_ = rule_.share;
         if (rule_.kind == Rule::kShare && !rule_.spread.empty() && !order_.empty()) drop_far_cells(base, length);
         for (const std::uint64_t key : order_) visit(key & 0xffffffffu, base[key & 0xffffffffu]);
-        // Ties by row number: the earlier row wins.
-        std::sort(within_.begin(), within_.end());
-        std::sort(hits_.begin(), hits_.end(), [this](const Hit& a, const Hit& b) { return before(a, b); });
-        work_.lookups = work_.cells + work_.scanned * n_crude_ + work_.survivors * (n_columns_ - n_crude_ + has_cross_);
+        finish();
     }
 
     const std::vector<Hit>& hits() const { return hits_; }
@@ -84,6 +100,13 @@ public:
     void watch(Trace* trace) { trace_ = trace; } // what runs from now on tell of its row
 
 private:
+    void finish() {
+        // Ties by row number: the earlier row wins.
+        std::sort(within_.begin(), within_.end());
+        std::sort(hits_.begin(), hits_.end(), [this](const Hit& a, const Hit& b) { return before(a, b); });
+        work_.lookups = work_.cells + work_.scanned * n_crude_ + work_.survivors * (n_columns_ - n_crude_ + has_cross_);
+    }
+
     void drop_far_cells(const float* base, float length) {
         const auto base_of = [&](std::size_t rank) { return base[order_[rank] & 0xffffffffu]; };
         const float nearest = base_of(0);
@@ -116,6 +139,46 @@ private:
         const std::uint32_t bits = std::bit_cast<std::uint32_t>(value + 0.0f); // -0 sorts as 0
         const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
         return static_cast<std::uint64_t>(ordered) << 32 | cell;
+    }
+
+    // Every row of a copy against tau, by a sum that differs from its distance by rounding only; those that may be
+    // within get the distance itself. All of them count as survivors.
+    template <std::size_t N_COLUMNS> void look_up(std::size_t s, const float* base) { // 0: any number
+        const SegmentView& view = segments_[s];
+        const std::size_t n_columns = N_COLUMNS ? N_COLUMNS : n_columns_;
+        const float* const tables = tables_;
+        const std::uint8_t* codes = view.codes;
+        for (std::size_t cell = 0; cell < books_.n_cells(); ++cell) {
+            const std::uint64_t end = view.end(cell);
+            if (view.start(cell) == end) continue;
+            ++work_.cells;
+            find_slack(base[cell]);
+            float limit = tau() + slack_;
+            for (std::uint64_t position = view.start(cell); position < end; ++position, codes += n_columns) {
+                float even = base[cell] + view.statics[position], odd = 0; // two sums: neither waits for the other
+                std::size_t j = 0;
+                for (; j + 2 <= n_columns; j += 2) {
+                    even += tables[j * kWords + codes[j]];
+                    odd += tables[(j + 1) * kWords + codes[j + 1]];
+                }
+                if (j < n_columns) even += tables[j * kWords + codes[j]];
+                if (even + odd > limit) continue;
+                offer_copied(s, cell, position, base[cell], codes);
+                limit = tau() + slack_;
+            }
+        }
+        work_.scanned += view.end(books_.n_cells() - 1);
+        work_.survivors += view.end(books_.n_cells() - 1);
+    }
+
+    // The distance of a row, as the two steps compute it
+    void offer_copied(std::size_t s, std::size_t cell, std::uint64_t position, float base, const std::uint8_t* codes) {
+        cell_ = cell;
+        float distance = base;
+        for (std::size_t j = 0; j < n_columns_; ++j) distance += term(j, codes[j]);
+        if (has_cross_) distance += books_.cross_unit() * static_cast<float>(books_.cross_sum(codes));
+        if (distance > tau()) return;
+        offer({distance, 0, 0, 0, static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(cell), position});
     }
 
     bool occupied(std::size_t cell) const {
@@ -165,6 +228,10 @@ private:
         rest_floor_ = 0;
         for (std::size_t j = n_crude_; j < n_columns_; ++j) rest_floor_ += minima_[j];
         if (has_cross_) rest_floor_ += books_.cross_unit() * static_cast<float>(cross_floor(cell));
+        find_slack(base);
+    }
+
+    void find_slack(float base) {
         // Float sums of m terms of total size A differ from the true sum by at most m * 2^-24 * A; twice that, and room
         // for the handful of operations of the rule itself.
         slack_ = static_cast<float>(n_columns_ + 8) * 0x1p-23f * ((base < 0 ? -base : base) + bound_);
@@ -256,13 +323,10 @@ private:
         Trace& trace = *trace_;
         cell_ = trace.cell;
         base_ = trace.base = base[cell_];
-        const auto term = [&](std::size_t j) {
-            return has_terms_ ? entry(j, trace.codes[j]) : tables_[j * kWords + trace.codes[j]];
-        };
         trace.crude = trace.base;
-        for (std::size_t j = 0; j < n_crude_; ++j) trace.crude += term(j);
+        for (std::size_t j = 0; j < n_crude_; ++j) trace.crude += term(j, trace.codes[j]);
         trace.distance = trace.crude;
-        for (std::size_t j = n_crude_; j < n_columns_; ++j) trace.distance += term(j);
+        for (std::size_t j = n_crude_; j < n_columns_; ++j) trace.distance += term(j, trace.codes[j]);
         if (has_cross_)
             trace.distance += books_.cross_unit() * static_cast<float>(books_.cross_sum(trace.codes.data()));
         find_floors(cell_, base_, false);
@@ -374,6 +438,10 @@ private:
         filled = 1 + cell_;
     }
 
+    float term(std::size_t column, std::size_t code) const { // of the tables of cell_
+        return has_terms_ ? entry(column, code) : tables_[column * kWords + code];
+    }
+
     float entry(std::size_t column, std::size_t code) const { // of the cell's table, without making it
         return tables_[column * kWords + code] + static_cast<float>(books_.cell_terms(cell_, column)[code]) * step_;
     }
@@ -468,6 +536,7 @@ private:
     const Rule rule_;
     const std::size_t n_columns_, n_crude_;
     const bool has_cross_;              // the second step adds cross terms
+    bool flat_ = false;                 // rows are so few that they are looked up one after the other
     const bool has_terms_;              // cells have terms: the tables differ from cell to cell
     Aligned<float> cell_tables_;        // [n_columns][256] of the cell being scanned, once filled
     std::vector<float> minima_;         // [n_columns]

@@ -21,7 +21,7 @@ float length_of(const Books& books, const float* query) {
 // done(scanner, q) after each query; radii nullptr: the k nearest.
 template <typename Done> void scan_all(const Books& books, const std::vector<SegmentView>& segments,
                                        const float* queries, std::size_t n, std::size_t k, const float* radii,
-                                       const Rule& rule, std::size_t threads, const Done& done) {
+                                       const Rule& rule, std::size_t threads, bool want_floors, const Done& done) {
     struct Worker {
         QueryTables tables;
         Scanner scanner;
@@ -31,7 +31,8 @@ template <typename Done> void scan_all(const Books& books, const std::vector<Seg
     parallel_for((n + group - 1) / group, threads, [&](std::size_t task, std::size_t worker_index) {
         auto& worker = workers[worker_index];
         if (!worker)
-            worker.reset(new Worker{QueryTables(books, std::min(group, n)), Scanner(books, segments, k, rule)});
+            worker.reset(
+                new Worker{QueryTables(books, std::min(group, n)), Scanner(books, segments, k, rule, want_floors)});
         const std::size_t first = task * group, count = std::min(group, n - first);
         worker->tables.compute(queries + first * books.dim(), count);
         for (std::size_t i = 0; i < count; ++i) {
@@ -47,7 +48,8 @@ template <typename Done> void scan_all(const Books& books, const std::vector<Seg
 
 void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
             std::size_t k, const Rule& rule, std::size_t threads, const SearchOutput& out) {
-    scan_all(books, segments, queries, n, k, nullptr, rule, threads, [&](const Scanner& scanner, std::size_t q) {
+    const bool want_floors = out.crude_excess != nullptr;
+    const auto write = [&](const Scanner& scanner, std::size_t q) {
         out.work[q] = scanner.work();
         const std::size_t found = scanner.hits().size();
         out.counts[q] = static_cast<std::int64_t>(found);
@@ -55,17 +57,18 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
             const bool hit = r < found;
             out.rows[q * k + r] = hit ? static_cast<std::int64_t>(scanner.row(scanner.hits()[r])) : -1;
             out.distances[q * k + r] = hit ? scanner.hits()[r].distance : kInfinity;
-            if (out.crude_excess == nullptr) continue;
+            if (!want_floors) continue;
             out.crude_excess[q * k + r] = hit ? scanner.hits()[r].crude - scanner.hits()[r].crude_floor : 0;
             out.floors[q * k + r] = hit ? scanner.hits()[r].floor : 0;
         }
-    });
+    };
+    scan_all(books, segments, queries, n, k, nullptr, rule, threads, want_floors, write);
 }
 
 void range_search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
                   const float* radii, const Rule& rule, std::size_t threads, RangeOutput& out) {
     std::vector<std::vector<Within>> found(n);
-    scan_all(books, segments, queries, n, 0, radii, rule, threads, [&](const Scanner& scanner, std::size_t q) {
+    scan_all(books, segments, queries, n, 0, radii, rule, threads, false, [&](const Scanner& scanner, std::size_t q) {
         out.work[q] = scanner.work();
         out.counts[q] = static_cast<std::int64_t>(scanner.within().size());
         found[q] = scanner.within();
@@ -87,7 +90,7 @@ void trace_row(const Books& books, const std::vector<SegmentView>& segments, con
                const Rule& rule, Trace& trace) {
     QueryTables tables(books, 1);
     tables.compute(query, 1);
-    Scanner scanner(books, segments, k, rule);
+    Scanner scanner(books, segments, k, rule, true);
     scanner.watch(&trace);
     scanner.run(tables, 0, length_of(books, query));
 }

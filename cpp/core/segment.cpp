@@ -42,6 +42,20 @@ SegmentView Segment::view(std::uint64_t first_row) const {
     return {first_row, shape_.n_crude, shape_.n_rest, cell_starts_.data(), crude_, rest_, cross_floors_, &rows_};
 }
 
+const std::uint8_t* Segment::cells() const {
+    std::call_once(cells_made_, [this] {
+        cell_of_.resize(shape_.n_rows);
+        std::vector<std::uint32_t> rows;
+        for (std::size_t c = 0; c < shape_.n_cells; ++c) {
+            rows.resize(end(c) - start(c));
+            rows_.decode_cell(c, rows.data());
+            for (const std::uint32_t row : rows) cell_of_[row] = static_cast<std::uint8_t>(c);
+        }
+        cells_.store(cell_of_.data(), std::memory_order_release);
+    });
+    return known_cells();
+}
+
 void count_cells(const std::uint8_t* codes, const SegmentShape& shape, std::uint64_t* cell_starts) {
     for (std::size_t c = 0; c <= shape.n_cells; ++c) cell_starts[c] = 0;
     for (std::size_t i = 0; i < shape.n_rows; ++i) ++cell_starts[codes[i * (1 + shape.n_columns())] + 1];

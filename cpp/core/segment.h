@@ -11,9 +11,12 @@
 #pragma once
 #include "elias_fano.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
+#include <vector>
 
 namespace interlace {
 
@@ -32,6 +35,8 @@ struct SegmentView {
     const std::int32_t* cross_floors;       // of the whole segment: a lower bound for some of its rows, too
     const RowNumbers* numbers;              // of every position,
     const std::uint32_t* rows = nullptr;    // or, in a copy, as they are
+    const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy: the codes of a row together,
+    const float* statics = nullptr;         // and what of its distance does not depend on the query
     const std::uint64_t* mask = nullptr;    // bits in position order, one word per block; nullptr: all rows allowed
     const std::uint64_t* allowed = nullptr; // allowed rows of each cell, with mask
 
@@ -66,6 +71,9 @@ public:
     void codes_of(std::span<const std::uint64_t> rows, std::uint8_t* codes) const;
     void unpack(std::uint8_t* codes) const;          // all rows in row order
     SegmentView view(std::uint64_t first_row) const; // all rows
+    // The cell of every row, a byte each, made when it is first asked for; nullptr: not asked for yet.
+    const std::uint8_t* cells() const;
+    const std::uint8_t* known_cells() const { return cells_.load(std::memory_order_acquire); }
 
 private:
     void codes_at(std::uint64_t position, std::size_t cell, std::uint8_t* codes) const;
@@ -76,6 +84,9 @@ private:
     const std::uint8_t* rest_;
     RowNumbers rows_;
     const std::int32_t* cross_floors_;
+    mutable std::once_flag cells_made_;
+    mutable std::vector<std::uint8_t> cell_of_;
+    mutable std::atomic<const std::uint8_t*> cells_{nullptr};
 };
 
 // Stable counting sort of codes uint8 [n][1 + n_columns] by their first byte. cell_starts [n_cells + 1] is filled by

@@ -12,7 +12,7 @@ from . import _native, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
 from .ids import Ids
-from .searching import WIDEST, filters_of, hits_to_ask, range_rows, search_rows
+from .searching import WIDEST, Allowed, Mask, filters_of, hits_to_ask, range_rows, search_rows
 from .segments import Segment
 
 #: What may have become of a row.
@@ -108,7 +108,7 @@ def explain_row(
     row: int,
     k: int,
     rule_of: RuleOf,
-    mask: NDArray[np.uint8] | None,
+    mask: Mask | None,
 ) -> Explanation:
     """Of row ``row``, for one query float32 [1, dim]; what ``Index.search`` does is done again, and watched."""
     removed = ids.removed
@@ -130,13 +130,14 @@ def explain_row(
             watched = None
     if answer is None:
         answer = search_rows(codebooks, segments, query, k, rule, 1, mask)[0][0]
-    left_out = mask is not None and not mask[row]
+    flags = mask.mask if isinstance(mask, Allowed) else mask
+    left_out = flags is not None and not flags[row]
     if left_out:
         watched = None  # its numbers are there only where it is
     trace = _native.trace(
         codebooks.native,
         [s.native for s in segments],
-        filters_of(segments, watched, 1),
+        filters_of(codebooks, segments, watched),
         query[0],
         rule.kind,
         rule.share,

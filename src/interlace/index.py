@@ -26,7 +26,7 @@ from .matches import Matches, SearchStats
 from .progress import Progress, shown, silent
 from .report import Report
 from .searches import Searches
-from .searching import calibrate, codes_of, search_kept, search_rows
+from .searching import Allowed, Mask, calibrate, codes_of, search_kept, search_rows
 from .segments import Segment, damage_named, merge, segment_in
 from .segments import verify as verify_segment
 
@@ -217,7 +217,8 @@ class Index(Searches):
         the shape of an input, gives 1-D results.
         ``margin`` is ``"exact"`` (the answer of the exhaustive scan), a target agreement with it (calibrated; falls
         back to exact where the calibration does not reach, see ``stats.margin``), ``"paper"``, or ``inf``
-        (exhaustive). ``filter`` is a boolean mask over rows in insertion order, or an array of allowed ids.
+        (exhaustive). ``filter`` is a boolean mask over rows in insertion order, an array of allowed ids, or what
+        :meth:`allow` makes of either; filtered searches are exact where the margin is calibrated.
         """
         k, offset = positive(k, "k"), positive(offset, "offset", least=0)
         segments, ids = self._segments, self._ids
@@ -305,8 +306,15 @@ class Index(Searches):
             raise InputError(f"x has {rows.dim} dimensions, the index has {self.codebooks.dim}")
         return rows
 
-    def _mask(self, allowed: Any, ids: Ids) -> NDArray[np.uint8]:
-        """A byte for each row, removed ones included."""
+    def _mask(self, allowed: Any, ids: Ids) -> Mask:
+        """A byte for each row, removed ones included; or what is made of it already."""
+        if isinstance(allowed, Allowed):
+            if allowed.ids is not ids:
+                raise InputError(
+                    "filter was made by allow() of other rows than those of now: call allow() again after rows came "
+                    "or went"
+                )
+            return allowed
         array = to_numpy(allowed, "filter")
         if array.dtype == np.bool_:
             if array.shape != (ids.n_kept,):

@@ -16,7 +16,7 @@ from .errors import InputError
 from .explaining import Explanation, explain_row
 from .ids import IdArray, Ids, as_id_array
 from .matches import Matches, RangeMatches, SearchStats
-from .searching import range_rows
+from .searching import Allowed, Mask, range_rows
 from .segments import Segment, damage_named
 
 
@@ -28,7 +28,7 @@ class Searched(Protocol):
     _ids: Ids
 
     def _vectors(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]: ...
-    def _mask(self, allowed: Any, ids: Ids) -> NDArray[np.uint8]: ...
+    def _mask(self, allowed: Any, ids: Ids) -> Mask: ...
     def _rule(self, margin: float | str, k: int, filtered: bool) -> margins.Rule: ...
     def _stats(
         self, work: NDArray[np.uint64], n_rows: int, seconds: float, label: str, workers: int
@@ -53,6 +53,19 @@ class Searches:
     def _searched(self) -> Searched:
         """The index to ask."""
         raise NotImplementedError
+
+    def allow(self, filter: Any) -> Allowed:
+        """A filter (a mask, or ids, as for :meth:`search`) made ready for many calls: pass the result as ``filter``.
+
+        A filter is made ready by each call anyway, for all of its queries, at a cost that falls with the number of
+        rows allowed; where the same rows are allowed for many calls of a few queries each, this does it once. It holds
+        for the rows of now.
+        """
+        index = self._searched()
+        segments, ids = index._segments, index._ids
+        mask = index._mask(filter, ids)
+        with damage_named():
+            return mask if isinstance(mask, Allowed) else Allowed.of(index.codebooks, segments, ids, mask)
 
     def range_search(
         self,
