@@ -112,7 +112,7 @@ def test_few_rows_are_found_in_their_cells(seed, n, n_words):
     codebooks = random_codebooks(rng, "subspace", n_words=n_words)
     codes = random_codes(rng, codebooks, n)
     index = index_of(codebooks, codes)
-    for few in {1, int(n // (2 * n_words + 1)), int(n // 5)}:
+    for few in {1, n // (12 * n_words + 1), n // 20, n // 5}:
         chosen = np.sort(rng.choice(n, max(1, min(few, n)), replace=False))
         mask = np.zeros(n, bool)
         mask[chosen] = True
