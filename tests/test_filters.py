@@ -144,6 +144,20 @@ def test_as_many_as_asked_for_at_a_cost_that_falls(selectivity, n_queries):
     assert found.stats.scanned <= n_queries * mask.sum()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_few_rows_are_looked_up_whichever_segments_have_them(layout):
+    """All of them are compared, in one pass, and that is what the stats say; more are scanned in two steps."""
+    rng = np.random.default_rng(2)
+    codebooks = random_codebooks(rng, layout, n_words=64)
+    index = index_of(codebooks, *(random_codes(rng, codebooks, n) for n in (5000, 6000, 30)))
+    q = rng.normal(size=(3, codebooks.dim)).astype(np.float32)
+    for rows in (range(7), range(5990, 6010), range(100, 11_030, 50)):
+        stats = index.search(q, 5, margin="exact", filter=np.array(rows), threads=1).stats
+        assert stats.scanned == stats.survivors == 3 * len(rows)
+    stats = index.search(q, 5, margin="exact", filter=np.arange(9000), threads=1).stats
+    assert stats.survivors < stats.scanned
+
+
 def test_filters_that_do_not_fit():
     rng = np.random.default_rng(3)
     codebooks = random_codebooks(rng)
@@ -194,6 +208,7 @@ def test_a_filter_made_ready_serves_many_calls(by):
         assert found.stats.margin == expected.stats.margin
     assert np.array_equal(index.range_search(q, 5.0, filter=ready).ids, index.range_search(q, 5.0, filter=given).ids)
     assert np.array_equal(index.search_by_id([1, 2], filter=ready).ids, index.search_by_id([1, 2], filter=given).ids)
+    assert [ready.has(row) for row in range(6000)] == mask.tolist()
     row = int(np.flatnonzero(~mask)[0])
     assert index.explain(q[0], row, filter=ready) == index.explain(q[0], row, filter=given)
     mask[:] = True  # it has a copy

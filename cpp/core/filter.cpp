@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kCopyShare = 4, kSmall = 4096;
 // To look for a row in a cell takes as long as to decode so many row numbers.
 constexpr std::uint64_t kFindCost = 12;
+// Rows may be looked for in every cell for an eighth of the time that decoding takes.
+constexpr std::uint64_t kHandful = 8;
 // Rows for each cell, on average, up to which cells do not pay (SegmentView::statics): where all of them have the same
 // tables, and where each has its own, which must be made for a scan.
 constexpr std::uint64_t kFlatRows = 32, kFlatRowsOwnTables = 128;
@@ -75,7 +77,7 @@ SegmentView Filter::view(std::uint64_t first_row) const {
         view.rest = rest_.data();
         view.rows = rows_.data();
         view.codes = codes_.data();
-        view.statics = statics_.empty() ? nullptr : statics_.data();
+        view.statics = gathered_ ? statics_.data() : nullptr;
     } else if (!bits_.empty()) {
         view.mask = bits_.data();
         view.allowed = per_cell_.data();
@@ -111,13 +113,13 @@ std::vector<std::uint64_t> Filter::find(const std::uint8_t* allowed) {
         rows_[n] = row;
         positions[n++] = position;
     };
-    // Rows are looked for in their cells, the fewest of them in every cell, as long as nobody knows which is theirs;
-    // for many it is quicker to decode all row numbers.
-    const bool fewest = n_allowed_ * shape.n_cells * kFindCost < shape.n_rows,
-               few = n_allowed_ * kFindCost < shape.n_rows;
-    const std::uint8_t* cells = fewest ? segment_.known_cells() : few ? segment_.cells() : nullptr;
+    // Few rows are looked for in their cells, a handful in every cell where nobody has asked yet which is theirs; for
+    // many it is quicker to decode all row numbers.
+    const bool few = n_allowed_ * kFindCost < shape.n_rows;
+    const bool handful = n_allowed_ * kFindCost * shape.n_cells < shape.n_rows / kHandful;
+    const std::uint8_t* cells = !few ? nullptr : handful ? segment_.known_cells() : segment_.cells();
     std::vector<std::uint32_t> wanted, rows, places;
-    if (fewest || few) wanted = rows_in(allowed, shape.n_rows, n_allowed_);
+    if (few) wanted = rows_in(allowed, shape.n_rows, n_allowed_);
     std::vector<std::uint64_t> starts(shape.n_cells + 1, 0); // of the wanted rows of each cell
     if (cells != nullptr) {
         for (const std::uint32_t row : wanted) ++starts[cells[row] + 1];
@@ -129,7 +131,7 @@ std::vector<std::uint64_t> Filter::find(const std::uint8_t* allowed) {
     }
     places.resize(wanted.size());
     for (std::size_t c = 0; c < shape.n_cells; ++c) {
-        if (fewest || few) {
+        if (few) {
             const std::span<const std::uint32_t> all(wanted);
             const auto here = cells == nullptr ? all : all.subspan(starts[c], starts[c + 1] - starts[c]);
             segment_.rows().find_in_cell(c, here, places.data());
@@ -163,6 +165,8 @@ void Filter::copy(const std::vector<std::uint64_t>& positions) {
 void Filter::gather(const Books& books) {
     const SegmentShape& shape = segment_.shape();
     codes_.resize(rows_.size() * shape.n_columns());
+    gathered_ = true;
+    statics_.reserve(1); // an address also without rows
     statics_.resize(rows_.size());
     for (std::size_t c = 0; c < shape.n_cells; ++c)
         for (std::uint64_t i = cell_starts_[c]; i < cell_starts_[c + 1]; ++i) {

@@ -33,7 +33,7 @@ private:
 
     const Segment& segment_;
     std::uint64_t n_allowed_ = 0;
-    bool copied_ = false;
+    bool copied_ = false, gathered_ = false;
     std::vector<std::uint64_t> bits_, per_cell_; // in position order, one word per block; allowed rows of each cell
     std::vector<std::uint64_t> cell_starts_;     // of the copy, as a segment has them
     std::vector<std::uint8_t> crude_, rest_;     // likewise

@@ -130,8 +130,7 @@ def explain_row(
             watched = None
     if answer is None:
         answer = search_rows(codebooks, segments, query, k, rule, 1, mask)[0][0]
-    flags = mask.mask if isinstance(mask, Allowed) else mask
-    left_out = flags is not None and not flags[row]
+    left_out = mask is not None and not (mask.has(row) if isinstance(mask, Allowed) else mask[row])
     if left_out:
         watched = None  # its numbers are there only where it is
     trace = _native.trace(

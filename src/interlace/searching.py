@@ -26,14 +26,18 @@ WIDEST = 8
 class Allowed:
     """Rows that searches may return, made ready for many of them; :meth:`Index.allow` makes it."""
 
-    mask: NDArray[np.uint8]  #: a byte for each row, removed ones included
+    bits: NDArray[np.uint8]  #: a bit for each row, removed ones included
     filters: list[_native.Filter]  #: one for each segment
     ids: Ids  #: of the rows it was made for
 
     @classmethod
     def of(cls, codebooks: Codebooks, segments: Sequence[Segment], ids: Ids, mask: NDArray[np.uint8]) -> Allowed:
-        """Of a mask over all rows; it is copied."""
-        return cls(mask.copy(), filters_of(codebooks, segments, mask), ids)
+        """Of a mask over all rows, which may change afterwards."""
+        return cls(np.packbits(mask), filters_of(codebooks, segments, mask), ids)
+
+    def has(self, row: int) -> bool:
+        """Whether a row is allowed."""
+        return bool(self.bits[row >> 3] & (0x80 >> (row & 7)))
 
     def __len__(self) -> int:
         return sum(f.n_allowed for f in self.filters)
