@@ -27,9 +27,10 @@ from .errors import (
     UnknownIdError,
 )
 from .evaluation import Evaluation
+from .explaining import Explanation
 from .index import Index
 from .interop import from_faiss, to_faiss
-from .matches import Matches, SearchStats
+from .matches import Matches, RangeMatches, SearchStats
 from .planning import Plan, plan
 from .report import Report
 from .store import Store, create, open
@@ -47,6 +48,7 @@ __all__ = [
     "DuplicateIdError",
     "EmbeddingCollapsedWarning",
     "Evaluation",
+    "Explanation",
     "FewRowsWarning",
     "FileError",
     "Index",
@@ -61,6 +63,7 @@ __all__ = [
     "PartlyAddedError",
     "Plan",
     "PriorCollapsedWarning",
+    "RangeMatches",
     "Recipe",
     "RelearnWarning",
     "Report",

@@ -224,6 +224,10 @@ class Ids:
             raise UnknownIdError(f"id {missing} is not in the index ({int((rows < 0).sum())} of {len(rows)} unknown)")
         return rows
 
+    def removed_row(self, value: Any) -> int:
+        """The row that had this id before it was removed, if it is still there and no other has the id; else -1."""
+        return -1
+
     def contains(self, value: Any) -> bool:
         """Whether one id is here."""
         if isinstance(value, bool) or not isinstance(value, int | np.integer | str):

@@ -72,9 +72,7 @@ class Matches:
     @property
     def scores(self) -> FloatArray:
         """Distances in the metric's own sense: squared distance (l2), inner product (ip), cosine."""
-        if self.metric == "l2":
-            return self.distances
-        return np.asarray((1.0 if self.metric == "cosine" else 0.0) - self.distances, np.float32)
+        return _scores(self.distances, self.metric)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         yield self.ids
@@ -82,3 +80,44 @@ class Matches:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class RangeMatches:
+    """All rows within a radius, for each query as many as there are: those of query i are offsets[i]:offsets[i + 1].
+
+    ``matches[i]`` gives its ids and distances, nearest first, and iteration those of each query. One query alone is a
+    list of one.
+    """
+
+    offsets: NDArray[np.int64]  #: [queries + 1], ascending from 0
+    ids: NDArray[Any]  #: [hits]
+    distances: FloatArray  #: [hits]
+    stats: SearchStats
+    metric: str = field(repr=False)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Hits of each query."""
+        return np.diff(self.offsets)
+
+    @property
+    def scores(self) -> FloatArray:
+        """Distances in the metric's own sense, see :attr:`Matches.scores`."""
+        return _scores(self.distances, self.metric)
+
+    def __getitem__(self, query: int) -> tuple[NDArray[Any], FloatArray]:
+        n = len(self)
+        if not -n <= query < n:
+            raise IndexError(f"query {query} of {n}")
+        part = slice(self.offsets[query % n], self.offsets[query % n + 1])
+        return self.ids[part], self.distances[part]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+def _scores(distances: FloatArray, metric: str) -> FloatArray:
+    if metric == "l2":
+        return distances
+    return np.asarray((1.0 if metric == "cosine" else 0.0) - distances, np.float32)

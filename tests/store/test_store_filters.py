@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from store_helpers import BOOKS, LARGE, filled, vectors
 
 import interlace as il
-from books import LAYOUTS, index_of, random_codebooks, random_codes
 from interlace.store import filters
 from interlace.store.columns import Columns
 from interlace.store.filters import Remembered, as_expression, columns_of, qualifying
-from interlace.store.selection import Selection
 
 pa = pytest.importorskip("pyarrow", reason="the io extra is not installed")
 pc = pytest.importorskip("pyarrow.compute")
@@ -245,45 +243,6 @@ def test_what_fails_on_the_rows_is_named() -> None:
 # --- searches
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 2**20),
-    layout=st.sampled_from(LAYOUTS),
-    sizes=st.lists(st.integers(1, 150), min_size=1, max_size=3),
-    share=st.sampled_from([0.0, 0.01, 0.1, 0.5, 1.0]),
-    k=st.sampled_from([1, 3, 10, 60]),
-    integers=st.booleans(),
-    metric=st.sampled_from(["l2", "ip", "cosine"]),
-    margin=st.sampled_from(["exact", np.inf, "paper", 0.999]),
-)
-def test_a_copy_is_searched_as_a_mask_is(
-    seed: int, layout: str, sizes: list[int], share: float, k: int, integers: bool, metric: str, margin: Any
-) -> None:
-    """The same rows, the same distances to the last bit, the same order of ties."""
-    rng = np.random.default_rng(seed)
-    books = random_codebooks(rng, layout, integers=integers, metric=metric)
-    index = index_of(books, *(random_codes(rng, books, n) for n in sizes))
-    q = rng.integers(-3, 4, (4, 12)) + 0.0 if integers else rng.normal(size=(4, 12))
-    q = np.where((q == 0).all(1, keepdims=True), 1.0, q).astype(np.float32)
-    mask = rng.random(sum(sizes)) < share
-    expected = index.search(q, k, margin=margin, threads=1, filter=mask)
-    rule = index._rule(margin, k, True)
-    for chosen in (
-        Selection.copied(index, np.flatnonzero(mask)),
-        Selection.in_place(index, mask),
-        Selection.of(index, mask),
-    ):
-        found = chosen.search(q, k, margin, rule, 1, False, len(index))
-        assert chosen.count == mask.sum()
-        assert np.array_equal(found.ids, expected.ids)
-        assert np.array_equal(found.distances, expected.distances)
-        assert np.array_equal(found.counts, expected.counts)
-        assert (found.stats.margin, found.stats.rows) == (expected.stats.margin, len(index))
-    assert np.array_equal(
-        Selection.of(index, np.flatnonzero(mask)).search(q, k, margin, rule, 1, False, 1).ids, expected.ids
-    )
-
-
 @pytest.mark.parametrize("selectivity", [1e-5, 1e-3, 0.05, 0.5, 1.0])
 def test_k_hits_come_back_whenever_k_rows_qualify(tmp_path: Path, selectivity: float) -> None:
     """Against an exhaustive search of the rows that qualify, in a store of segments, a log and removed rows."""
@@ -387,3 +346,27 @@ def test_filters_as_before(tmp_path: Path) -> None:
         ):
             with pytest.raises(il.InterlaceError, match=match):
                 store.search(np.zeros(4), filter=wrong)
+
+
+def test_other_searches_take_expressions_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    store = il.create(tmp_path / "s", BOOKS, columns={"number": "int64"}, originals="float16", limits=LARGE)
+    x = rng.integers(-3, 4, (600, 4)).astype(np.float32)
+    store.add(x, payload={"number": np.arange(600)})
+    store.remove(np.arange(0, 600, 7))
+    text, mask = "number < 300", store.ids < 300
+    for expected, found in (
+        (store.range_search(x[:4], 9.0, filter=mask), store.range_search(x[:4], 9.0, filter=text)),
+        (store.search_by_id([8, 9], 5, filter=mask), store.search_by_id([8, 9], 5, filter=text)),
+        (store.search(x[:4], 5, rerank=50, filter=mask), store.search(x[:4], 5, rerank=50, filter=text)),
+        (store.search(x[:4], 5, filter=store.allow(mask)), store.search(x[:4], 5, filter=store.allow(text))),
+    ):
+        assert len(found.ids)
+        assert np.array_equal(expected.ids, found.ids)
+        assert np.array_equal(expected.distances, found.distances)
+    assert "filter" in str(store.explain(x[0], 400, filter=text))
+    whole = store.search(x[:4], 8, rerank=100, filter=text)
+    later = store.search(x[:4], 5, offset=3, rerank=100, filter=text)
+    assert np.array_equal(whole.ids[:, 3:], later.ids)
+    single = store.search(x[0], 5, offset=3, rerank=100, filter=text)
+    assert (single.counts, single.ids.tolist()) == (5, later.ids[0].tolist())

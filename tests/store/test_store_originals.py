@@ -288,7 +288,7 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
 
 
 def calibration(n: int, *recalls: tuple[float, int, float]) -> Any:
-    return Calibration(n, np.zeros(0), np.zeros(0), 0.0, 0.0, recalls)
+    return Calibration(n, np.zeros(0), np.zeros(0), 0.0, 0.0, recalls=recalls)
 
 
 def test_effort() -> None:

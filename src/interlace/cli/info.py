@@ -80,7 +80,6 @@ def _codebooks(codebooks: Codebooks) -> dict[str, Any]:
 
 def _store(path: str) -> dict[str, Any]:
     """The same of a store; files in place of sections."""
-    from ..store import manifest
     from .stores import open_store
 
     store = open_store(path)
@@ -90,7 +89,7 @@ def _store(path: str) -> dict[str, Any]:
         for part, dead in zip(state.parts, state.removed, strict=False)
     ]
     made = state.books._calibration
-    found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": manifest.VERSION}
+    found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": store.version}
     found |= {"rows": len(store), "ids": state.kind or "none yet", "generation": store.generation}
     found["calibration"] = None if made is None else {"n": made.n, "ks": list(KS), "targets": list(TARGETS)}
     found["report"] = asdict(report) | {"code_bytes_per_vector": report.code_bytes_per_vector, "text": str(report)}

@@ -8,7 +8,7 @@ loading.py     from files to a snapshot
 manifest.py, log.py, parts.py    the files
 tail.py, ids.py                  rows of the log in memory; ids of many segments
 columns.py, originals.py, extras.py    what a row may have beside its id and code
-filters.py, selection.py         expressions over columns; the rows that a filter lets through, ready to be searched
+filters.py     expressions over columns
 reranking.py, recall.py          a second look at the best rows; how deep it must go
 compaction.py  which segments are written anew
 drift.py, health.py              errors of rows as they come; what should be done

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DamagedFileError
-from ..ids import STORED, IdArray, Ids
+from ..ids import STORED, IdArray, Ids, as_id_array
 from ..tombstones import JoinedTombstones, Tombstones
 
 ROWS = 1 << 16  # strings gathered at a time
@@ -89,6 +89,14 @@ class JoinedIds(Ids):
             if not len(left):
                 break
         return rows
+
+    def removed_row(self, value: Any) -> int:
+        """The last row that had this id before it was removed, if it is still in its segment and no other has it."""
+        ids = as_id_array([value], "id")
+        if self.find(ids)[0] >= 0:
+            return -1
+        found = [own.find(ids)[0] for own, _ in self._parts]
+        return max((start + int(row) for start, row in zip(self._starts, found, strict=True) if row >= 0), default=-1)
 
 
 def joined(parts: Iterable[tuple[Ids, NDArray[np.int64]]], kind: str) -> Ids:

@@ -66,6 +66,11 @@ class Manifest:
     originals: str | None = None  #: how vectors are kept (originals.py), if they are
 
     @property
+    def version(self) -> int:
+        """The oldest that has what it says."""
+        return 1 + self.extended
+
+    @property
     def extended(self) -> bool:
         """Whether rows have more than ids and codes, which version 1 knows nothing of."""
         return self.columns is not None or self.originals is not None
@@ -89,7 +94,7 @@ def is_ours(name: str) -> bool:
 def to_bytes(manifest: Manifest) -> bytes:
     """The file."""
     found = asdict(manifest, dict_factory=_without_nothing)
-    content = {"format": "interlace store", "version": 1 + manifest.extended, "crc32": "0" * 8, "manifest": found}
+    content = {"format": "interlace store", "version": manifest.version, "crc32": "0" * 8, "manifest": found}
     text = (json.dumps(content, separators=(",", ":")) + "\n").encode()
     return text.replace((_CRC % ("0" * 8)).encode(), (_CRC % f"{zlib.crc32(text):08x}").encode(), 1)
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from ..arrays import FloatArray
 from ..errors import InputError
+from ..index import Index
 from ..margins import TARGETS, Calibration
 from .originals import KeptVectors
-from .selection import Selection
 
 K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
@@ -33,7 +33,7 @@ Rows = NDArray[np.int64]
 
 
 def measured(
-    everything: Selection,
+    index: Index,
     kept: KeptVectors,
     queries: FloatArray,
     own_rows: Rows | None,
@@ -42,9 +42,9 @@ def measured(
 ) -> Recalls:
     """Recall@10 for each margin after a re-rank of so many rows; ``own_rows``: the row that each query is, left out.
 
-    Depths beyond the first that finds everything are not told. Queries are vectors, of length 1 for the cosine metric.
+    ``index`` answers with row numbers. Depths beyond the first that finds everything are not told. Queries are vectors,
+    of length 1 for the cosine metric.
     """
-    index = everything.index
     chosen = np.linspace(0, len(queries) - 1, min(QUERIES, len(queries))).astype(np.int64)
     queries, own = queries[chosen], None if own_rows is None else own_rows[chosen, None]
     extra = int(own is not None)

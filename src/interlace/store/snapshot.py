@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from .. import storage
 from .._threads import thread_count
-from ..arrays import FloatArray, normalize, positive, to_numpy
+from ..arrays import FloatArray, normalize, positive
 from ..errors import DamagedFileError, InputError
 from ..ids import IdArray, Ids
 from ..index import Index
 from ..learning import HELD_OUT_ROWS
-from ..margins import Calibration
+from ..margins import Calibration, DeepCalibration
 from ..matches import Matches, SearchStats
-from ..searching import calibrate
-from ..segments import Codes, Segment
+from ..searches import Searches
+from ..searching import Allowed, calibrate
+from ..segments import Codes, Segment, damage_named
 from ..tombstones import Tombstones
 from .columns import Table, arrow, taken
 from .drift import Drift
@@ -38,15 +39,14 @@ from .originals import Bytes, KeptVectors, in_parts
 from .parts import Part
 from .recall import effort, measured
 from .reranking import rerank as reranked
-from .selection import Selection, everything
 from .tail import Pieces, Tail
 
 ROWS = 4096  # ids made at a time while iterating
-SELECTIONS = 4  # of filters, remembered
+FILTERS = 4  # expressions that are remembered
 ANSWERS = 1 << 22  # rows found by code at a time, to be looked at again
 
 
-class Snapshot:
+class Snapshot(Searches):
     """One state of a :class:`Store`, which stays as it is while the store goes on."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Snapshot:
         self.books, self.parts, self.removed, self.tail = books, parts, removed, tail
         self.kind, self.next_id, self.extras = kind, next_id, extras
         self.drift = Drift() if drift is None else drift
-        self._selections = Remembered(SELECTIONS)
+        self._filters = Remembered(FILTERS)
 
     # --- reading
 
@@ -89,6 +89,7 @@ class Snapshot:
         q: Any,
         k: int = 10,
         *,
+        offset: int = 0,
         margin: float | str = 0.999,
         threads: int | None = None,
         filter: Any = None,
@@ -97,49 +98,47 @@ class Snapshot:
         recall: float | None = None,
     ) -> Matches:
         """See :meth:`Store.search`."""
-        if filter is None and rerank is None and recall is None:
-            return self.index.search(q, k, margin=margin, threads=threads, embedded=embedded)
-        k = positive(k, "k")
+        if rerank is None and recall is None:
+            allowed = self._allowed(filter)
+            return self.index.search(
+                q, k, offset=offset, margin=margin, threads=threads, filter=allowed, embedded=embedded
+            )
+        k, offset = positive(k, "k"), positive(offset, "offset", least=0)
         if recall is not None:
-            self._vectors("recall")
+            self._kept("recall")
             if rerank is not None:
                 raise InputError("recall chooses the depth of the re-rank: pass recall or rerank, not both")
-            margin, rerank = effort(recall, k, len(self), self.books._calibration)
-        if rerank is None:
-            found = self._rows_found(q, k, margin, threads, filter, embedded)
-            return dataclasses.replace(found, ids=self.ids_of_rows.take(found.ids))
-        return self._reranked(q, k, positive(rerank, "rerank"), margin, threads, filter, embedded)
+            margin, rerank = effort(recall, k + offset, len(self), self.books._calibration)
+        depth = positive(rerank, "rerank")
+        found = self._reranked(q, k + offset, depth, margin, threads, self._allowed(filter), embedded)
+        return found if not offset else _after(found, offset)
 
-    def _rows_found(
-        self, q: Any, k: int, margin: float | str, threads: int | None, filter: Any, embedded: bool
-    ) -> Matches:
-        """Matches with row numbers in the place of ids."""
-        chosen = self._everything if filter is None else self.selection(filter)
-        rule = self.index._rule(margin, k, filter is not None)
-        return chosen.search(q, k, margin, rule, threads, embedded, len(self))
+    def _searched(self) -> Index:
+        return self.index
+
+    def _allowed(self, filter: Any) -> Any:
+        """Expressions as rows, ready to be searched; the last few are remembered. Other filters as they are."""
+        if not is_expression(filter):
+            return filter
+        found = self._filters.get(filter)
+        if found is None:
+            mask = self._qualifying(as_expression(filter, self.extras.columns)).view(np.uint8)
+            index = self.index
+            with damage_named():
+                found = Allowed.of(index.codebooks, index._segments, index._ids, mask)
+            self._filters.put(filter, found)
+        return found
 
     @cached_property
-    def _everything(self) -> Selection:
-        return everything(self.index, self.books._calibration)
+    def _numbered(self) -> Index:
+        return self._numbering(self.index, self.books._calibration)
 
-    def selection(self, filter: Any) -> Selection:
-        """Rows that qualify, by a mask, ids or an expression; those of the last few expressions are remembered."""
-        if not is_expression(filter):
-            return Selection.of(self.index, self._allowed(filter))
-        found = self._selections.get(filter)
-        if found is None:
-            mask = self._qualifying(as_expression(filter, self.extras.columns))
-            found = Selection.of(self.index, mask, remembered=True)
-            self._selections.put(filter, found)
-        made: Selection = found
-        return made
-
-    def _allowed(self, filter: Any) -> NDArray[Any]:
-        """A mask over all rows, or rows."""
-        array = to_numpy(filter, "filter")
-        if array.dtype == np.bool_ or array.ndim != 1 or len(array) == len(self):
-            return self.index._mask(filter).view(np.bool_)
-        return np.unique(self.ids_of_rows.rows_of(filter, "filter"))
+    def _numbering(self, index: Index, calibration: Calibration | None) -> Index:
+        """The same index with row numbers in the place of ids, for hits that are looked at again."""
+        ids = Ids.default(index._ids.n)
+        ids.removed = index._ids.removed
+        deep = None if calibration is None else DeepCalibration(**vars(calibration))
+        return Index.of_parts(index.codebooks, index.embedding, index._segments, ids, deep)
 
     def _qualifying(self, expression: Any) -> NDArray[np.bool_]:
         """A mask over all rows; segment by segment, and segments remember their part of it."""
@@ -152,17 +151,22 @@ class Snapshot:
     def _reranked(
         self, q: Any, k: int, depth: int, margin: float | str, threads: int | None, filter: Any, embedded: bool
     ) -> Matches:
-        kept = self._vectors("rerank")
+        kept = self._kept("rerank")
         if depth < k:
             raise InputError(f"rerank is how many rows are compared with their originals: at least k={k}, got {depth}")
         queries, single = self.index._queries(q, embedded)
+        allowed = None
+        if filter is not None:
+            allowed = dataclasses.replace(self.index.allow(filter), ids=self._numbered._ids)
         depth, metric = min(depth, max(k, len(self))), self.books.metric
         rows, distances = np.full((len(queries), k), -1, np.int64), np.full((len(queries), k), np.inf, np.float32)
         counts, stats = np.zeros(len(queries), np.int64), list[SearchStats]()
         step = max(1, ANSWERS // depth)
         for start in range(0, max(1, len(queries)), step):
             part = slice(start, start + step)
-            found = self._rows_found(queries[part], depth, margin, threads, filter, True)
+            found = self._numbered.search(
+                queries[part], depth, margin=margin, threads=threads, filter=allowed, embedded=True
+            )
             started = time.perf_counter()
             unit = normalize(queries[part], name="queries", first_row=start) if metric == "cosine" else queries[part]
             rows[part], distances[part] = reranked(kept, unit, found.ids, k, metric)
@@ -178,11 +182,11 @@ class Snapshot:
         """See :meth:`Store.get`."""
         if not originals:
             return self.index.reconstruct(ids)
-        kept, single = self._vectors("originals=True"), isinstance(ids, int | str | np.integer)
+        kept, single = self._kept("originals=True"), isinstance(ids, int | str | np.integer)
         vectors = kept.take(self.ids_of_rows.rows_of([ids] if single else ids))
         return vectors[0] if single else vectors
 
-    def _vectors(self, what: str) -> KeptVectors:
+    def _kept(self, what: str) -> KeptVectors:
         if self.extras.originals is None:
             raise InputError(f"{what} needs kept originals: il.create(path, source, originals='float16')")
         return self.vectors
@@ -253,7 +257,7 @@ class Snapshot:
         if self.books.metric == "cosine":
             vectors = normalize(vectors, name="queries")
         removed = None if self.ids_of_rows.removed is None else ~self.ids_of_rows.removed.kept()
-        recalls = measured(everything(index, found), self.vectors, vectors, own, removed, threads)
+        recalls = measured(self._numbering(index, found), self.vectors, vectors, own, removed, threads)
         return dataclasses.replace(found, recalls=recalls)
 
     # --- what comes next
@@ -364,3 +368,14 @@ class Snapshot:
             ids = Ids.of(ids.all())  # an index knows runs from 0 only
         segment = Segment.pack(codes, books.codebooks)
         return Index.of_parts(books.codebooks, books.embedding, (segment,), ids, books._calibration)
+
+
+def _after(found: Matches, offset: int) -> Matches:
+    """Without the first hits."""
+    counts = np.maximum(np.asarray(found.counts) - offset, 0)
+    return dataclasses.replace(
+        found,
+        ids=found.ids[..., offset:],
+        distances=found.distances[..., offset:],
+        counts=counts if counts.ndim else int(counts),
+    )

@@ -37,6 +37,7 @@ from ..index import Index
 from ..matches import Matches
 from ..progress import Progress, silent
 from ..report import Report
+from ..searches import Searches
 from ..segments import Codes
 from ..spool import yields_blocks
 from .columns import Table
@@ -54,7 +55,7 @@ _END = object()
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
-class Store:
+class Store(Searches):
     """Vectors coded by :class:`Codebooks` in a directory: added, replaced and removed by id, and searched meanwhile.
 
     ``il.create(path, ...)`` makes one, ``il.open(path)`` opens it for reading, ``il.open(path, mode="a")`` for writing
@@ -80,6 +81,7 @@ class Store:
         q: Any,
         k: int = 10,
         *,
+        offset: int = 0,
         margin: float | str = 0.999,
         threads: int | None = None,
         filter: Any = None,
@@ -98,6 +100,7 @@ class Store:
         return self.snapshot.search(
             q,
             k,
+            offset=offset,
             margin=margin,
             threads=threads,
             filter=filter,
@@ -105,6 +108,9 @@ class Store:
             rerank=rerank,
             recall=recall,
         )
+
+    def _now(self) -> Snapshot:
+        return self.snapshot
 
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
         """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
@@ -462,6 +468,11 @@ class Store:
     def mode(self) -> str:
         """``r`` or ``a``."""
         return "a" if isinstance(self._source, Writer) else "r"
+
+    @property
+    def version(self) -> int:
+        """Of its format."""
+        return self._state.manifest.version
 
     @property
     def generation(self) -> int:
