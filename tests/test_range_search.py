@@ -191,3 +191,22 @@ def test_what_a_radius_may_be():
         index.range_search(q, 1, threads=0)
     with pytest.raises(il.InputError, match="dimensions"):
         index.range_search(np.zeros(3), 1)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_removed_rows_are_not_within(tmp_path, share):
+    index = build(150, 6, ids="int64")
+    store = index.to_store(tmp_path / "s")
+    gone = store.ids[np.random.default_rng(0).random(150) < share]
+    store.remove(gone)
+    q = clustered(5, 6, seed=4)
+    for radius in (0.0, 0.5, np.inf):
+        found, everything = store.range_search(q, radius), index.range_search(q, radius)
+        assert found.stats.rows == len(store)
+        for (ids, distances), (all_ids, all_distances) in zip(found, everything, strict=True):
+            keep = ~np.isin(all_ids, gone)
+            assert ids.tolist() == all_ids[keep].tolist()
+            assert distances.tolist() == all_distances[keep].tolist()
+    if share < 1:
+        some = store.ids[:20]
+        assert np.isin(store.range_search(q, np.inf, filter=some).ids, some).all()
