@@ -9,7 +9,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo test check bench report stub sanitize levels faults clean
+.PHONY: demo test check bench report stub sanitize tsan levels faults fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -42,12 +42,27 @@ sanitize: $(STAMP)
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_search.py tests/test_segments.py \
-	  tests/test_encode.py tests/test_ids.py tests/test_index.py
+	  tests/test_encode.py tests/test_ids.py tests/test_index.py tests/test_filters.py tests/test_range_search.py \
+	  tests/test_searches.py
+
+# Many threads of Python at once, under ThreadSanitizer. It sees what the native module does, and the locks of Python and
+# NumPy, which are not built for it; its run-time does not like addresses that are too random (setarch -R).
+tsan: $(STAMP)
+	$(INSTALL) --no-deps --upgrade --target build/threads . -C build-dir=build/tsan -C cmake.define.INTERLACE_TSAN=ON
+	LD_PRELOAD="$$(g++ -print-file-name=libtsan.so) $$(g++ -print-file-name=libstdc++.so)" OPENBLAS_NUM_THREADS=1 \
+	  TSAN_OPTIONS="halt_on_error=1 exitcode=66" PYTHONPATH=build/threads \
+	  setarch -R $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_threads.py
 
 # A writer of a store killed a thousand times, a disk that fails at every call, a power cut after each of them.
 FAULTS ?= --kills 1000
 faults: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/store/faults.py $(FAULTS)
+
+# Bad files for every reader, for a minute; a second one led by what they reach where atheris (the fuzz extra) is installed.
+FUZZ ?= --seconds 60
+fuzz: $(STAMP) $(TORCH)
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz.py $(FUZZ)
+	if $(BIN)/python -c "import atheris" 2> /dev/null; then PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_atheris.py $(FUZZ); fi
 
 # Every kernel of every level against scalar, without Python; for aarch64 under qemu where both are installed.
 LEVELS := cpp/tests/levels_test.cpp cpp/simd/dispatch.cpp cpp/simd/scalar.cpp

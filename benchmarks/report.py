@@ -16,6 +16,7 @@ from typing import Any
 
 import bars
 import readme
+import store_bars
 import tables
 
 HERE = Path(__file__).resolve().parent
@@ -60,6 +61,7 @@ class Found:
     fronts: list[dict[str, Any]]
     quantizers: list[dict[str, Any]]
     streaming: dict[str, Any] | None
+    store: dict[str, Any] | None = None
 
 
 def read(folder: Path) -> Found:
@@ -74,6 +76,7 @@ def read(folder: Path) -> Found:
         fronts=kinds.get("front", []),
         quantizers=[json.loads(path.read_text()) for path in sorted((folder / "quantizers").glob("*.json"))],
         streaming=next(iter(kinds.get("streaming", [])), None),
+        store=next((found for found in kinds.get("store", []) if found["format"] == store_bars.FORMAT), None),
     )
 
 
@@ -114,6 +117,8 @@ def markdown(found: Found, plot_name: str) -> str:
         parts.append(tables.case(case))
     if streaming is not None:
         parts.append(tables.streaming(streaming))
+    if found.store is not None:
+        parts.append(store_bars.section(found.store))
     return "\n\n".join(parts) + "\n"
 
 
@@ -129,6 +134,7 @@ def _runs(results: Found) -> str:
     named += [(f"codes-{name}-{n_bytes}", case) for (name, n_bytes), case in results.codes.items()]
     named += [(f"front-{front['data']['name']}-{front['n_bytes']}", front) for front in results.fronts]
     named += [("streaming", results.streaming)] if results.streaming is not None else []
+    named += [("store", results.store)] if results.store is not None else []
     head = (
         "result",
         "date",

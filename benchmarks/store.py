@@ -4,8 +4,9 @@
 
 Writes benchmarks/results/store.json. Everything on one thread; a number of the disk (waits for a bare append) stands
 beside those that depend on it. Searches of a store before, after removals and after compaction are timed in turns, in
-one process, by the time of the processor, which other processes disturb less. The store of ten million rows has
-random codes and ids: opening does not look at them.
+one process, by the time of the processor, which other processes disturb less; those beside a writer by the clock, in
+turns with the same searches alone. The store of ten million rows has random codes and ids: opening does not look at
+them. The bars stand beside the figures (store_bars.py).
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,13 +32,13 @@ from numpy.typing import NDArray
 import datasets
 import interlace as il
 import machine
+import store_bars
 from interlace.arrays import Rows
 from interlace.encode import encode_rows
 from interlace.store import Limits
 from measure import one_thread, quiet
 from peers import RESULTS, write
 
-FORMAT = 1
 N_BYTES, BLOCK, UPSERTS, OPENED, K = 8, 10_000, 1000, 10_000_000, 10
 NEVER = Limits(removed_share=None)
 FloatArray = NDArray[np.float32]
@@ -132,63 +135,143 @@ def searches(index: il.Index, queries: FloatArray, folder: Path, rounds: int) ->
     return found
 
 
-WRITER = """
-import sys, time
+BUSY = """
+import sys
 import numpy as np
 import interlace as il
-store = il.open(sys.argv[1], mode="a")
-x = np.load(sys.argv[2], mmap_mode="r")
+from interlace.arrays import Rows
+from interlace.encode import encode_rows
+what, folder, rows = sys.argv[1:]
+x = np.load(rows, mmap_mode="r")
+store = il.open(folder, mode="a" if what == "add" else "r")
 print("ready", flush=True)
 n = 0
 while True:
-    store.add(x[n % len(x) : n % len(x) + 1000], threads=1)
+    block = x[n % len(x) : n % len(x) + 1000]
+    if what == "add":
+        store.add(block, threads=1)
+    else:
+        encode_rows(store.codebooks, Rows(block), 1)
     n += 1000
     print(n, flush=True)
 """
 
 
+class Other:
+    """Something that keeps another core busy, but only while it is told to."""
+
+    def __init__(self, what: str, folder: Path, rows: Path) -> None:
+        command = [sys.executable, "-c", BUSY, what, str(folder), str(rows)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+        self.pause()
+
+    def pause(self) -> None:
+        """Until :meth:`go_on`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """From where it was."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def end(self) -> int:
+        """How many rows it has done."""
+        self._process.kill()
+        assert self._process.stdout is not None
+        lines = self._process.stdout.read().split()
+        self._process.wait()
+        return int(lines[-1]) if lines else 0
+
+
+class OtherThread:
+    """The same in a thread of this process: it shares the interpreter's lock with the searches."""
+
+    def __init__(self, store: il.Store, x: FloatArray) -> None:
+        self._store, self._x, self._rows = store, x, 0
+        self._going, self._ended = threading.Event(), False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self._going.wait() and not self._ended:
+            first = self._rows % len(self._x)
+            self._store.add(self._x[first : first + 1000], threads=1)
+            self._rows += 1000
+
+    def pause(self) -> None:
+        """Until :meth:`go_on`."""
+        self._going.clear()
+
+    def go_on(self) -> None:
+        """From where it was."""
+        self._going.set()
+
+    def end(self) -> int:
+        """How many rows it has done."""
+        self._ended = True
+        self._going.set()
+        self._thread.join()
+        return self._rows
+
+
 def while_writing(index: il.Index, x: FloatArray, queries: FloatArray, folder: Path, rounds: int) -> dict[str, Any]:
-    """Searches of a reader, alone and beside a process that adds rows at full speed on another core."""
-    il.create(folder / "busy", index).close()
+    """Searches beside something that adds rows at full speed on another core, against the same searches alone.
+
+    ``process``: another process adds, and the reader asks for what is new before each call; ``thread``: a thread of the
+    same process adds; ``coding``: another process codes the same rows and has no store, which is what a busy
+    neighbour costs by itself. In turns, alone and beside it, a ratio for each pair.
+    """
     np.save(folder / "rows.npy", x[:100_000])
-    reader = il.open(folder / "busy")
+    found: dict[str, Any] = {}
+    for name in ("process", "thread", "coding"):
+        store = il.create(folder / name, index)
+        if name != "thread":
+            store.close()
+            store = il.open(folder / name)
+        other: Any = OtherThread(store, x[:100_000])
+        if name != "thread":
+            other.end()
+            other = Other("add" if name == "process" else "code", folder / name, folder / "rows.npy")
+        ratios: dict[str, list[float]] = {"batch": [], "single": []}
+        of_processor: dict[str, list[float]] = {"batch": [], "single": []}
+        busy_s, before = 0.0, len(store)
+        for turn in range(rounds + 1):
+            for mode, times in ratios.items():
+                calls = [queries] if mode == "batch" else list(queries[:200])
+                alone = _searching(store, calls)
+                other.go_on()
+                time.sleep(0.1)
+                beside = _searching(store, calls)
+                other.pause()
+                busy_s += beside[0] + 0.1
+                if turn:
+                    times.append(alone[0] / beside[0])
+                    of_processor[mode].append(alone[1] / beside[1])
+        done = other.end()
+        store.refresh()
+        found[name] = {
+            **{f"{mode}_ratio": round(median(times), 3) for mode, times in ratios.items()},
+            **{f"{mode}_ratios": [round(ratio, 3) for ratio in times] for mode, times in ratios.items()},
+            **{f"{mode}_processor_ratio": round(median(times), 3) for mode, times in of_processor.items()},
+            "rows_per_s": round(done / busy_s, 1),
+            "rows_at_the_end": round(len(store) / before, 4),
+        }
+        say(f"while writing, {name}: {found[name]}")
+        store.close()
+    return found
+
+
+def _searching(store: il.Store, calls: list[FloatArray]) -> tuple[float, float]:
+    """Seconds of the clock, and of the processor, which others on the machine do not take away."""
+    started = time.thread_time()
 
     def search() -> None:
-        reader.refresh()
-        reader.search(queries, K, margin="exact", threads=1)
+        store.refresh()
+        for q in calls:
+            store.search(q, K, margin="exact", threads=1)
 
-    def qps() -> tuple[float, float]:
-        """By the wall clock, and by that of the processor."""
-        times = []
-        for _ in range(rounds):
-            spent = time.process_time()
-            times.append((seconds(search), time.process_time() - spent))
-        return len(queries) / median(t for t, _ in times), len(queries) / median(t for _, t in times)
-
-    search()
-    idle = qps()
-    command = [sys.executable, "-c", WRITER, str(folder / "busy"), str(folder / "rows.npy")]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert writer.stdout is not None
-    writer.stdout.readline()
-    started = time.perf_counter()
-    busy = qps()
-    took = time.perf_counter() - started
-    writer.kill()
-    lines = writer.stdout.read().split()
-    writer.wait()
-    reader.refresh()
-    added = len(reader) - len(index)
-    assert added >= int(lines[-1])
-    per_row = len(reader) / len(index)  # more rows take longer, writer or not
-    return {
-        "idle_qps": round(idle[0], 1),
-        "qps": round(busy[0], 1),
-        "ratio": round(busy[0] / idle[0], 3),
-        "ratio_by_processor_time": round(busy[1] / idle[1], 3),
-        "rows_added_per_s": round(added / took, 1),
-        "rows_at_the_end": round(per_row, 4),
-    }
+    return seconds(search), time.thread_time() - started
 
 
 OPEN = """
@@ -254,7 +337,7 @@ def main() -> None:
             say("learning")
             index = il.Index.build(data.x, n_bytes=N_BYTES, layout="hybrid", threads=1)
             found: dict[str, Any] = {
-                "format": FORMAT,
+                "format": store_bars.FORMAT,
                 "kind": "store",
                 "quick": args.quick,
                 "environment": machine.environment(),
@@ -264,7 +347,6 @@ def main() -> None:
                 "search": searches(index, data.queries[:1000], folder, rounds),
             }
             found["while_writing"] = while_writing(index, data.x, data.queries[:500], folder, rounds)
-            say(str(found["while_writing"]))
             found["adding"], store = adding(index.codebooks, data.x, folder)
             say(str(found["adding"]))
             found["upserts"] = upserts(store, data.x[:UPSERTS], folder)
@@ -277,6 +359,7 @@ def main() -> None:
             found["opening_large"] = large(index.codebooks, 100_000 if args.quick else OPENED, folder)
             say(f"{found['opening']} {found['opening_large']}")
             found["load_at_end"] = round(machine.load(), 2)
+            found["bars"] = store_bars.as_json(found)
             write((RESULTS / "quick" if args.quick else RESULTS) / "store.json", found)
     finally:
         shutil.rmtree(folder)

@@ -1,11 +1,13 @@
 // The only file that knows Python: takes arrays as they are (no silent conversion), checks shapes, releases the GIL.
 #include "core/encode.h"
+#include "core/filter.h"
 #include "core/search.h"
 #include "simd/kernels.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -14,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -175,57 +178,163 @@ void bind_segment(nb::module_& m) {
         "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert());
 }
 
-void py_search(const Books& books, const std::vector<const PySegment*>& segments,
-               const std::vector<std::optional<In<std::uint8_t, One>>>& masks, In<float, Two> queries,
+// A filter and the segment it is for, which it points into.
+struct PyFilter {
+    nb::object segment;
+    Filter filter;
+};
+
+void require_fit(const Books& books, const Segment& segment) {
+    const SegmentShape& shape = segment.shape();
+    require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
+                shape.n_columns() == books.n_columns() &&
+                (!books.has_cross_sums() || segment.cross_floors() != nullptr),
+            "a segment does not fit the books");
+}
+
+std::unique_ptr<PyFilter> make_filter(const Books& books, nb::handle_t<PySegment> segment,
+                                      In<std::uint8_t, One> allowed) {
+    const Segment& rows = nb::cast<const PySegment&>(segment).segment;
+    require_fit(books, rows);
+    require(allowed.size() == rows.shape().n_rows, "a filter must have one entry per row");
+    std::unique_ptr<PyFilter> made;
+    {
+        nb::gil_scoped_release release;
+        made.reset(new PyFilter{nb::object(), Filter(books, rows, allowed.data())});
+    }
+    made->segment = nb::borrow(segment);
+    return made;
+}
+
+using Segments = std::vector<const PySegment*>;
+using Filters = std::vector<const PyFilter*>; // one for each segment, or none at all
+
+std::vector<SegmentView> views_of(const Books& books, const Segments& segments, const Filters& filters) {
+    require(filters.empty() || filters.size() == segments.size(), "one filter for each segment, or none");
+    std::vector<SegmentView> views;
+    std::uint64_t first_row = 0;
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+        const Segment& segment = segments[s]->segment;
+        require_fit(books, segment);
+        require(filters.empty() || &filters[s]->filter.segment() == &segment, "a filter is for another segment");
+        views.push_back(filters.empty() ? segment.view(first_row) : filters[s]->filter.view(first_row));
+        first_row += segment.shape().n_rows;
+    }
+    return views;
+}
+
+Rule make_rule(const Books& books, const std::string& rule, float share, float sigma, const In<float, One>& spread,
+               float least, float reach) {
+    require(rule == "share" || rule == "paper" || rule == "none", "rule must be share, paper or none");
+    require(spread.size() == 0 || spread.size() >= books.n_cells(), "spread must have an entry per cell, or none");
+    const Rule::Kind kind = rule == "share" ? Rule::kShare : rule == "paper" ? Rule::kPaper : Rule::kNone;
+    return {kind, share, sigma, view<float>(spread), least, reach};
+}
+
+static_assert(sizeof(SearchCounts) == 4 * sizeof(std::uint64_t)); // a row of `work`
+
+void py_search(const Books& books, const Segments& segments, const Filters& filters, In<float, Two> queries,
                const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
                std::size_t threads, Out<std::int64_t, Two> rows, Out<float, Two> distances,
                Out<std::int64_t, One> counts, Out<std::uint64_t, Two> work, std::optional<Out<float, Three>> trace) {
     const std::size_t n = queries.shape(0), k = rows.shape(1);
-    require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1 && masks.size() == segments.size(),
-            "queries, k, threads or masks do not fit");
+    require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1, "queries, k or threads do not fit");
     require(rows.shape(0) == n && distances.shape(0) == n && distances.shape(1) == k && counts.size() == n &&
                 work.shape(0) == n && work.shape(1) == 4,
             "an output has the wrong shape");
     require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
             "trace must be [2, n, k]");
-    require(rule == "share" || rule == "paper" || rule == "none", "rule must be share, paper or none");
-    require(spread.size() == 0 || spread.size() >= books.n_cells(), "spread must have an entry per cell, or none");
-    std::vector<SegmentView> views;
-    std::uint64_t first_row = 0;
-    for (std::size_t s = 0; s < segments.size(); ++s) {
-        const SegmentShape& shape = segments[s]->segment.shape();
-        require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
-                    shape.n_columns() == books.n_columns() &&
-                    (!books.has_cross_sums() || segments[s]->segment.cross_floors() != nullptr),
-                "a segment does not fit the books");
-        require(!masks[s] || masks[s]->size() == shape.n_rows, "a mask must have one entry per row");
-        views.push_back({&segments[s]->segment, first_row});
-        first_row += shape.n_rows;
-    }
+    const std::vector<SegmentView> views = views_of(books, segments, filters);
+    const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach);
     nb::gil_scoped_release release;
-    std::vector<std::vector<std::uint64_t>> bits(segments.size()), allowed(segments.size());
-    for (std::size_t s = 0; s < segments.size(); ++s) {
-        if (!masks[s]) continue;
-        bits[s].assign((masks[s]->size() + kBlock - 1) / kBlock, 0);
-        allowed[s].resize(books.n_cells());
-        views[s].segment->reorder_mask(masks[s]->data(), bits[s].data(), allowed[s].data());
-        views[s].mask = bits[s].data();
-        views[s].allowed = allowed[s].data();
-    }
     std::vector<SearchCounts> counted(n);
-    const Rule parsed{rule == "share"   ? Rule::kShare
-                      : rule == "paper" ? Rule::kPaper
-                                        : Rule::kNone,
-                      share,
-                      sigma,
-                      view<float>(spread),
-                      least,
-                      reach};
     search(books, views, queries.data(), n, k, parsed, threads,
            {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr,
             trace ? trace->data() + n * k : nullptr});
-    static_assert(sizeof(SearchCounts) == 4 * sizeof(std::uint64_t));
     std::memcpy(work.data(), counted.data(), n * sizeof(SearchCounts));
+}
+
+// An array that owns its memory
+template <typename T> nb::ndarray<nb::numpy, T, One> as_array(std::vector<T>&& values) {
+    auto* kept = new std::vector<T>(std::move(values));
+    kept->reserve(1); // an address also where there is nothing
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::ndarray<nb::numpy, T, One>(kept->data(), {kept->size()}, owner);
+}
+
+using RangeHits = std::pair<nb::ndarray<nb::numpy, std::int64_t, One>, nb::ndarray<nb::numpy, float, One>>;
+
+RangeHits py_range_search(const Books& books, const Segments& segments, const Filters& filters, In<float, Two> queries,
+                          In<float, One> radii, bool exhaustive, std::size_t threads, Out<std::int64_t, One> counts,
+                          Out<std::uint64_t, Two> work) {
+    const std::size_t n = queries.shape(0);
+    require(queries.shape(1) == books.dim() && radii.size() == n && threads >= 1,
+            "queries, radii or threads do not fit");
+    require(counts.size() == n && work.shape(0) == n && work.shape(1) == 4, "an output has the wrong shape");
+    const std::vector<SegmentView> views = views_of(books, segments, filters);
+    std::vector<SearchCounts> counted(n);
+    RangeOutput out{counts.data(), counted.data(), {}, {}};
+    {
+        nb::gil_scoped_release release;
+        range_search(books, views, queries.data(), n, radii.data(), {exhaustive ? Rule::kNone : Rule::kShare}, threads,
+                     out);
+    }
+    std::memcpy(work.data(), counted.data(), n * sizeof(SearchCounts));
+    return {as_array(std::move(out.rows)), as_array(std::move(out.distances))};
+}
+
+Trace py_trace(const Books& books, const Segments& segments, const Filters& filters, In<float, One> query,
+               const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
+               std::size_t k, std::uint64_t row) {
+    require(query.size() == books.dim() && k >= 1, "query or k do not fit");
+    const std::vector<SegmentView> views = views_of(books, segments, filters);
+    const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach);
+    nb::gil_scoped_release release;
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+        const Segment& segment = segments[s]->segment;
+        if (row < views[s].first_row || row - views[s].first_row >= segment.shape().n_rows) continue;
+        const std::uint64_t inside = row - views[s].first_row;
+        std::vector<std::uint8_t> codes(1 + segment.shape().n_columns());
+        segment.codes_of({&inside, 1}, codes.data());
+        Trace trace;
+        trace.row = row;
+        trace.cell = codes[0];
+        trace.codes.assign(codes.begin() + 1, codes.end());
+        trace_row(books, views, query.data(), k, parsed, trace);
+        return trace;
+    }
+    throw std::invalid_argument("row out of range");
+}
+
+void bind_search(nb::module_& m) {
+    nb::class_<PyFilter>(m, "Filter")
+        .def(nb::new_(&make_filter), "books"_a, "segment"_a, "allowed"_a.noconvert())
+        .def_prop_ro("n_allowed", [](const PyFilter& self) { return self.filter.n_allowed(); })
+        .def_prop_ro("copied", [](const PyFilter& self) { return self.filter.copied(); });
+    m.def("search", &py_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,
+          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "threads"_a, "rows"_a.noconvert(),
+          "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(), "trace"_a.noconvert().none());
+    m.def("range_search", &py_range_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(),
+          "radii"_a.noconvert(), "exhaustive"_a, "threads"_a, "counts"_a.noconvert(), "work"_a.noconvert());
+    nb::class_<Trace>(m, "Trace")
+        .def_prop_ro("step",
+                     [](const Trace& self) {
+                         constexpr const char* names[] = {"far cell", "cell bound", "crude", "compared"};
+                         return std::string(names[self.step]);
+                     })
+        .def_ro("cell", &Trace::cell)
+        .def_ro("cell_rank", &Trace::cell_rank)
+        .def_ro("n_cells", &Trace::n_cells)
+        .def_ro("value", &Trace::value)
+        .def_ro("bound", &Trace::bound)
+        .def_ro("base", &Trace::base)
+        .def_ro("crude", &Trace::crude)
+        .def_ro("distance", &Trace::distance)
+        .def_ro("crude_floor", &Trace::crude_floor)
+        .def_ro("floor", &Trace::floor)
+        .def_ro("tau", &Trace::tau);
+    m.def("trace", &py_trace, "books"_a, "segments"_a, "filters"_a, "query"_a.noconvert(), "rule"_a, "share"_a,
+          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "k"_a, "row"_a);
 }
 
 void bind_learning(nb::module_& m) {
@@ -345,9 +454,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("has_cross_sums", &Books::has_cross_sums)
         .def_prop_ro("table_bytes", [](const Books& b) { return b.bytes(); });
     bind_segment(m);
-    m.def("search", &py_search, "books"_a, "segments"_a, "masks"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,
-          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "threads"_a, "rows"_a.noconvert(),
-          "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(), "trace"_a.noconvert().none());
+    bind_search(m);
     bind_learning(m);
     bind_kernels(m);
 }

@@ -40,6 +40,8 @@ ORDER = [
     "margins",
     "encode",
     "searching",
+    "explaining",
+    "searches",
     "report",
     "reference",
     "ranking",

@@ -142,7 +142,48 @@ def results(tmp_path):
     return folder
 
 
+def store(**changes):
+    ratios = {"batch_ratio": 0.9, "single_ratio": 0.65}
+    rates = {"before": 100.0, "removed": 70.0, "compacted": 97.0, "removed/before": 0.7, "compacted/before": 0.97}
+    return {
+        "format": 2, "kind": "store", "quick": False, "environment": ENVIRONMENT, "n_bytes": 8, "load_at_end": 0.2,
+        "data": {"name": "sift1m", "rows": 1000, "dim": 8},
+        "while_writing": {who: ratios for who in ("process", "thread", "coding")},
+        "search": {"qps": {"exact batch": rates}},
+        "upserts": {"durable_upserts_per_s": 99.0, "bare_appends_per_s": 500.0},
+        "adding": {"rows": 1000, "block": 100, "over_coding": 0.25},
+        "opening_large": {"rows": 5000, "file_bytes": 7, "first_open_ms": 49.0, "open_ms": 20.0, "contains_ms": 1.0,
+                          "get_ms": 2.0, "rss_open_mb": 3.0, "rss_get_mb": 4.0},
+    } | changes  # fmt: skip
+
+
 # ---------------------------------------------------------------------------------------------------------- report
+
+
+def test_what_a_store_reached(report, results, tmp_path):
+    """Each figure beside its bar, on the right side of it or not; results of the format before are left out."""
+    bars = import_module("store_bars")
+    found = {bar["what"]: bar["reached"] for bar in bars.as_json(store())}
+    assert found == {
+        "exact, batch: searches while another process adds rows, against the same alone": True,
+        "exact, single: searches while another process adds rows, against the same alone": False,
+        "exact, batch: searches while a thread adds rows, against the same alone": True,
+        "exact, single: searches while a thread adds rows, against the same alone": False,
+        "exact batch: searches after 30 % were removed, against those before": True,
+        "exact batch: searches after compaction, against those before": True,
+        "durable upserts of one row": False,
+        "adding 1,000 rows in blocks of 100, over coding alone": False,
+        "opening 5,000 rows, the first time in a process": True,
+        "opening 5,000 rows, again": True,
+    }
+    for version, expected in ((2, True), (1, False)):
+        (results / "store.json").write_text(json.dumps(store(format=version)))
+        page = tmp_path / "page.md"
+        assert report.main(["--results", str(results), "--output", str(page), "--no-plot"]) == 0
+        text = page.read_text()
+        assert ("## A store" in text) == expected
+        row = "| durable upserts of one row | at least 100/s | 99/s | **not reached** |"
+        assert (row in text) == expected
 
 
 def test_the_same_json_gives_the_same_page(report, results, tmp_path):

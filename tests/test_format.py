@@ -176,7 +176,7 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
             text = next(row[1] for row in table("description") if row[0] == "calibration")
             assert f'"ks": {description["calibration"]["ks"]}' in text
             assert f'"targets": {description["calibration"]["targets"]}' in text
-            assert set(description["calibration"]) == {"n", "ks", "targets", "least", "reach"}
+            assert set(description["calibration"]) == {"n", "ks", "targets", "least", "reach", "error", "error_rows"}
             assert all(f'"{key}": ' in text for key in description["calibration"])
         index.codebooks.save(tmp_path / "c")
         assert set(storage.read(tmp_path / "c").meta) == {"kind", "codebooks"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -98,6 +99,27 @@ def test_a_checkpoint_holds_no_rows(tmp_path):
     file = storage.read(tmp_path / "c")
     assert not [name for name in file.names if len(X) * 0.9 <= file.array(name).size == file.array(name).shape[0]]
     assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize("change", ["no epoch", "another shape", "no array", "state of text", "scalars"])
+def test_a_checkpoint_whose_checksums_are_right_but_that_makes_no_sense(change, tmp_path):
+    icq({"epochs": 1}, checkpoint=tmp_path / "c").fit(X, Y)
+    file = storage.read(tmp_path / "c")
+    arrays, meta = {name: np.array(file.array(name)) for name in file.names}, file.meta
+    first = next(name for name in arrays if name.startswith("network."))
+    if change == "no epoch":
+        del meta["state"]["epoch"]
+    elif change == "another shape":
+        arrays[first] = arrays[first][:0]
+    elif change == "no array":
+        del arrays[first]
+    elif change == "state of text":
+        meta["state"] = "x"
+    else:
+        meta["scalars"] = [first]
+    storage.write(tmp_path / "c", arrays, meta)
+    with pytest.raises(il.DamagedFileError, match="damaged"):
+        icq({"epochs": 2}, checkpoint=tmp_path / "c").fit(X, Y)
 
 
 # --- more epochs ------------------------------------------------------------------------------------------------------

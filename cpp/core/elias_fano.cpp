@@ -73,10 +73,9 @@ void RowNumbers::encode(std::span<const std::uint64_t> cell_starts, const std::u
 }
 
 std::uint64_t RowNumbers::low(const Cell& cell, std::size_t i) const {
-    if (cell.low_bits == 0) return 0;
     const std::uint64_t bit = cell.low_offset + i * cell.low_bits;
-    std::uint64_t value = low_[bit / 64] >> (bit % 64);
-    if (bit % 64 + cell.low_bits > 64) value |= low_[bit / 64 + 1] << (64 - bit % 64);
+    // No branch: the next word always exists, and a shift by 64, which means nothing, is one by 1 and one by 63 here.
+    const std::uint64_t value = low_[bit / 64] >> (bit % 64) | low_[bit / 64 + 1] << 1 << (63 - bit % 64);
     return value & ((std::uint64_t{1} << cell.low_bits) - 1);
 }
 
@@ -102,11 +101,73 @@ void RowNumbers::decode_cell(std::size_t c, std::uint32_t* out) const {
     if (cell.size == 0) return;
     std::size_t index = cell.high_offset / 64;
     std::uint64_t word = this->word(index) >> (cell.high_offset % 64) << (cell.high_offset % 64);
+    std::uint64_t largest = 0;
     for (std::size_t i = 0; i < cell.size; ++i) {
         while (word == 0) word = this->word(++index);
         const std::uint64_t bit = index * 64 + static_cast<std::uint64_t>(std::countr_zero(word));
         word &= word - 1;
-        out[i] = static_cast<std::uint32_t>(checked(((bit - cell.high_offset - i) << cell.low_bits) | low(cell, i)));
+        const std::uint64_t row = ((bit - cell.high_offset - i) << cell.low_bits) | low(cell, i);
+        largest = std::max(largest, row);
+        out[i] = static_cast<std::uint32_t>(row);
+    }
+    checked(largest);
+}
+
+void RowNumbers::find_in_cell(std::size_t c, std::span<const std::uint32_t> rows, std::uint32_t* places) const {
+    const Cell& cell = cells_[c];
+    std::fill(places, places + rows.size(), kNowhere);
+    if (cell.size == 0) return;
+    const std::uint32_t* samples = samples_ + cell.sample_offset;
+    const std::size_t n_samples = (cell.size + kSample - 1) / kSample;
+    std::size_t sample = 0, i = 0;             // the next row number of the cell is the i-th,
+    std::size_t index = cell.high_offset / 64; // its one is in this word or a later one,
+    std::uint64_t word = this->word(index) >> (cell.high_offset % 64) << (cell.high_offset % 64);
+    std::size_t ones = static_cast<std::size_t>(std::popcount(word)); // which has so many left
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+        const std::uint64_t high = rows[r] >> cell.low_bits;
+        // The last sampled one with a smaller high part: all before it are too small.
+        std::size_t first = sample, last = n_samples;
+        while (last - first > 1) {
+            const std::size_t middle = (first + last) / 2;
+            if (samples[middle] - middle * kSample < high) first = middle;
+            else last = middle;
+        }
+        sample = first;
+        if (sample * kSample > i) {
+            i = sample * kSample;
+            const std::uint64_t bit = cell.high_offset + samples[sample];
+            index = bit / 64;
+            word = this->word(index) >> (bit % 64) << (bit % 64);
+            ones = static_cast<std::size_t>(std::popcount(word));
+        }
+        // A word with fewer zeros up to its end than `high` has no one of that high part.
+        while (word == 0 || (index + 1) * 64 - cell.high_offset - i - ones < high) {
+            i += ones;
+            if (i >= cell.size) return;
+            word = this->word(++index);
+            ones = static_cast<std::size_t>(std::popcount(word));
+        }
+        for (;;) {
+            if (word == 0) {
+                word = this->word(++index);
+                ones = static_cast<std::size_t>(std::popcount(word));
+                continue;
+            }
+            const std::uint64_t bit = index * 64 + static_cast<std::uint64_t>(std::countr_zero(word));
+            const std::uint64_t high_here = bit - cell.high_offset - i;
+            if (high_here > high) break;
+            if (high_here == high) {
+                const std::uint64_t row = high << cell.low_bits | low(cell, i);
+                if (row > rows[r]) break;
+                if (row == rows[r]) {
+                    places[r] = static_cast<std::uint32_t>(i);
+                    break;
+                }
+            }
+            word &= word - 1;
+            --ones;
+            if (++i >= cell.size) return;
+        }
     }
 }
 
@@ -116,20 +177,18 @@ std::size_t RowNumbers::cell_of(std::uint64_t position) const {
 
 std::vector<std::uint64_t> RowNumbers::positions(std::span<const std::uint64_t> rows) const {
     std::vector<std::uint64_t> found(rows.size());
-    if (rows.size() * n_cells() < n_rows_ / 16) { // few rows: a binary search in every cell
+    if (rows.size() * n_cells() < n_rows_ / 16) { // few rows: look for them in every cell
+        std::vector<std::uint32_t> wanted(rows.begin(), rows.end()), places(rows.size());
+        std::sort(wanted.begin(), wanted.end());
+        std::vector<std::uint64_t> position_of(rows.size());
+        for (std::size_t c = 0; c < n_cells(); ++c) {
+            find_in_cell(c, wanted, places.data());
+            for (std::size_t i = 0; i < wanted.size(); ++i)
+                if (places[i] != kNowhere) position_of[i] = cells_[c].start + places[i];
+        }
         for (std::size_t r = 0; r < rows.size(); ++r)
-            for (std::size_t c = 0; c < n_cells(); ++c) {
-                std::size_t first = 0, last = cells_[c].size;
-                while (first < last) {
-                    const std::size_t middle = (first + last) / 2;
-                    if (at(c, middle) < rows[r]) first = middle + 1;
-                    else last = middle;
-                }
-                if (first < cells_[c].size && at(c, first) == rows[r]) {
-                    found[r] = cells_[c].start + first;
-                    break;
-                }
-            }
+            found[r] = position_of[static_cast<std::size_t>(std::lower_bound(wanted.begin(), wanted.end(), rows[r]) -
+                                                            wanted.begin())];
         return found;
     }
     std::vector<std::uint32_t> row_at(n_rows_), position_of(n_rows_);

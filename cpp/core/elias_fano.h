@@ -35,6 +35,10 @@ public:
     void decode_cell(std::size_t cell, std::uint32_t* out) const;                    // all of them
     std::vector<std::uint64_t> positions(std::span<const std::uint64_t> rows) const; // inverse; every row < n_rows()
     std::size_t cell_of(std::uint64_t position) const;
+    static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
+    // places [rows.size()]: the i with at(cell, i) == row, or kNowhere, for rows that ascend (or are
+    // equal)
+    void find_in_cell(std::size_t cell, std::span<const std::uint32_t> rows, std::uint32_t* places) const;
 
 private:
     struct Cell {

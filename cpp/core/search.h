@@ -9,8 +9,8 @@
 
 namespace interlace {
 
-// When does a crude distance rule a row out? tau is the distance of the k-th best row so far; floors are sums of the
-// smallest table entries of a cell, so  floor = crude_floor + rest_floor <= any distance in the cell.
+// When does a crude distance rule a row out? tau is the distance of the k-th best row so far, or the radius; floors are
+// sums of the smallest table entries of a cell, so  floor = crude_floor + rest_floor <= any distance in the cell.
 struct Rule {
     enum Kind {
         kShare, // crude - crude_floor > share * (tau - floor); share 1 is exact
@@ -25,13 +25,6 @@ struct Rule {
     // length) is far from the data the rule was made for: it is searched with share 1 and no stop.
     std::span<const float> spread = {};
     float least = 0.0f, reach = 0.0f;
-};
-
-struct SegmentView {
-    const Segment* segment;
-    std::uint64_t first_row;                // row number of its first row in the index
-    const std::uint64_t* mask = nullptr;    // bits in position order, one word per block; nullptr: all rows allowed
-    const std::uint64_t* allowed = nullptr; // allowed rows of each cell, with mask
 };
 
 struct SearchCounts {
@@ -49,5 +42,39 @@ struct SearchOutput {     // caller's arrays
 
 void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
             std::size_t k, const Rule& rule, std::size_t threads, const SearchOutput& out);
+
+// All rows within a radius, nearest first, those of a query behind those of the one before.
+struct RangeOutput {
+    std::int64_t* counts; // [n], the caller's
+    SearchCounts* work;   // [n], likewise
+    std::vector<std::int64_t> rows;
+    std::vector<float> distances;
+};
+
+// radii [n]: the largest distance that counts. The rule is kNone or kShare with share 1 and no spread: there is no k-th
+// row that others could be measured by.
+void range_search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
+                  const float* radii, const Rule& rule, std::size_t threads, RangeOutput& out);
+
+// What a search for k rows did with one row.
+struct Trace {
+    enum Step {
+        kFarCell,   // its cell was not visited: farther from the nearest one (value) than the rule's spread (bound)
+        kCellBound, // its cell was passed over, or left before: the cell's crude floor (value) > limit (bound)
+        kCrude,     // the crude distance (value) > limit (bound)
+        kCompared,  // the whole code was compared; crude distance and limit as above
+    } step = kFarCell;
+    std::uint64_t row = 0;                     // in the index
+    std::size_t cell = 0;                      // its first code
+    std::vector<std::uint8_t> codes;           // [n_columns] the others
+    std::size_t cell_rank = 0, n_cells = 0;    // of the cell by its base, among those with rows that may be found
+    float value = 0, bound = 0;                // what was compared
+    float base = 0, crude = 0, distance = 0;   // of the row
+    float crude_floor = 0, floor = 0, tau = 0; // of its cell; of the k-th best row at that time
+};
+
+// Fills in `trace`, whose row, cell and codes are given; the row must be among those of `segments`.
+void trace_row(const Books& books, const std::vector<SegmentView>& segments, const float* query, std::size_t k,
+               const Rule& rule, Trace& trace);
 
 } // namespace interlace

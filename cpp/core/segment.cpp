@@ -38,18 +38,22 @@ void Segment::unpack(std::uint8_t* codes) const {
     }
 }
 
-void Segment::reorder_mask(const std::uint8_t* allowed, std::uint64_t* bits, std::uint64_t* per_cell) const {
-    std::vector<std::uint32_t> rows;
-    for (std::size_t c = 0; c < shape_.n_cells; ++c) {
-        rows.resize(end(c) - start(c));
-        rows_.decode_cell(c, rows.data());
-        per_cell[c] = 0;
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            const std::uint64_t bit = allowed[rows[i]] != 0, position = start(c) + i;
-            per_cell[c] += bit;
-            bits[position / kBlock] |= bit << (position % kBlock);
+SegmentView Segment::view(std::uint64_t first_row) const {
+    return {first_row, shape_.n_crude, shape_.n_rest, cell_starts_.data(), crude_, rest_, cross_floors_, &rows_};
+}
+
+const std::uint8_t* Segment::cells() const {
+    std::call_once(cells_made_, [this] {
+        cell_of_.resize(shape_.n_rows);
+        std::vector<std::uint32_t> rows;
+        for (std::size_t c = 0; c < shape_.n_cells; ++c) {
+            rows.resize(end(c) - start(c));
+            rows_.decode_cell(c, rows.data());
+            for (const std::uint32_t row : rows) cell_of_[row] = static_cast<std::uint8_t>(c);
         }
-    }
+        cells_.store(cell_of_.data(), std::memory_order_release);
+    });
+    return known_cells();
 }
 
 void count_cells(const std::uint8_t* codes, const SegmentShape& shape, std::uint64_t* cell_starts) {

@@ -11,15 +11,45 @@
 #pragma once
 #include "elias_fano.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
+#include <vector>
 
 namespace interlace {
 
 struct SegmentShape {
     std::size_t n_rows, n_cells, n_crude, n_rest; // crude and rest columns, the cell's code not counted
     std::size_t n_columns() const { return n_crude + n_rest; }
+};
+
+// What a scan reads of a segment, or of a copy of some of its rows (filter.h).
+struct SegmentView {
+    std::uint64_t first_row; // row number of its first row in the index
+    std::size_t n_crude, n_rest;
+    const std::uint64_t* cell_starts;
+    const std::uint8_t* crude;
+    const std::uint8_t* rest;
+    const std::int32_t* cross_floors;       // of the whole segment: a lower bound for some of its rows, too
+    const RowNumbers* numbers;              // of every position,
+    const std::uint32_t* rows = nullptr;    // or, in a copy, as they are
+    const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy: the codes of a row together,
+    const float* statics = nullptr;         // and what of its distance does not depend on the query
+    const std::uint64_t* mask = nullptr;    // bits in position order, one word per block; nullptr: all rows allowed
+    const std::uint64_t* allowed = nullptr; // allowed rows of each cell, with mask
+
+    std::uint64_t start(std::size_t cell) const { return cell_starts[cell]; }
+    std::uint64_t end(std::size_t cell) const { return cell_starts[cell + 1]; }
+    std::uint64_t size(std::size_t cell) const {
+        return mask ? allowed[cell] : end(cell) - start(cell);
+    } // allowed ones
+    const std::uint8_t* block(std::size_t b) const { return crude + b * n_crude * 64; }
+    const std::uint8_t* rest_codes(std::uint64_t position) const { return rest + position * n_rest; }
+    std::uint64_t row(std::size_t cell, std::uint64_t position) const { // in the index
+        return first_row + (rows ? rows[position] : numbers->at(cell, position - start(cell)));
+    }
 };
 
 class Segment {
@@ -39,10 +69,11 @@ public:
 
     // codes uint8 [rows.size()][1 + n_columns], the cell's code first
     void codes_of(std::span<const std::uint64_t> rows, std::uint8_t* codes) const;
-    void unpack(std::uint8_t* codes) const; // all rows in row order
-    // mask of allowed rows (row order, one byte each) -> bits in position order, one word per block, and allowed rows
-    // per cell
-    void reorder_mask(const std::uint8_t* allowed, std::uint64_t* bits, std::uint64_t* per_cell) const;
+    void unpack(std::uint8_t* codes) const;          // all rows in row order
+    SegmentView view(std::uint64_t first_row) const; // all rows
+    // The cell of every row, a byte each, made when it is first asked for; nullptr: not asked for yet.
+    const std::uint8_t* cells() const;
+    const std::uint8_t* known_cells() const { return cells_.load(std::memory_order_acquire); }
 
 private:
     void codes_at(std::uint64_t position, std::size_t cell, std::uint8_t* codes) const;
@@ -53,6 +84,9 @@ private:
     const std::uint8_t* rest_;
     RowNumbers rows_;
     const std::int32_t* cross_floors_;
+    mutable std::once_flag cells_made_;
+    mutable std::vector<std::uint8_t> cell_of_;
+    mutable std::atomic<const std::uint8_t*> cells_{nullptr};
 };
 
 // Stable counting sort of codes uint8 [n][1 + n_columns] by their first byte. cell_starts [n_cells + 1] is filled by

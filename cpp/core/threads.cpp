@@ -46,6 +46,8 @@ public:
         wake_.notify_all();
     }
 
+    pid_t owner() const { return owner_; }
+
 private:
     void run() {
         for (;;) {
@@ -67,6 +69,7 @@ private:
         }
     }
 
+    const pid_t owner_ = getpid();
     std::mutex mutex_;
     std::condition_variable wake_;
     std::deque<std::shared_ptr<Job>> queue_;
@@ -74,17 +77,15 @@ private:
 };
 
 // Threads do not survive fork(): a child process gets a pool of its own. Pools are never destroyed, because their
-// detached threads may outlive static destructors.
+// detached threads may outlive static destructors. No lock here: a child would wait for one that a thread held which it
+// does not have.
 Pool& pool() {
-    static std::mutex mutex;
-    static Pool* current = nullptr;
-    static pid_t owner = 0;
-    const std::lock_guard lock(mutex);
-    if (current == nullptr || owner != getpid()) {
-        current = new Pool;
-        owner = getpid();
-    }
-    return *current;
+    static std::atomic<Pool*> current{nullptr};
+    Pool* found = current.load();
+    if (found != nullptr && found->owner() == getpid()) return *found;
+    auto made = std::make_unique<Pool>();
+    if (current.compare_exchange_strong(found, made.get())) return *made.release();
+    return *found; // another thread was quicker
 }
 
 } // namespace

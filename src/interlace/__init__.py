@@ -21,14 +21,16 @@ from .errors import (
     NotFittedError,
     PartlyAddedError,
     PriorCollapsedWarning,
+    RelearnWarning,
     StoreError,
     StoreLockedError,
     UnknownIdError,
 )
 from .evaluation import Evaluation
+from .explaining import Explanation
 from .index import Index
 from .interop import from_faiss, to_faiss
-from .matches import Matches, SearchStats
+from .matches import Matches, RangeMatches, SearchStats
 from .planning import Plan, plan
 from .report import Report
 from .store import Store, create, open
@@ -46,6 +48,7 @@ __all__ = [
     "DuplicateIdError",
     "EmbeddingCollapsedWarning",
     "Evaluation",
+    "Explanation",
     "FewRowsWarning",
     "FileError",
     "Index",
@@ -60,7 +63,9 @@ __all__ = [
     "PartlyAddedError",
     "Plan",
     "PriorCollapsedWarning",
+    "RangeMatches",
     "Recipe",
+    "RelearnWarning",
     "Report",
     "SearchStats",
     "Store",

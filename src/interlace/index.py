@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 import time
 from os import PathLike
 from typing import Any
@@ -25,7 +26,8 @@ from .learning import HELD_OUT_ROWS, Learned, Settings, held_out_rows, learn_cod
 from .matches import Matches, SearchStats
 from .progress import Progress, shown, silent
 from .report import Report
-from .searching import calibrate, codes_of, search_kept, search_rows
+from .searches import Searches
+from .searching import Allowed, Mask, calibrate, codes_of, search_kept, search_rows
 from .segments import Segment, damage_named, merge, segment_in
 from .segments import verify as verify_segment
 
@@ -35,7 +37,7 @@ CHECKED_AT_OPEN = ("segment.cell_starts", "segment.cross_floors", "calibration.s
 QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
 
 
-class Index:
+class Index(Searches):
     """Vectors coded by :class:`Codebooks`, searched in two steps.
 
     ``Index.build(x)`` learns codebooks and adds x; ``Index(codebooks)`` starts empty. An index in memory grows by
@@ -165,7 +167,12 @@ class Index:
         vectors = rows.take(chosen)
         if codebooks.metric == "cosine":
             vectors = normalize(vectors, name="x", rows=chosen)
-        index._calibration = calibrate(codebooks, index._segments, vectors, chosen, thread_count(threads))
+        made = calibrate(codebooks, index._segments, vectors, chosen, thread_count(threads))
+        if len(chosen) and not np.isin(chosen, sample, assume_unique=True).any():  # else they would look too good
+            decoded = codebooks.decode(index._codes_of(chosen))
+            error = float(((vectors.astype(np.float64) - decoded) ** 2).sum(1).mean())
+            made = dataclasses.replace(made, error=error, error_rows=len(chosen))
+        index._calibration = made
         progress("done", 1.0)
         return index
 
@@ -195,72 +202,85 @@ class Index:
         # Merge while the last segment is not much smaller than the one before: each row is repacked O(log n) times.
         while len(segments) > 1 and segments[-2].n_rows < 2 * segments[-1].n_rows:
             segments[-2:] = [merge(segments[-2:], self.codebooks)]
-        self._segments, self._ids = tuple(segments), new_ids
+        # In this order: a search in another thread reads segments first, and then finds an id for each of their rows.
+        self._ids = new_ids
+        self._segments = tuple(segments)
 
     def search(
         self,
         q: Any,
         k: int = 10,
         *,
+        offset: int = 0,
         margin: float | str = 0.999,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
     ) -> Matches:
-        """The k nearest rows of each query.
+        """The k nearest rows of each query; with ``offset``, those that follow the first ``offset`` of them.
 
         Queries are raw inputs where the index has an embedding, vectors with ``embedded=True``; one alone, 1-D or in
         the shape of an input, gives 1-D results.
         ``margin`` is ``"exact"`` (the answer of the exhaustive scan), a target agreement with it (calibrated; falls
         back to exact where the calibration does not reach, see ``stats.margin``), ``"paper"``, or ``inf``
-        (exhaustive). ``filter`` is a boolean mask over rows in insertion order, or an array of allowed ids.
+        (exhaustive). ``filter`` is a boolean mask over rows in insertion order, an array of allowed ids, or what
+        :meth:`allow` makes of either; filtered searches are exact where the margin is calibrated.
         """
-        k = positive(k, "k")
-        queries, single = self._queries(q, embedded)
-        if self.codebooks.metric == "cosine":
-            queries = normalize(queries, name="queries")
-        rule = self._rule(margin, k, filter is not None)
-        if len(queries) * k > MAX_ANSWERS:
+        k, offset = positive(k, "k"), positive(offset, "offset", least=0)
+        segments, ids = self._segments, self._ids
+        queries, single = self._vectors(q, embedded)
+        depth = k + offset
+        rule = self._rule(margin, depth, filter is not None)
+        if len(queries) * depth > MAX_ANSWERS:
+            what = f"k={k}" if not offset else f"(k={k} + offset={offset})"
             raise InputError(
-                f"{len(queries)} queries x k={k} make more than {MAX_ANSWERS} answers; ask for fewer at once"
+                f"{len(queries)} queries x {what} make more than {MAX_ANSWERS} answers; ask for fewer at once"
             )
         workers = thread_count(threads)
-        mask = None if filter is None else self._mask(filter)
-        removed = self._ids.removed
+        mask = None if filter is None else self._mask(filter, ids)
         started = time.perf_counter()
         with damage_named():
-            if mask is None and removed is not None:
+            if mask is None and ids.removed is not None:
                 rows, distances, counts, work, rule = search_kept(
                     self.codebooks,
-                    self._segments,
-                    removed,
+                    segments,
+                    ids.removed,
                     queries,
-                    k,
+                    depth,
                     lambda hits, filtered: self._rule(margin, hits, filtered),
                     workers,
                 )
             else:
                 rows, distances, counts, work, _ = search_rows(
-                    self.codebooks, self._segments, queries, k, rule, workers, mask
+                    self.codebooks, segments, queries, depth, rule, workers, mask
                 )
-        seconds = time.perf_counter() - started
+        if offset:
+            rows, distances = rows[:, offset:], np.ascontiguousarray(distances[:, offset:])
+            counts = np.maximum(counts - offset, 0)
+        stats = self._stats(work, ids.n_kept, time.perf_counter() - started, rule.label, workers)
+        found = ids.take(rows)
+        if single:
+            return Matches(found[0], distances[0], int(counts[0]), stats, self.codebooks.metric)
+        return Matches(found, distances, counts, stats, self.codebooks.metric)
+
+    def _searched(self) -> Index:
+        return self
+
+    def _stats(self, work: NDArray[np.uint64], n_rows: int, seconds: float, label: str, workers: int) -> SearchStats:
+        """Of one call; work [queries, 4] as the native search counts it."""
         cells, scanned, survivors, lookups = (work[0] if len(work) == 1 else work.sum(0)).tolist()
-        stats = SearchStats(
-            queries=len(queries),
-            rows=len(self),
+        return SearchStats(
+            queries=len(work),
+            rows=n_rows,
             cells=cells,
             scanned=scanned,
             survivors=survivors,
             lookups=lookups,
             seconds=seconds,
-            margin=rule.label,
-            threads=max(1, min(workers, -(-len(queries) // QUERIES_PER_TASK))),
+            margin=label,
+            threads=max(1, min(workers, -(-len(work) // QUERIES_PER_TASK))),
             simd=_native.simd_level(),
         )
-        ids = self._ids.take(rows)
-        if single:
-            return Matches(ids[0], distances[0], int(counts[0]), stats, self.codebooks.metric)
-        return Matches(ids, distances, counts, stats, self.codebooks.metric)
 
     def _rule(self, margin: float | str, k: int, filtered: bool) -> margins.Rule:
         return margins.parse(
@@ -278,6 +298,11 @@ class Index:
             return as_queries(q, self.codebooks.dim)
         return embed_queries(self.embedding, q)
 
+    def _vectors(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]:
+        """Queries as they are searched: of length 1 for cosine."""
+        queries, single = self._queries(q, embedded)
+        return (normalize(queries, name="queries") if self.codebooks.metric == "cosine" else queries), single
+
     def _rows(self, x: Any, embedded: bool) -> Rows:
         """Vectors, read in blocks; what the library itself passes gives vectors already."""
         if self.embedding is not None and not embedded and not isinstance(x, Rows):
@@ -287,23 +312,31 @@ class Index:
             raise InputError(f"x has {rows.dim} dimensions, the index has {self.codebooks.dim}")
         return rows
 
-    def _mask(self, allowed: Any) -> NDArray[np.uint8]:
+    def _mask(self, allowed: Any, ids: Ids) -> Mask:
+        """A byte for each row, removed ones included; or what is made of it already."""
+        if isinstance(allowed, Allowed):
+            if allowed.ids is not ids:
+                raise InputError(
+                    "filter was made by allow() of other rows than those of now: call allow() again after rows came "
+                    "or went"
+                )
+            return allowed
         array = to_numpy(allowed, "filter")
         if array.dtype == np.bool_:
-            if array.shape != (len(self),):
+            if array.shape != (ids.n_kept,):
                 raise InputError(
-                    f"filter as a mask must have one entry per row: {len(self)} expected, got shape {array.shape}"
+                    f"filter as a mask must have one entry per row: {ids.n_kept} expected, got shape {array.shape}"
                 )
-            if self._ids.removed is not None:
-                allowed_rows = np.zeros(self._ids.n, np.uint8)
-                allowed_rows[self._ids.kept_rows()] = array
+            if ids.removed is not None:
+                allowed_rows = np.zeros(ids.n, np.uint8)
+                allowed_rows[ids.kept_rows()] = array
                 return allowed_rows
             return np.ascontiguousarray(array).view(np.uint8)
         if array.ndim != 1:
             raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
-        if array.dtype.kind in "iu" and len(array) == len(self) > 2 and 0 <= array.min() <= array.max() <= 1:
+        if array.dtype.kind in "iu" and len(array) == ids.n_kept > 2 and 0 <= array.min() <= array.max() <= 1:
             raise InputError("filter looks like a mask of 0 and 1; pass it as booleans, or ids without repeats")
-        return self._ids.mask(allowed).view(np.uint8)
+        return ids.mask(allowed).view(np.uint8)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Make the calibration of ``margin`` anew, from your own queries or from reconstructed rows.
@@ -314,17 +347,22 @@ class Index:
         if len(self) == 0:
             raise InputError("an empty index cannot be calibrated")
         if queries is not None:
-            vectors, _ = self._queries(queries, embedded)
+            vectors, _ = self._vectors(queries, embedded)
             if len(vectors) == 0:
                 raise InputError("queries has no rows; a calibration needs at least one")
-            if self.codebooks.metric == "cosine":
-                vectors = normalize(vectors, name="queries")
-            self._calibration = calibrate(self.codebooks, self._segments, vectors, None, workers)
+            self._recalibrate(vectors, None, workers)
             return
         chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False))
         chosen = self._ids.kept_rows()[chosen]
         vectors = self.codebooks.decode(self._codes_of(chosen))
-        self._calibration = calibrate(self.codebooks, self._segments, vectors, chosen, workers)
+        self._recalibrate(vectors, chosen, workers)
+
+    def _recalibrate(self, vectors: FloatArray, own: NDArray[np.int64] | None, threads: int) -> None:
+        """What was found out when the books were learned stays."""
+        made, before = calibrate(self.codebooks, self._segments, vectors, own, threads), self._calibration
+        if before is not None:
+            made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
+        self._calibration = made
 
     def __len__(self) -> int:
         return self._ids.n_kept
@@ -399,7 +437,11 @@ class Index:
                 "targets": list(margins.TARGETS),
                 "least": self._calibration.least,
                 "reach": self._calibration.reach,
+                "error": None if math.isnan(self._calibration.error) else self._calibration.error,
+                "error_rows": self._calibration.error_rows,
             }
+            if self._calibration.recalls:
+                calibration["recalls"] = self._calibration.recalls
         return arrays, {
             "kind": "index",
             "n": len(self),

@@ -55,7 +55,9 @@ class Calibration:
     not be calibrated. Cells are visited in ascending order of their base while log(1 + rank) + weight * gap <= stop,
     with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop); ``gap`` is measured as :func:`gaps` tells.
     ``least`` and ``reach`` bound the smallest base (``reach``: the distance) of the queries it was made from: a query
-    beyond ``reach`` is searched exactly.
+    beyond ``reach`` is searched exactly. ``error`` is the mean squared distance from their codes of ``error_rows`` rows
+    that were held out of learning; NaN where there were none. ``recalls`` are those of a store that keeps originals:
+    recall@10 after a re-rank of so many rows, for each target.
     """
 
     n: int
@@ -63,6 +65,9 @@ class Calibration:
     cells: NDArray[np.float32]
     least: float
     reach: float
+    error: float = math.nan
+    error_rows: int = 0
+    recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
 
     @classmethod
     def stored(
@@ -73,7 +78,12 @@ class Calibration:
         if shares.shape != shape or cells.shape != (*shape, 2):
             raise ValueError(f"shares of shape {shares.shape}, cells of shape {cells.shape}")
         least, reach = float(description["least"]), float(description["reach"])
-        return cls(int(description["n"]), shares, cells, least, reach)
+        error, rows = description.get("error"), int(description.get("error_rows", 0))
+        if error is not None and not (0 <= float(error) < math.inf and rows > 0):
+            raise ValueError(f"an error of {error!r:.60} of {rows} rows")
+        error = math.nan if error is None else float(error)
+        recalls = tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ()))
+        return cls(int(description["n"]), shares, cells, least, reach, error, rows, recalls)
 
     @functools.cached_property
     def _rules(self) -> list[list[tuple[float, float, float] | None]]:
@@ -97,6 +107,18 @@ class Calibration:
         high = self._rules[above][column]
         low = high if KS[above] == k else self._rules[above - 1][column]
         return None if high is None or low is None else (max(low[0], high[0]), high[1], high[2])
+
+
+@dataclass(frozen=True, eq=False)
+class DeepCalibration(Calibration):
+    """The same for hits that are looked at again: beyond the largest k that was calibrated, the rule of that one.
+
+    Of hits beyond that k more may be lost than the target says, those in far cells.
+    """
+
+    def rule(self, k: int, target: float, n: int) -> tuple[float, float, float] | None:
+        """As for the largest k that was calibrated, at most."""
+        return super().rule(min(k, KS[-1]), target, n)
 
 
 @functools.lru_cache(maxsize=64)  # a single query takes less time than this does

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,14 @@ class SearchStats:
     margin: str  #: the rule that ran, with its parameter
     threads: int  #: that had something to do
     simd: str
+    reranked: int = 0  #: rows compared with kept originals, in a store that has some
+
+    @classmethod
+    def summed(cls, parts: Sequence[SearchStats]) -> SearchStats:
+        """Of queries that were searched some at a time."""
+        added = ("queries", "cells", "scanned", "survivors", "lookups", "seconds", "reranked")
+        sums = {name: sum(getattr(part, name) for part in parts) for name in added}
+        return replace(parts[0], **sums, threads=max(part.threads for part in parts))
 
     @property
     def ops_per_vector(self) -> float:
@@ -39,9 +47,10 @@ class SearchStats:
 
     def __str__(self) -> str:
         total = max(1, self.queries * self.rows)
+        reranked = f"{self.reranked} compared with originals, " if self.reranked else ""
         return (
             f"{self.queries} queries x {self.rows} rows, margin {self.margin}: scanned {self.scanned / total:.1%}, "
-            f"survivors {self.survivors / total:.3%}, {self.ops_per_vector:.3f} ops per vector, "
+            f"survivors {self.survivors / total:.3%}, {reranked}{self.ops_per_vector:.3f} ops per vector, "
             f"{self.seconds * 1e3:.2f} ms ({self.simd}, {self.threads} thread{'s' * (self.threads > 1)})"
         )
 
@@ -63,9 +72,7 @@ class Matches:
     @property
     def scores(self) -> FloatArray:
         """Distances in the metric's own sense: squared distance (l2), inner product (ip), cosine."""
-        if self.metric == "l2":
-            return self.distances
-        return np.asarray((1.0 if self.metric == "cosine" else 0.0) - self.distances, np.float32)
+        return _scores(self.distances, self.metric)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         yield self.ids
@@ -73,3 +80,44 @@ class Matches:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class RangeMatches:
+    """All rows within a radius, for each query as many as there are: those of query i are offsets[i]:offsets[i + 1].
+
+    ``matches[i]`` gives its ids and distances, nearest first, and iteration those of each query. One query alone is a
+    list of one.
+    """
+
+    offsets: NDArray[np.int64]  #: [queries + 1], ascending from 0
+    ids: NDArray[Any]  #: [hits]
+    distances: FloatArray  #: [hits]
+    stats: SearchStats
+    metric: str = field(repr=False)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Hits of each query."""
+        return np.diff(self.offsets)
+
+    @property
+    def scores(self) -> FloatArray:
+        """Distances in the metric's own sense, see :attr:`Matches.scores`."""
+        return _scores(self.distances, self.metric)
+
+    def __getitem__(self, query: int) -> tuple[NDArray[Any], FloatArray]:
+        n = len(self)
+        if not -n <= query < n:
+            raise IndexError(f"query {query} of {n}")
+        part = slice(self.offsets[query % n], self.offsets[query % n + 1])
+        return self.ids[part], self.distances[part]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+def _scores(distances: FloatArray, metric: str) -> FloatArray:
+    if metric == "l2":
+        return distances
+    return np.asarray((1.0 if metric == "cosine" else 0.0) - distances, np.float32)

@@ -20,9 +20,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MODES = ("connectivity", "distance")
-FIRST_K = 64  # a search within a radius starts with so many hits
-GROWTH = 4  # and asks for so many times more while all of them are inside
-ANSWERS_AT_ONCE = 1 << 24  # hits of one such search: 200 MB
+ROUNDING = 1e-6  # what squaring a radius and taking the root again may change, and more
 
 
 class Neighbors(Transformer):
@@ -175,27 +173,23 @@ class Neighbors(Transformer):
         return _as_sklearn(distances, self.index_.metric), ids
 
     def _within(self, x: Any, radius: float | None) -> tuple[list[Floats], list[Ints]]:
-        """Distances and rows of each query, ascending; k grows until the last hit lies outside."""
-        n, blocks = self._queries(x)
+        """Distances and rows of each query, ascending."""
+        _, blocks = self._queries(x)
         limit = _check_radius(self.radius if radius is None else radius, self.index_.metric)
-        distances: list[Floats] = [np.empty(0)] * n
-        rows: list[Ints] = [np.empty(0, np.int64)] * n
-        start = 0
+        reach = _as_radius(limit, self.index_.metric)
+        distances: list[Floats] = []
+        rows: list[Ints] = []
         for block in blocks:
-            k, open_ = min(FIRST_K, self.n_samples_fit_), np.arange(len(block))
-            while len(open_):
-                still: list[int] = []
-                step = max(1, ANSWERS_AT_ONCE // k)
-                for part in (open_[i : i + step] for i in range(0, len(open_), step)):
-                    for i, d, r in zip(part.tolist(), *self._search(block[part], k, "exact"), strict=True):
-                        inside = int(np.searchsorted(d, limit, "right"))
-                        if inside == k < self.n_samples_fit_:
-                            still.append(i)
-                            continue
-                        keep = r[:inside] != (start + i if x is None else -1)
-                        distances[start + i], rows[start + i] = d[:inside][keep], r[:inside][keep]
-                k, open_ = min(GROWTH * k, self.n_samples_fit_), np.array(still, np.int64)
-            start += len(block)
+            start = len(rows)
+            matches = self.index_.range_search(block, reach, threads=self.threads)
+            for i in range(len(block)):
+                found, ours = matches[i]
+                d = _as_sklearn(ours, self.index_.metric)
+                keep = d <= limit
+                if x is None:
+                    keep &= found != start + i
+                distances.append(d[keep])
+                rows.append(found[keep])
         return distances, rows
 
     def _graph(self, distances: Any, rows: Any, mode: str) -> Any:
@@ -226,6 +220,15 @@ def _as_sklearn(distances: FloatArray, metric: str) -> Floats:
     if metric == "ip":
         return wide
     return np.sqrt(np.maximum(wide, 0.0)) if metric == "l2" else np.clip(wide, 0.0, 2.0)
+
+
+def _as_radius(limit: float, metric: str) -> float:
+    """A distance of scikit-learn -> one of ours that no row within it is beyond."""
+    if metric == "ip":
+        return limit
+    if metric == "cosine":  # the largest there is, after clipping
+        return math.inf if limit >= 2 else limit
+    return limit * limit * (1 + ROUNDING)
 
 
 def _without_own(distances: Floats, rows: Ints, first_row: int) -> tuple[Floats, Ints]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -10,7 +11,7 @@ from typing import Any, TextIO
 
 from .errors import InputError
 
-#: Called with what is being done and the share of the whole that is done, 0 to 1.
+#: Called with what is being done and the share of the whole that is done, 0 to 1; NaN where nobody knows the whole.
 Progress = Callable[[str, float], None]
 
 WIDTH = 24
@@ -34,7 +35,7 @@ class Bar:
         self._width = 0
 
     def __call__(self, what: str, done: float) -> None:
-        done = min(max(done, 0.0), 1.0)
+        done = done if math.isnan(done) else min(max(done, 0.0), 1.0)
         passed = time.monotonic() - self._started
         if not self._width and passed < self._delay:
             return
@@ -54,6 +55,8 @@ class Bar:
             self._width = 0
 
     def _line(self, what: str, done: float, passed: float) -> str:
+        if math.isnan(done):
+            return f"{what} ({clock(passed)})"[: _columns(self._out) - 1]
         left = f"{clock(passed / done * (1 - done))} left" if 0.02 < done < 1 else ""
         full = round(WIDTH * done)
         bar, share = f"[{'#' * full}{'.' * (WIDTH - full)}] ", f"{done:4.0%} "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,40 @@ from numpy.typing import NDArray
 from . import _native, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
+from .ids import Ids
 from .segments import Segment
 from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
 #: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.
 WIDEST = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """Rows that searches may return, made ready for many of them; :meth:`Index.allow` makes it."""
+
+    bits: NDArray[np.uint8]  #: a bit for each row, removed ones included
+    filters: list[_native.Filter]  #: one for each segment
+    ids: Ids  #: of the rows it was made for
+
+    @classmethod
+    def of(cls, codebooks: Codebooks, segments: Sequence[Segment], ids: Ids, mask: NDArray[np.uint8]) -> Allowed:
+        """Of a mask over all rows, which may change afterwards."""
+        return cls(np.packbits(mask), filters_of(codebooks, segments, mask), ids)
+
+    def has(self, row: int) -> bool:
+        """Whether a row is allowed."""
+        return bool(self.bits[row >> 3] & (0x80 >> (row & 7)))
+
+    def __len__(self) -> int:
+        return sum(f.n_allowed for f in self.filters)
+
+    def __repr__(self) -> str:
+        return f"Allowed({len(self)} of {self.ids.n_kept} rows)"
+
+
+Mask = NDArray[np.uint8] | Allowed
 
 
 def search_rows(
@@ -27,7 +56,7 @@ def search_rows(
     k: int,
     rule: margins.Rule,
     threads: int,
-    mask: NDArray[np.uint8] | None = None,
+    mask: Mask | None = None,
     trace: bool = False,
 ) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], FloatArray | None]:
     """Rows and distances [n, k] (-1 and inf beyond the last), counts [n], work [n, 4]; with ``trace`` also that.
@@ -40,17 +69,14 @@ def search_rows(
     rows, distances = np.empty((n, width), np.int64), np.empty((n, width), np.float32)
     counts, work = np.empty(n, np.int64), np.empty((n, 4), np.uint64)
     traced = np.empty((2, n, width), np.float32) if trace else None
-    masks: list[NDArray[np.uint8] | None] = [None] * len(segments)
-    if mask is not None:
-        bounds = np.cumsum([0, *(s.n_rows for s in segments)])
-        masks = [mask[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    filters = filters_of(codebooks, segments, mask)
     step = n if trace else QUERIES_PER_CALL
     for start in range(0, n, step):
         part = slice(start, start + step)
         _native.search(
             codebooks.native,
             [s.native for s in segments],
-            masks,
+            filters,
             queries[part],
             rule.kind,
             rule.share,
@@ -69,6 +95,55 @@ def search_rows(
         rows = np.pad(rows, ((0, 0), (0, k - width)), constant_values=-1)
         distances = np.pad(distances, ((0, 0), (0, k - width)), constant_values=np.inf)
     return rows, distances, counts, work, traced
+
+
+def filters_of(codebooks: Codebooks, segments: Sequence[Segment], mask: Mask | None) -> list[_native.Filter]:
+    """What the native search is told of a mask over all rows, one filter for each segment; nothing without a mask.
+
+    Made once for all queries: where few rows are allowed, their codes are copied (cpp/core/filter.h).
+    """
+    filters: list[_native.Filter] = []
+    if mask is None or isinstance(mask, Allowed):
+        return filters if mask is None else mask.filters
+    first = 0
+    for segment in segments:
+        filters.append(_native.Filter(codebooks.native, segment.native, mask[first : first + segment.n_rows]))
+        first += segment.n_rows
+    return filters
+
+
+def range_rows(
+    codebooks: Codebooks,
+    segments: tuple[Segment, ...],
+    queries: FloatArray,
+    radii: FloatArray,
+    threads: int,
+    mask: Mask | None = None,
+    exhaustive: bool = False,
+) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64]]:
+    """Rows and distances of all that is within each query's radius, query after query; counts [n], work [n, 4]."""
+    n = len(queries)
+    counts, work = np.zeros(n, np.int64), np.zeros((n, 4), np.uint64)
+    filters = filters_of(codebooks, segments, mask)
+    parts: list[tuple[NDArray[np.int64], FloatArray]] = []
+    for start in range(0, n, QUERIES_PER_CALL):
+        part = slice(start, start + QUERIES_PER_CALL)
+        found = _native.range_search(
+            codebooks.native,
+            [s.native for s in segments],
+            filters,
+            queries[part],
+            radii[part],
+            exhaustive,
+            threads,
+            counts[part],
+            work[part],
+        )
+        parts.append(found)
+    if len(parts) == 1:
+        return *parts[0], counts, work
+    rows = np.concatenate([np.zeros(0, np.int64), *(r for r, _ in parts)])
+    return rows, np.concatenate([np.zeros(0, np.float32), *(d for _, d in parts)]), counts, work
 
 
 def search_kept(
@@ -95,6 +170,8 @@ def search_kept(
     rule = rule_of(k, False)
     rows, distances, found, work, _ = search_rows(codebooks, segments, queries, asked, rule, threads)
     kept = (rows >= 0) & ~removed.has(np.maximum(rows, 0))
+    if len(queries) == 1 and len(first := np.flatnonzero(kept)[:k]) == k:  # the usual case, and it should be quick
+        return rows[:, first], distances[:, first], np.array([k]), work, rule
     kept &= kept.cumsum(1) <= k
     counts = kept.sum(1)
     hit = np.arange(k) < counts[:, None]

@@ -64,7 +64,8 @@ class Segment:
 
     def unpack(self) -> Codes:
         """All codes in row order; the inverse of :meth:`pack`."""
-        codes = np.empty((self.n_rows, 1 + self.n_columns), np.uint8)
+        # Zeros: row numbers of a damaged file may leave rows out, and what was in memory must not get into files.
+        codes = np.zeros((self.n_rows, 1 + self.n_columns), np.uint8)
         with damage_named():
             self.native.unpack(codes)
         return codes

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import math
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -46,6 +48,10 @@ _FOREIGN = [
 
 
 def _crc(*parts: Any) -> str:
+    return _crc_of(parts)
+
+
+def _crc_of(parts: Iterable[Any]) -> str:
     value = 0
     for part in parts:
         value = zlib.crc32(part, value)
@@ -56,6 +62,21 @@ def _bytes(array: NDArray[Any]) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """An array that may be larger than memory: its blocks of rows, made anew each time they are asked for."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    blocks: Callable[[], Iterable[NDArray[Any]]]
+
+
+def _pieces(array: NDArray[Any] | Blocks) -> Iterator[memoryview]:
+    """Its bytes."""
+    for block in array.blocks() if isinstance(array, Blocks) else (array,):
+        yield _bytes(block)
+
+
 def write(path: str | PathLike[str], arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> None:
     """Replace ``path`` by a file with these arrays, or leave it as it was.
 
@@ -64,22 +85,21 @@ def write(path: str | PathLike[str], arrays: dict[str, NDArray[Any]], descriptio
     _replace(path, contents(arrays, description))
 
 
-def contents(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> list[Any]:
-    """The bytes of such a file, part by part; arrays are not copied.
+def contents(arrays: Mapping[str, NDArray[Any] | Blocks], description: dict[str, Any]) -> Iterator[Any]:
+    """The bytes of such a file, part by part; arrays are not copied, and blocks are made twice: once to be summed up.
 
     ``description`` is JSON-able and comes back from :attr:`File.meta`.
     """
     header: dict[str, Any] = {}
     checksums: dict[str, str] = {}
-    sections: list[tuple[memoryview, bytes]] = []
+    sections: list[tuple[NDArray[Any] | Blocks, bytes]] = []
     offset = 0
     for name, array in arrays.items():
-        data = _bytes(array)
-        padding = bytes(-data.nbytes % ALIGNMENT)
-        shape = list(array.shape)
-        header[name] = {"dtype": _NAMES[array.dtype], "shape": shape, "data_offsets": [offset, offset + data.nbytes]}
-        checksums[name] = _crc(data, padding)
-        offset += data.nbytes
+        size, shape = math.prod(array.shape) * array.dtype.itemsize, list(array.shape)
+        padding = bytes(-size % ALIGNMENT)
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": shape, "data_offsets": [offset, offset + size]}
+        checksums[name] = _crc_of(itertools.chain(_pieces(array), (padding,)))
+        offset += size
         if padding:  # a tensor of its own, because the container allows no holes
             header[f".pad.{name}"] = {
                 "dtype": "U8",
@@ -87,7 +107,7 @@ def contents(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> li
                 "data_offsets": [offset, offset + len(padding)],
             }
             offset += len(padding)
-        sections.append((data, padding))
+        sections.append((array, padding))
     meta = {"description": description, "checksums": checksums}
     header["__metadata__"] = {
         "format": "interlace",
@@ -99,14 +119,21 @@ def contents(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> li
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     length = len(text).to_bytes(8, "little")
     text = text.replace(_crc_field(_ZERO_CRC), _crc_field(_crc(length, text)))
-    return [length, text, *(part for section in sections for part in section)]
+    return _flattened([length, text], sections)
+
+
+def _flattened(start: list[bytes], sections: list[tuple[NDArray[Any] | Blocks, bytes]]) -> Iterator[Any]:
+    yield from start
+    for array, padding in sections:
+        yield from _pieces(array)
+        yield padding
 
 
 def _crc_field(value: str) -> bytes:
     return f'"header_crc32":"{value}"'.encode()
 
 
-def _replace(path: str | PathLike[str], parts: list[Any]) -> None:
+def _replace(path: str | PathLike[str], parts: Iterable[Any]) -> None:
     target = os.path.realpath(path)  # a link keeps pointing at the file
     if os.path.isdir(target):
         raise IsADirectoryError(errno.EISDIR, "cannot write an interlace file over a directory", target)
@@ -200,7 +227,7 @@ class File:
         """Errors inside come from the file, not from the caller's arguments."""
         try:
             yield
-        except (KeyError, ValueError, TypeError, IndexError) as error:
+        except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
             raise DamagedFileError(f"{self.path!r} is damaged: {part}: {error}") from error
 
 
@@ -230,13 +257,15 @@ def read(path: str | PathLike[str]) -> File:
             how = "truncated" if size < 8 + length + expected else "longer than it should be"
             raise DamagedFileError(f"{name!r} is {how}: {size} bytes, {8 + length + expected} expected")
         # The same descriptor: the name may belong to another file by now.
-        data = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
+        # And a plain array: every look at a part of a np.memmap costs microseconds, which single queries would notice.
+        mapped = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
+        data: NDArray[np.uint8] = mapped.view(np.ndarray)
     return File(name, size, header, data, meta, version)
 
 
 def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any], dict[str, Any], int]:
     try:
-        header = json.loads(text)
+        header = json.loads(text.decode())  # of bytes, json would also take UTF-16
         metadata = header.pop("__metadata__")
         ours = metadata.get("format") == "interlace"
         stored = metadata.get("header_crc32", "")
@@ -261,7 +290,7 @@ def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any]
         _check_sections(name, header, meta["checksums"], 8 + len(text))
         if not isinstance(meta["description"], dict):
             raise TypeError("no description")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError(f"{name!r} is damaged: its header makes no sense ({error})") from error
     return header, meta, version
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -20,7 +21,10 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 16)).astype(np.float32)
 QUERIES = RNG.normal(size=(12, 16)).astype(np.float32)
 TRUTH, _ = evaluate.exact_neighbours(X, QUERIES, 20)
-COMMANDS = ("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify", "reproduce")
+COMMANDS = (
+    *("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify", "reproduce"),
+    *("create", "add", "remove", "get", "compact", "health", "export"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +80,7 @@ class TestHelp:
             line.split("  ")[0] for line in map(str.strip, module.EPILOG.splitlines()) if line.startswith("interlace ")
         ]
         for line in lines:
-            assert cli.parser().parse_args(line.partition("&&")[0].split()[1:]).command == command
+            assert cli.parser().parse_args(re.split("&&|<", line)[0].split()[1:]).command == command
         assert lines
 
     def test_version(self, run):

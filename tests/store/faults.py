@@ -8,6 +8,8 @@ random moment, while opening, writing or compacting. Then the store is opened ag
 there with its vector, the write that was under way must be there whole or not at all, and every byte of every file
 must verify. The store goes on from kill to kill. A child is a fork, so that a thousand take minutes.
 
+Every second store has columns and originals.
+
 A kill leaves what the system has in memory; power cuts and failing disks are simulated call by call, by
 tests/store/test_store_faults.py, which runs first.
 """
@@ -15,6 +17,7 @@ tests/store/test_store_faults.py, which runs first.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import select
@@ -28,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 from scenario import Op, applied, holds, next_op, run
-from store_helpers import BOOKS, SMALL, Model
+from store_helpers import BOOKS, RICH, SMALL, Model
 
 import interlace as il
 from interlace.store import verify
@@ -75,10 +78,12 @@ def killed(folder: Path, seed: int, delay: float) -> tuple[list[Op], Op | None]:
     return ops[:acknowledged], ops[acknowledged] if len(ops) > acknowledged else None
 
 
-def kills(folder: Path, count: int, seed: int) -> str:
+def kills(folder: Path, count: int, seed: int, rich: bool) -> str:
     """Kill that many writers, one after the other; what was seen."""
     rng, model = np.random.default_rng(seed), Model()
-    il.create(folder, BOOKS, limits=SMALL).close()
+    il.create(folder, BOOKS, limits=SMALL, **(RICH if rich else {})).close()
+    if rich:
+        importlib.import_module("pyarrow.ipc")  # once, and not in every child
     writes = under_way = survived = 0
     for number in range(count):
         done, begun = killed(folder, seed * 1_000_003 + number, float(rng.uniform(0, 0.12)))
@@ -94,8 +99,9 @@ def kills(folder: Path, count: int, seed: int) -> str:
                 raise SystemExit(f"kill {number} of seed {seed}: rows were lost or are wrong; see {folder}")
         if verify(str(folder)).rows != len(model.rows):
             raise SystemExit(f"kill {number} of seed {seed}: another number of rows; see {folder}")
+    kind = ", with columns and originals" if rich else ""
     return (
-        f"{count} kills, seed {seed}: all {writes} acknowledged writes were there and every file verified; "
+        f"{count} kills, seed {seed}{kind}: all {writes} acknowledged writes were there and every file verified; "
         f"{under_way} kills hit a write that was under way, {survived} of them were there, whole"
     )
 
@@ -113,7 +119,8 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "pytest", "-q", str(tests)], check=True, cwd=tests.parents[2], env=env)
     folder = Path(tempfile.mkdtemp(prefix="interlace-faults-"))
     print(f"{args.kills} kills with seed {args.seed}", flush=True)
-    print(kills(folder / "store", args.kills, args.seed))
+    print(kills(folder / "store", (args.kills + 1) // 2, args.seed, False), flush=True)
+    print(kills(folder / "rich", args.kills // 2, args.seed, True))
     shutil.rmtree(folder)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from store_helpers import Model, vectors
+from store_helpers import Model, put, vectors
 
 import interlace as il
 
@@ -66,10 +66,10 @@ def run(store: il.Store, op: Op) -> None:
             for step in op["steps"]:
                 run(store, step)
     elif what == "upsert":
-        store.upsert(vectors(len(op["ids"]), op["seed"]), op["ids"], threads=1)
+        put(store, "upsert", vectors(len(op["ids"]), op["seed"]), op["ids"], threads=1)
     else:
         given = op["ids"] if op["seed"] % 2 else None  # the same ids, given or by default
-        assert store.add(vectors(len(op["ids"]), op["seed"]), given, threads=1).tolist() == op["ids"]
+        assert put(store, "add", vectors(len(op["ids"]), op["seed"]), given, threads=1).tolist() == op["ids"]
 
 
 def applied(model: Model, op: Op) -> Model:
@@ -84,11 +84,14 @@ def applied(model: Model, op: Op) -> Model:
 
 
 def holds(store: il.Store, model: Model) -> bool:
-    """Whether a store has these rows, in this order, with these vectors."""
+    """Whether a store has these rows, in this order, with these vectors; and their columns and originals, if any."""
     ids = list(model.rows)
-    return store.ids.tolist() == ids and (
-        not ids or np.array_equal(store.get(ids), np.array(list(model.rows.values())))
-    )
+    if store.ids.tolist() != ids or (ids and not np.array_equal(store.get(ids), np.array(list(model.rows.values())))):
+        return False
+    if store.columns is None:
+        return True
+    originals = np.array([model.originals[i] for i in ids], np.float32).reshape(-1, 4)
+    return store.payload().to_pylist() == model.payload and np.array_equal(store.get(ids, originals=True), originals)
 
 
 class Faults:

@@ -20,6 +20,9 @@ SMALL = Limits(rows=12, records=4, bytes=600, removed_share=0.4)
 #: Nothing happens by itself.
 LARGE = Limits(removed_share=None)
 
+#: What a store may have beside ids and codes; whole numbers are exact in float16.
+RICH: dict[str, Any] = {"columns": {"n": "int32", "tag": "string"}, "originals": "float16"}
+
 FloatArray = NDArray[np.float32]
 
 
@@ -33,23 +36,30 @@ def decoded(x: FloatArray) -> FloatArray:
     return BOOKS.decode(encode(BOOKS, np.ascontiguousarray(x, np.float32), 1))
 
 
+def values(x: FloatArray) -> list[dict[str, Any]]:
+    """Columns of rows, which follow from their vectors: numbers and text, some of them missing."""
+    sums = x.sum(1).astype(int).tolist() if len(x) else []
+    return [{"n": None if s % 4 == 0 else s, "tag": None if s % 3 == 0 else f"é{s % 5}" * (s % 7)} for s in sums]
+
+
 class Model:
     """A store as a dict of vectors in the order of insertion, searched exhaustively."""
 
     def __init__(self) -> None:
         self.rows: dict[Any, FloatArray] = {}
+        self.originals: dict[Any, FloatArray] = {}
         self.next_id = 0
 
     def copy(self) -> Model:
         other = Model()
-        other.rows, other.next_id = dict(self.rows), self.next_id
+        other.rows, other.originals, other.next_id = dict(self.rows), dict(self.originals), self.next_id
         return other
 
     def put(self, x: FloatArray, ids: list[Any]) -> None:
         """Add or replace; a row that replaces another comes last."""
-        for i, vector in zip(ids, decoded(x), strict=True):
+        for i, vector, original in zip(ids, decoded(x), x, strict=True):
             self.rows.pop(i, None)
-            self.rows[i] = vector
+            self.rows[i], self.originals[i] = vector, original
             if not isinstance(i, str):
                 self.next_id = max(self.next_id, i + 1)
 
@@ -59,7 +69,21 @@ class Model:
 
     def search(self, q: FloatArray, k: int, allowed: Any = None) -> tuple[list[Any], list[float]]:
         """Ids and squared distances, ties by insertion."""
-        found = [(float(((v - q) ** 2).sum()), i) for i, v in self.rows.items() if allowed is None or i in allowed]
+        return self._nearest(self.rows, q, k, allowed)
+
+    def rerank(self, q: FloatArray, k: int, depth: int, allowed: Any = None) -> tuple[list[Any], list[float]]:
+        """The same, of the best by code by their originals."""
+        best = set(self.search(q, depth, allowed)[0])
+        return self._nearest({i: self.originals[i] for i in self.rows}, q, k, best)
+
+    @property
+    def payload(self) -> list[dict[str, Any]]:
+        """Columns of all rows."""
+        return values(np.array([self.originals[i] for i in self.rows], np.float32).reshape(-1, 4))
+
+    @staticmethod
+    def _nearest(rows: dict[Any, FloatArray], q: FloatArray, k: int, allowed: Any) -> tuple[list[Any], list[float]]:
+        found = [(float(((v - q) ** 2).sum()), i) for i, v in rows.items() if allowed is None or i in allowed]
         found.sort(key=lambda pair: pair[0])  # stable
         return [i for _, i in found[:k]], [d for d, _ in found[:k]]
 
@@ -72,6 +96,8 @@ def check(store: Any, model: Model, *, seed: int = 0, k: int = 5) -> None:
     if ids:
         assert np.array_equal(store.get(ids), np.array(list(model.rows.values())))
         assert ids[0] in store
+    if store.columns is not None:
+        check_extras(store, model, seed=seed, k=k)
     queries = vectors(3, seed)
     for margin in ("exact", np.inf):
         matches = store.search(queries, k, margin=margin, threads=1)
@@ -83,34 +109,63 @@ def check(store: Any, model: Model, *, seed: int = 0, k: int = 5) -> None:
             assert np.isinf(matches.distances[row][len(expected) :]).all()
 
 
+def check_extras(store: Any, model: Model, *, seed: int = 0, k: int = 5) -> None:
+    """Columns and originals are those of the model, and a second look finds what it finds."""
+    ids = list(model.rows)
+    assert store.payload().to_pylist() == model.payload
+    if ids:
+        assert np.array_equal(store.get(ids, originals=True), np.array([model.originals[i] for i in ids]))
+        some = ids[::-2]
+        assert store.payload(some, "n").to_pylist() == [{"n": v["n"]} for v in model.payload[::-2]]
+    queries = vectors(2, seed)
+    for depth in (k, 2 * k, k + len(ids)):
+        matches = store.search(queries, k, margin="exact", threads=1, rerank=depth)
+        for row, q in enumerate(queries):
+            expected, distances = model.rerank(q, k, depth)
+            assert matches.counts[row] == len(expected)
+            assert matches.ids[row].tolist()[: len(expected)] == expected
+            assert matches.distances[row].tolist()[: len(expected)] == distances
+
+
+def put(store: Any, act: str, x: FloatArray, *arguments: Any, **keywords: Any) -> Any:
+    """``store.add`` or ``upsert``, with columns where the store has some."""
+    if store.columns is not None:
+        keywords["payload"] = values(x)
+    return getattr(store, act)(x, *arguments, **keywords)
+
+
 def files_of(folder: Path) -> list[str]:
     """Names of a store's files, the lock left out."""
     return sorted(path.name for path in folder.iterdir() if path.name != "LOCK")
 
 
-def filled(folder: Path, *, kind: str = "int64", limits: Limits = SMALL) -> tuple[il.Store, Model]:
+def filled(folder: Path, *, kind: str = "int64", limits: Limits = SMALL, rich: bool = False) -> tuple[il.Store, Model]:
     """A store with several segments, tombstones in a file and in the log, and rows in the log; and its model."""
-    store, model = il.create(folder, BOOKS, limits=limits), Model()
+    store, model = il.create(folder, BOOKS, limits=limits, **(RICH if rich else {})), Model()
     names = (lambda numbers: [f"é{i}" for i in numbers]) if kind == "string" else list
     for step, n in enumerate((20, 30, 3)):
         ids = names(range(100 * step, 100 * step + n))
-        store.add(vectors(n, step), ids)
+        put(store, "add", vectors(n, step), ids)
         model.put(vectors(n, step), ids)
     gone = names([0, 3, 7, 101])
     store.remove(gone)
     model.remove(gone)
     for step in range(4):  # records enough for a checkpoint
         ids = names([300 + step, 4])
-        store.upsert(vectors(2, 10 + step), ids)
+        put(store, "upsert", vectors(2, 10 + step), ids)
         model.put(vectors(2, 10 + step), ids)
     store.compact()
     store.remove(names([12, 111, 112, 302]))
     model.remove(names([12, 111, 112, 302]))
-    store.add(vectors(18, 30), names(range(400, 418)))  # a checkpoint, with a tombstone file for the large segment
+    put(
+        store, "add", vectors(18, 30), names(range(400, 418))
+    )  # a checkpoint, with a tombstone file for the large segment
     model.put(vectors(18, 30), names(range(400, 418)))
     store.remove(names([110, 401]))
-    store.upsert(vectors(1, 20), names([11]))
+    put(store, "upsert", vectors(1, 20), names([11]))
     model.remove(names([110, 401]))
     model.put(vectors(1, 20), names([11]))
-    assert (len(store.snapshot.parts), store.snapshot.tail.n, store._state.place.sequence) == (2, 1, 2)
+    if not rich:  # whose log is full after fewer rows
+        assert (len(store.snapshot.parts), store.snapshot.tail.n, store._state.place.sequence) == (2, 1, 2)
+    assert len(store.snapshot.parts) >= 2
     return store, model

@@ -20,12 +20,12 @@ from interlace.store import manifest as manifests
 from interlace.store import verify
 from interlace.store.manifest import Entry, Manifest
 
-KINDS = ("int64", "string")
+KINDS = ("int64", "string", "rich")  # of ids; the last one has columns and originals too
 
 
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    opened, model = filled(tmp_path / "s", kind=request.param)
+    opened, model = filled(tmp_path / "s", kind=request.param, rich=request.param == "rich")
     check(opened, model)
     opened.close()
     names = files_of(tmp_path / "s")
@@ -109,7 +109,7 @@ def test_every_missing_file_is_named(store: Path) -> None:
 
 def test_foreign_files_are_noticed(store: Path, tmp_path: Path) -> None:
     """Of the very same kind, with the same codebooks, from another store."""
-    other, _ = filled(tmp_path / "t")
+    other, _ = filled(tmp_path / "t", rich=any(n.startswith("payload") for n in files_of(store)))
     other.close()
     for name in files_of(store):
         if name == manifests.NAME:
@@ -170,6 +170,9 @@ CHANGES = {
     "twice": (lambda m: m["segments"].append(m["segments"][0]), "names a file twice"),
     "no log": (lambda m: m.pop("log"), "'log'"),
     "a list": (lambda m: m.update(segments=7), "int"),
+    "columns": (lambda m: m.update(columns=7, originals=None), "columns is 7|payload_file|originals_file"),
+    "originals": (lambda m: m.update(originals="float8"), "originals is 'float8'"),
+    "no payload": (lambda m: m.update(columns="AAAA") or m["segments"][0].pop("payload_file", None), "payload_file"),
     "other kind": (lambda m: m.update(ids="string" if m["ids"] == "int64" else "int64"), "ids, its store"),
 }
 
@@ -182,8 +185,8 @@ def test_a_manifest_that_makes_no_sense(store: Path, name: str) -> None:
 
 
 def test_versions(store: Path) -> None:
-    changed(store, lambda content: content.update(version=2))
-    refused(store, "format version 2, this interlace reads up to 1: install a newer one", il.NewerFormatError)
+    changed(store, lambda content: content.update(version=3))
+    refused(store, "format version 3, this interlace reads up to 2: install a newer one", il.NewerFormatError)
     changed(store, lambda content: content.update(version=0))
     refused(store, "version is 0")
 
@@ -250,3 +253,21 @@ def test_messages_name_the_place(store: Path) -> None:
     path.write_bytes(bytes(data))
     with pytest.raises(il.DamagedFileError, match=re.escape(path.name)):
         verify(str(store))
+
+
+@pytest.mark.parametrize("role", ["payload", "originals"])
+def test_damage_is_not_written_anew(tmp_path: Path, role: str) -> None:
+    """A flipped bit of a value, which looks like any other, is found before compaction gives it a new checksum."""
+    store, _ = filled(tmp_path / "s", rich=True)
+    store.close()
+    path = max((tmp_path / "s").glob(f"{role}-*"), key=lambda p: p.stat().st_size)
+    data = bytearray(path.read_bytes())
+    at = data.index("é".encode()) if role == "payload" else len(data) - 70
+    data[at + 1] ^= 1
+    path.write_bytes(bytes(data))
+    with il.open(tmp_path / "s", mode="a") as again:
+        generation = again.generation
+        with pytest.raises(il.FileError, match="does not match its checksum"):
+            again.compact()
+        assert again.generation == generation
+    assert path.exists()

@@ -8,11 +8,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scenario import Faults, Op, PowerCut, applied, holds, next_op, run
-from store_helpers import BOOKS, SMALL, Model
+from store_helpers import BOOKS, RICH, SMALL, Model, put
 
 import interlace as il
 from interlace.store import files, verify
@@ -31,11 +32,13 @@ def scenario(seed: int) -> list[Op]:
     return ops
 
 
-def calls(folder: Path, ops: list[Op], faults: Faults, monkeypatch: pytest.MonkeyPatch) -> tuple[il.Store, Model]:
+def calls(
+    folder: Path, ops: list[Op], faults: Faults, monkeypatch: pytest.MonkeyPatch, extras: dict[str, Any] | None = None
+) -> tuple[il.Store, Model]:
     """Run a scenario with faults; what fails must leave no trace, and later writes must not suffer."""
     model = Model()
     failed: list[Model] = []  # of which one may be on disk, whole, until the next write that succeeds
-    store = il.create(folder, BOOKS, limits=SMALL)
+    store = il.create(folder, BOOKS, limits=SMALL, **(extras or {}))
     monkeypatch.setattr(files, "call", faults)
     for number, op in enumerate(ops):
         if not _possible(op, model):
@@ -80,30 +83,35 @@ def _possible(op: Op, model: Model) -> bool:
     return True
 
 
-def count_calls(folder: Path, ops: list[Op], monkeypatch: pytest.MonkeyPatch) -> int:
+def count_calls(
+    folder: Path, ops: list[Op], monkeypatch: pytest.MonkeyPatch, extras: dict[str, Any] | None = None
+) -> int:
     faults = Faults()
-    store, model = calls(folder, ops, faults, monkeypatch)
+    store, model = calls(folder, ops, faults, monkeypatch, extras)
     store.close()
     assert len(model.rows) > 5
     shutil.rmtree(folder)
     return faults.n
 
 
-@pytest.mark.parametrize(("error", "seed"), [(errno.ENOSPC, 1), (errno.EIO, 2)])
+@pytest.mark.parametrize(
+    ("error", "seed", "rich"), [(errno.ENOSPC, 1, False), (errno.EIO, 2, False), (errno.EIO, 5, True)]
+)
 def test_each_call_to_the_disk_fails_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, seed: int, rich: bool
 ) -> None:
-    ops = scenario(seed)
-    total = count_calls(tmp_path / "s", ops, monkeypatch)
+    ops, extras = scenario(seed), RICH if rich else {}
+    total = count_calls(tmp_path / "s", ops, monkeypatch, extras)
     assert total > 40
-    for n in range(1, total + 1, STRIDE):
-        store, model = calls(tmp_path / "s", ops, Faults(range(n, n + 1), error), monkeypatch)
+    for n in range(1, total + 1, STRIDE if STRIDE == 1 or not rich else 4 * STRIDE):
+        store, model = calls(tmp_path / "s", ops, Faults(range(n, n + 1), error), monkeypatch, extras)
         store.close()
         with il.open(tmp_path / "s", mode="a") as again:
-            again.add(np.zeros((1, 4)), [10**6])  # and it goes on
+            x = np.zeros((1, 4), np.float32)
+            put(again, "add", x, [10**6])  # and it goes on
             again.remove(10**6)
-            again.add(np.zeros((1, 4)), [10**6])
-            model.put(np.zeros((1, 4)), [10**6])
+            put(again, "add", x, [10**6])
+            model.put(x, [10**6])
             assert holds(again, model), n
         assert verify(str(tmp_path / "s")).rows == len(model.rows)
         shutil.rmtree(tmp_path / "s")
@@ -138,10 +146,11 @@ def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monke
     assert verify(str(tmp_path / "s")).rows == len(model.rows)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_power_goes_at_any_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """The last one with columns and originals."""
     rng = np.random.default_rng(seed)
-    store = il.create(tmp_path / "s", BOOKS, limits=SMALL)
+    store = il.create(tmp_path / "s", BOOKS, limits=SMALL, **(RICH if seed == 4 else {}))
     disk = PowerCut(tmp_path / "s", rng)
     left: list[tuple[dict[str, bytes], Model, Model]] = []
     model = after = Model()
@@ -190,7 +199,8 @@ def test_killed_while_writing() -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "20 kills, seed 5" in done.stdout
+    assert "10 kills, seed 5: all" in done.stdout
+    assert "10 kills, seed 5, with columns and originals: all" in done.stdout
 
 
 def test_a_failed_checkpoint_does_not_fail_the_write(

@@ -28,11 +28,17 @@ def records(draw: st.DrawFn, only_width: int | None = None) -> Record:
     width, dead = only_width or draw(st.integers(1, 9)), draw(st.lists(st.integers(0, 2**32 - 1), max_size=6))
     codes = np.frombuffer(draw(st.binary(min_size=len(ids) * width, max_size=len(ids) * width)), np.uint8)
     parts = np.array(draw(st.lists(st.integers(0, 99), min_size=len(dead), max_size=len(dead))), np.uint32)
-    return Record(ids, codes.reshape(len(ids), width), parts, np.array(dead, np.uint32))
+    size = (only_width or draw(st.integers(0, 4))) * bool(len(ids))
+    originals = np.frombuffer(draw(st.binary(min_size=len(ids) * size, max_size=len(ids) * size)), np.uint8)
+    pieces = tuple(draw(st.lists(st.binary(max_size=9), max_size=3))) if len(ids) else ()
+    rows = np.array(dead, np.uint32)
+    return Record(ids, codes.reshape(len(ids), width), parts, rows, pieces, originals.reshape(len(ids), size))
 
 
 def same(a: Record, b: Record) -> bool:
-    return all(np.array_equal(getattr(a, k), getattr(b, k)) for k in ("ids", "codes", "parts", "rows"))
+    return a.payload == b.payload and all(
+        np.array_equal(getattr(a, k), getattr(b, k)) for k in ("ids", "codes", "parts", "rows", "vectors")
+    )
 
 
 def small(number: int) -> Record:
@@ -140,8 +146,8 @@ def test_other_logs_are_told_apart(tmp_path: Path) -> None:
     written(path)
     with pytest.raises(il.DamagedFileError, match="belongs to another store"):
         logs.read(str(path), "f" * 32)
-    path.write_bytes(logs.header(MARK, 7, version=2))
-    with pytest.raises(il.NewerFormatError, match="format version 2"):
+    path.write_bytes(logs.header(MARK, 7, version=3))
+    with pytest.raises(il.NewerFormatError, match="format version 3"):
         logs.read(str(path), MARK)
     path.write_bytes(b"hello")
     with pytest.raises(il.NotAnIndexError, match="not the log of a store"):
@@ -164,3 +170,18 @@ def test_joined_is_one_after_the_other(listed: list[Record]) -> None:
     found = Record.joined(listed)
     for name in ("ids", "codes", "parts", "rows"):
         assert np.array_equal(getattr(found, name), np.concatenate([getattr(r, name) for r in listed]))
+    born = [r for r in listed if len(r.ids)]
+    assert np.array_equal(found.vectors, np.concatenate([np.empty((0, 3), np.uint8), *(r.vectors for r in born)])) or (
+        not born and found.vectors.size == 0
+    )
+    assert found.payload == tuple(piece for r in born for piece in r.payload)
+
+
+def test_a_log_without_extras_is_of_the_first_version(tmp_path: Path) -> None:
+    """So that an interlace that knows no columns goes on reading stores that have none."""
+    written(tmp_path / "log")
+    data = (tmp_path / "log").read_bytes()
+    assert int.from_bytes(data[16:20], "little") == 1
+    Log.create(str(tmp_path / "new"), MARK, 2).close()
+    assert int.from_bytes((tmp_path / "new").read_bytes()[16:20], "little") == 2
+    assert logs.read(str(tmp_path / "new"), MARK)[0] == []

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from store_helpers import BOOKS, SMALL, Model, check, files_of, vectors
+from store_helpers import BOOKS, RICH, SMALL, Model, check, check_extras, files_of, put, vectors
 
 import interlace as il
 from interlace.store import verify
@@ -33,9 +33,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.reader: il.Store | None = None
         self.seen = Model()
 
-    @initialize(kind=st.sampled_from(["int64", "string"]), rows=st.integers(0, 30))
-    def make(self, kind: str, rows: int) -> None:
-        self.kind = kind
+    @initialize(kind=st.sampled_from(["int64", "string"]), rows=st.integers(0, 30), rich=st.booleans())
+    def make(self, kind: str, rows: int, rich: bool) -> None:
+        self.kind, self.rich = kind, rich
+        if rich:
+            self.store = il.create(self.path, BOOKS, limits=SMALL, **RICH)
+            return
         index = il.Index(BOOKS)
         if rows:
             ids = self.ids(range(rows))
@@ -60,22 +63,22 @@ class StoreMachine(RuleBasedStateMachine):
         taken = [i for i in ids if i in self.model.rows]
         if taken:
             with pytest.raises(il.DuplicateIdError, match=str(taken[0])):
-                self.store.add(x, ids)
+                put(self.store, "add", x, ids)
         else:
-            assert self.store.add(x, ids).tolist() == ids
+            assert put(self.store, "add", x, ids).tolist() == ids
             self.model.put(x, ids)
 
     @precondition(lambda self: self.kind == "int64")
     @rule(n=st.integers(0, 16), seed=SEEDS)
     def add_without_ids(self, n: int, seed: int) -> None:
         x, first = vectors(n, seed), self.model.next_id
-        assert self.store.add(x).tolist() == list(range(first, first + n))
+        assert put(self.store, "add", x).tolist() == list(range(first, first + n))
         self.model.put(x, list(range(first, first + n)))
 
     @rule(numbers=NUMBERS, seed=SEEDS)
     def upsert(self, numbers: list[int], seed: int) -> None:
         ids, x = self.ids(numbers), vectors(len(numbers), seed)
-        self.store.upsert(x, ids)
+        put(self.store, "upsert", x, ids)
         self.model.put(x, ids)
 
     @rule(numbers=NUMBERS)
@@ -99,7 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
                     continue
                 if what == "add":
                     numbers = [i for i in numbers if self.ids([i])[0] not in self.model.rows]
-                getattr(self.store, what)(vectors(len(numbers), seed), self.ids(numbers))
+                put(self.store, what, vectors(len(numbers), seed), self.ids(numbers))
                 self.model.put(vectors(len(numbers), seed), self.ids(numbers))
             assert self.store.ids.tolist() == list(before.rows)  # searches see it when it is durable
 
@@ -108,7 +111,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.compact()
         assert len(self.store.snapshot.parts) <= 1
         assert self.store.snapshot.ids_of_rows.removed is None
-        assert len(files_of(self.path)) == 3 + bool(self.model.rows)  # nothing is left behind
+        assert len(files_of(self.path)) == 3 + bool(self.model.rows) * (3 if self.rich else 1)  # nothing is left behind
 
     @rule()
     def calibrate(self) -> None:
@@ -160,6 +163,17 @@ class StoreMachine(RuleBasedStateMachine):
             found = self.store.search(q, k, margin="exact", filter=given)
             assert found.ids.tolist()[: found.counts] == expected
 
+    @precondition(lambda self: self.rich)
+    @rule(seed=SEEDS, number=st.integers(-8, 8), k=st.integers(1, 40))
+    def filtered_by_columns(self, seed: int, number: int, k: int) -> None:
+        rows = zip(self.model.rows, self.model.payload, strict=True)
+        allowed = {i for i, v in rows if (v["n"] is not None and v["n"] < number) or v["tag"] == "é1"}
+        q, text = vectors(1, seed)[0], f"n < {number} or tag == 'é1'"
+        for found in (self.store.search(q, k, margin="exact", filter=text) for _ in range(2)):
+            assert found.ids.tolist()[: found.counts] == self.model.search(q, k, allowed)[0]
+        found = self.store.search(q, k, margin="exact", filter=text, rerank=k + 3)
+        assert found.ids.tolist()[: found.counts] == self.model.rerank(q, k, k + 3, allowed)[0]
+
     @rule(seed=SEEDS, k=st.integers(1, 60))
     def search(self, seed: int, k: int) -> None:
         check(self.store, self.model, seed=seed, k=k)
@@ -172,6 +186,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.reader.ids.tolist() == list(self.seen.rows)
             if self.seen.rows:
                 assert np.array_equal(self.reader.get(list(self.seen.rows)), np.array(list(self.seen.rows.values())))
+            if self.rich:
+                check_extras(self.reader, self.seen)
 
 
 TestStoreMachine = StoreMachine.TestCase

@@ -9,13 +9,37 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ..errors import InterlaceError
-from . import build, demo, encode, evaluate, fit, info, plan, reproduce, search, verify
+from . import (
+    add,
+    build,
+    compact,
+    create,
+    demo,
+    encode,
+    evaluate,
+    export,
+    fit,
+    get,
+    health,
+    info,
+    plan,
+    remove,
+    reproduce,
+    search,
+    verify,
+)
 
+COMMANDS = (
+    *(demo, plan, build, search, evaluate, fit, encode, info, verify),
+    *(create, add, remove, get, compact, health, export),  # of stores
+    reproduce,
+)
 EPILOG = """\
 start here:
   interlace demo                          see it work, on data that is already here
   interlace build vectors.npy -o my.index
   interlace search my.index queries.npy -k 10
+  interlace create my.store --from my.index    rows that come and go: add, remove, get, ...
 """
 
 
@@ -46,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
         "--version", action="store_true", help="print the version and the instruction set in use, then stop"
     )
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (demo, plan, build, search, evaluate, fit, encode, info, verify, reproduce):
+    for module in COMMANDS:
         sub = commands.add_parser(
             module.__name__.rpartition(".")[2],
             help=module.HELP,

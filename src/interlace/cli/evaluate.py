@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from .options import add_embedded, add_json, add_threads, margin, natural, positive
 
@@ -32,7 +33,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace evaluate``."""
     parser.add_argument(
-        "index", metavar="FILE", help="index of `interlace build`, or model of `interlace fit --labels`"
+        "index", metavar="FILE", help="index of `interlace build`, a store, or model of `interlace fit --labels`"
     )
     parser.add_argument("asked", metavar="QUERIES", nargs="?", help="query vectors, the same as --queries")
     parser.add_argument("--vectors", metavar="FILE", help="the vectors it was built from, in the same order")
@@ -67,21 +68,21 @@ def run(args: argparse.Namespace) -> int:
         if args.queries is not None:
             raise InputError(f"give the queries once: {args.asked!r} or --queries {args.queries!r}")
         args.queries = args.asked
-    if read(args.index).meta.get("kind") == "model":
+    if not os.path.isdir(args.index) and read(args.index).meta.get("kind") == "model":
         return score_model(args)
     for name in ("labels", "labels_key", "vectors_labels", "at"):
         if getattr(args, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} belongs to a model; {args.index!r} is an index")
+            raise InputError(f"--{name.replace('_', '-')} belongs to a model; {args.index!r} is not one")
     return _evaluate_index(args)
 
 
 def _evaluate_index(args: argparse.Namespace) -> int:
-    from .. import Index
+    from .. import open as open_index
     from ..data import read_vectors
     from .inputs import read_truth
     from .output import print_json
 
-    index = Index.open(args.index)
+    index = open_index(args.index)
     shape = None if args.embedded else index.input_shape
     found = index.evaluate(
         None if args.queries is None else read_vectors(args.queries, args.queries_key, input_shape=shape),

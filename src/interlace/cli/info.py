@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..margins import KS, TARGETS
 from .options import add_json
 
-HELP = "show what is inside an index file"
+if TYPE_CHECKING:
+    from .. import Codebooks
+
+HELP = "show what is inside an index file or a store"
 DESCRIPTION = """\
 Shows what an index (or model, or codebooks) file holds: rows, ids, codebooks, calibration, and
-every section with its type, shape and size. Reads only the header and the small sections, so it
-is quick for any size; `interlace verify` reads all of it.
+every section with its type, shape and size; of a store its files and what they hold. Reads only
+headers and small sections, so it is quick for any size; `interlace verify` reads all of it.
 """
 EPILOG = """\
 examples:
@@ -23,7 +28,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace info``."""
-    parser.add_argument("file", metavar="FILE", help="index, model or codebooks file")
+    parser.add_argument("file", metavar="FILE", help="index, model or codebooks file, or the directory of a store")
     add_json(parser)
 
 
@@ -45,6 +50,8 @@ def describe(path: str) -> dict[str, Any]:
     from ..embedding import embedding_in
     from ..storage import read
 
+    if os.path.isdir(path):
+        return _store(path)
     file = read(path)
     kind = file.meta.get("kind")
     sections = [
@@ -57,17 +64,39 @@ def describe(path: str) -> dict[str, Any]:
         found |= {"rows": len(index), "ids": file.meta["ids"], "calibration": _calibration(file)}
         found["report"] = asdict(report) | {"code_bytes_per_vector": report.code_bytes_per_vector, "text": str(report)}
     if "codebooks" in file.meta:
-        codebooks = Codebooks.load(path) if index is None else index.codebooks
-        found |= {
-            name: getattr(codebooks, name) for name in ("dim", "metric", "layout", "n_books", "n_crude", "n_bytes")
-        }
-        found["codebooks"] = repr(codebooks)
+        found |= _codebooks(Codebooks.load(path) if index is None else index.codebooks)
     if (embedding := embedding_in(file)) is not None:
         found["embedding"] = repr(embedding)
     if kind == "model":
         choice = file.meta["choice"]
         found |= {"choice": None if choice is None else choice["why"], "card": file.meta.get("card")}
     return found | {"sections": sections}
+
+
+def _codebooks(codebooks: Codebooks) -> dict[str, Any]:
+    names = ("dim", "metric", "layout", "n_books", "n_crude", "n_bytes")
+    return {name: getattr(codebooks, name) for name in names} | {"codebooks": repr(codebooks)}
+
+
+def _store(path: str) -> dict[str, Any]:
+    """The same of a store; files in place of sections."""
+    from .stores import open_store
+
+    store = open_store(path)
+    state, report = store.snapshot, store.report()
+    files = [
+        {"name": part.name, "rows": part.ids.n, "removed": dead.count, "bytes": part.file.n_bytes}
+        for part, dead in zip(state.parts, state.removed, strict=False)
+    ]
+    made = state.books._calibration
+    found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": store.version}
+    found |= {"rows": len(store), "ids": state.kind or "none yet", "generation": store.generation}
+    found["calibration"] = None if made is None else {"n": made.n, "ks": list(KS), "targets": list(TARGETS)}
+    found["report"] = asdict(report) | {"code_bytes_per_vector": report.code_bytes_per_vector, "text": str(report)}
+    found |= _codebooks(store.codebooks)
+    if store.embedding is not None:
+        found["embedding"] = repr(store.embedding)
+    return found | {"segments": files, "log_rows": state.tail.n}
 
 
 def _calibration(file: Any) -> dict[str, Any] | None:
@@ -96,8 +125,15 @@ def _text(found: dict[str, Any]) -> str:
         if made is not None:
             text = f"made for {made['n']:,} rows; k up to {max(made['ks'])}, agreement up to {max(made['targets'])}"
         facts.append(("calibration", text))
-    rows: list[tuple[str, ...]] = [("section", "dtype", "shape", "bytes")]
-    rows += [(s["name"], s["dtype"], " x ".join(map(str, s["shape"])), f"{s['bytes']:,}") for s in found["sections"]]
+    if found["kind"] == "store":
+        facts.append(("log", f"{found['log_rows']:,} rows that are in no segment yet"))
+        rows: list[tuple[str, ...]] = [("segment", "rows", "removed", "bytes")]
+        rows += [(s["name"], *(f"{s[name]:,}" for name in rows[0][1:])) for s in found["segments"]]
+    else:
+        rows = [("section", "dtype", "shape", "bytes")]
+        rows += [
+            (s["name"], s["dtype"], " x ".join(map(str, s["shape"])), f"{s['bytes']:,}") for s in found["sections"]
+        ]
     parts = [aligned(facts, ""), aligned(rows, "")]
     if "report" in found:
         parts.append(found["report"]["text"])

@@ -30,13 +30,18 @@ def read_ids(path: str) -> NDArray[Any]:
         return _load_npy(path)
     try:
         with open(path, encoding="utf-8") as file:
-            lines = file.read().removesuffix("\n").split("\n")  # splitlines would also cut at U+2028 and the like
+            return np.array(ids_of_lines(file.read()), object)
     except UnicodeDecodeError as error:
         raise InputError(f"{path!r} is neither a .npy array nor UTF-8 text with one id per line") from error
+
+
+def ids_of_lines(text: str) -> list[Any]:
+    """One id per line, integers if all lines are."""
+    lines = text.removesuffix("\n").split("\n")  # splitlines would also cut at U+2028 and the like
     # "007" stays a string: as an integer it would come back as 7.
     if lines and all(line.removeprefix("-").isdecimal() and str(int(line)) == line for line in lines):
-        return np.array([int(line) for line in lines], object)
-    return np.array(lines, object)
+        return [int(line) for line in lines]
+    return list(lines)
 
 
 def read_truth(path: str, key: str | None) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .options import add_embedded, add_json, add_threads, margin, natural, positive
 
 if TYPE_CHECKING:
-    from .. import Index, Matches
+    from .. import Index, Matches, Store
     from ..progress import Progress
 
 HELP = "find the nearest vectors of each query"
@@ -35,7 +35,7 @@ QUERIES_PER_BLOCK = 4096
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace search``."""
-    parser.add_argument("index", metavar="FILE", help="index written by `interlace build`")
+    parser.add_argument("index", metavar="FILE", help="index written by `interlace build`, or a store")
     parser.add_argument(
         "queries", metavar="QUERIES", help="file of query vectors, one per row, of any kind that build reads"
     )
@@ -59,14 +59,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, save, print."""
-    from .. import Index, InputError, evaluate
+    from .. import InputError, evaluate
+    from .. import open as open_index
     from ..data import read_vectors
     from .inputs import read_truth
     from .output import print_json, progress_bar
 
     if args.output is not None and not args.output.endswith(".npz"):
         raise InputError(f"--output writes .npz files, got {args.output!r}")
-    index = Index.open(args.index)
+    index = open_index(args.index)
     queries = read_vectors(args.queries, args.key, input_shape=None if args.embedded else index.input_shape)
     truth = None if args.truth is None else read_truth(args.truth, args.truth_key)
     with progress_bar() as progress:
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def search(
-    index: Index,
+    index: Index | Store,
     queries: Any,
     k: int,
     margin: float | str,

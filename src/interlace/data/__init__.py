@@ -4,6 +4,7 @@ from .cache import cache_folder
 from .cifar import cifar10
 from .gabor import gist
 from .labels import LABEL_EXTENSIONS, read_labels
+from .lines import read_lines
 from .readers import EXTENSIONS, read_inputs, read_vectors
 from .sets import DataSet, digits, mnist, sift300k, synthetic
 from .splits import triplets, unseen_classes
@@ -19,6 +20,7 @@ __all__ = [
     "mnist",
     "read_inputs",
     "read_labels",
+    "read_lines",
     "read_vectors",
     "sift300k",
     "synthetic",

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ids import STORED, IdArray, Ids
+from ..errors import DamagedFileError
+from ..ids import STORED, IdArray, Ids, as_id_array
 from ..tombstones import JoinedTombstones, Tombstones
 
 ROWS = 1 << 16  # strings gathered at a time
@@ -89,6 +90,14 @@ class JoinedIds(Ids):
                 break
         return rows
 
+    def removed_row(self, value: Any) -> int:
+        """The last row that had this id before it was removed, if it is still in its segment and no other has it."""
+        ids = as_id_array([value], "id")
+        if self.find(ids)[0] >= 0:
+            return -1
+        found = [own.find(ids)[0] for own, _ in self._parts]
+        return max((start + int(row) for start, row in zip(self._starts, found, strict=True) if row >= 0), default=-1)
+
 
 def joined(parts: Iterable[tuple[Ids, NDArray[np.int64]]], kind: str) -> Ids:
     """The ids of some rows of each part, as those of one new segment."""
@@ -115,13 +124,26 @@ def _gathered(ids: Ids, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDA
     if "text" not in ids.arrays:  # those of a log
         ids, rows = Ids.of(ids.take(rows)), np.arange(len(rows))
     text, offsets = ids.arrays["text"], ids.arrays["offsets"]
-    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
+    starts, ends = offsets[rows], offsets[rows + 1]
+    if (starts > ends).any() or (ends > len(text)).any():
+        raise DamagedFileError("the index is damaged: an id ends before it begins, or behind all text")
+    lengths = ends - starts
     pieces = [np.empty(0, np.uint8)]
     for first in range(0, len(rows), ROWS):
         sizes = lengths[first : first + ROWS].astype(np.int64)
         moved = starts[first : first + ROWS].astype(np.int64) - (np.cumsum(sizes) - sizes)
         pieces.append(text[np.repeat(moved, sizes) + np.arange(sizes.sum())])
     return np.concatenate(pieces), lengths
+
+
+def without_padding(ids: Any) -> Any:
+    """Ids of a :class:`Matches`, without what stands for no hit."""
+    array = ids if isinstance(ids, np.ndarray) else None
+    if array is None or array.ndim != 1:
+        return ids
+    if array.dtype == object:
+        return array[[value is not None for value in array]]
+    return array[array != -1] if array.dtype.kind == "i" else array
 
 
 def describe(ids: Ids) -> dict[str, Any]:

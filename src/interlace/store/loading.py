@@ -20,6 +20,7 @@ from ..tombstones import Tombstones
 from . import log as logs
 from . import manifest as manifests
 from . import parts
+from .extras import Extras
 from .manifest import Manifest
 from .snapshot import Snapshot
 from .tail import Tail
@@ -62,16 +63,17 @@ def base_of(folder: str, manifest: Manifest, embedding: Any = None, known: State
         embedding = known.snapshot.books.embedding if embedding is None else embedding
     if books is None:
         books = parts.open_books(folder, manifest.books, manifest.store, embedding)
+    extras = Extras.of(manifest, books.dim) if known is None else known.snapshot.extras
     segments = tuple(
-        opened.get(entry.file) or parts.open_segment(folder, entry, books.codebooks, manifest.store)
+        opened.get(entry.file) or parts.open_segment(folder, entry, books.codebooks, manifest.store, extras)
         for entry in manifest.segments
     )
     for segment in segments:
         if (segment.ids.kind == "string") != (manifest.ids == "string"):
             raise DamagedFileError(f"{segment.file.path!r} has {segment.ids.kind} ids, its store {manifest.ids!r}")
     removed = [parts.open_removed(folder, entry, manifest.store) for entry in manifest.segments]
-    tail = Tail.empty(books.codebooks)
-    return Snapshot(books, segments, (*removed, Tombstones(0)), tail, manifest.ids, manifest.next_id)
+    tail, none = Tail.empty(books.codebooks, extras.width), Tombstones(0)
+    return Snapshot(books, segments, (*removed, none), tail, manifest.ids, manifest.next_id, extras, manifest.drift)
 
 
 def read_log(

@@ -4,8 +4,9 @@
     header  "interlace log", version, mark of the store, salt, checksum
     record  "ILr1", sequence number, length, checksum of the payload, checksum of this header; payload
 
-A record is one write, whole or not at all. It says which rows come to be (ids and codes, not vectors) and which cease
-to be, the latter by their place and not by their id, so that a replay looks nothing up. Checksums begin with the salt
+A record is one write, whole or not at all. It says which rows come to be (ids and codes, and where the store has them
+columns and originals) and which cease to be, the latter by their place and not by their id, so that a replay looks
+nothing up. Columns are bytes here, which ``columns.py`` can read. Checksums begin with the salt
 of the file: bytes of another log, or an id that looks like a record, are no record of this one.
 
 A record is synced before the next one is written. So what follows a record that cannot be read tells what happened:
@@ -16,6 +17,7 @@ file was damaged.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import struct
 import weakref
@@ -31,14 +33,18 @@ from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 from ..ids import IdArray
 from ..segments import Codes
 from . import files
+from .originals import Bytes
 
-VERSION = 1
+VERSION = 2  # of stores with columns or originals; logs of others are of version 1, with the same records
 MAGIC = b"ILr1"
 _START = b"interlace log\0\0\0"
 _HEADER = struct.Struct("<16sI16sQI")  # start, version, mark, salt, checksum of what is before
 _FRAME = struct.Struct("<4sQQII")
+_ERROR = struct.Struct("<d")
 _COUNTS = struct.Struct("<IIII")  # kind of ids, rows that come to be, bytes of a code, rows that cease to be
 _INTEGERS, _STRINGS = 1, 2
+_EXTRAS = 1 << 8  # added to the kind of ids: columns and originals stand behind the codes
+_SIZES = struct.Struct("<II")  # pieces of the columns, bytes of an original
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,9 @@ class Record:
     codes: Codes  # [n, 1 + n_columns]
     parts: NDArray[np.uint32]  # [m] which segment of the manifest; one more than the last: the rows of the log
     rows: NDArray[np.uint32]  # [m] which row of it
+    payload: tuple[bytes, ...] = ()  # columns of the new rows, in one piece or more
+    originals: Bytes | None = None  # [n, bytes of an original]
+    error: float = math.nan  # sum of the errors of those that come to be (drift.py); NaN: not known
 
     @classmethod
     def joined(cls, records: Sequence[Record]) -> Record:
@@ -61,13 +70,22 @@ class Record:
             np.concatenate([record.codes for record in born]),
             np.concatenate([record.parts for record in records]),
             np.concatenate([record.rows for record in records]),
+            tuple(piece for record in born for piece in record.payload),
+            None if born[0].originals is None else np.concatenate([record.vectors for record in born]),
+            sum((record.error for record in records if len(record.ids)), 0.0),
         )
+
+    @property
+    def vectors(self) -> Bytes:
+        """Originals, of no bytes where there are none."""
+        return np.empty((len(self.ids), 0), np.uint8) if self.originals is None else self.originals
 
     @property
     def n_bytes(self) -> int:
         """About what it takes in the log."""
         text = 0 if self.ids.dtype == np.int64 else sum(map(len, self.ids))
-        return int(self.ids.nbytes + text + self.codes.nbytes + self.parts.nbytes + self.rows.nbytes)
+        extras = sum(map(len, self.payload)) + self.vectors.nbytes
+        return int(self.ids.nbytes + text + self.codes.nbytes + self.parts.nbytes + self.rows.nbytes + extras)
 
     def to_bytes(self) -> bytes:
         """The payload."""
@@ -78,9 +96,16 @@ class Record:
             encoded = [value.encode() for value in self.ids]
             offsets = np.cumsum([0, *map(len, encoded)]).astype("<u8")
             kind, ids = _STRINGS, [offsets.tobytes(), *encoded]
+        extras: list[bytes] = []
+        if self.payload or self.vectors.size:
+            kind |= _EXTRAS
+            lengths = np.array([len(piece) for piece in self.payload], "<u8").tobytes()
+            sizes = _SIZES.pack(len(self.payload), self.vectors.shape[1])
+            extras = [sizes, lengths, *self.payload, self.vectors.tobytes()]
         counts = _COUNTS.pack(kind, n, width, len(self.rows))
         dead = self.parts.astype("<u4").tobytes() + self.rows.astype("<u4").tobytes()
-        return b"".join([counts, dead, *ids, self.codes.tobytes()])
+        error = b"" if math.isnan(self.error) else _ERROR.pack(self.error)
+        return b"".join([counts, dead, *ids, self.codes.tobytes(), *extras, error])
 
     @classmethod
     def from_bytes(cls, payload: memoryview) -> Record:
@@ -88,7 +113,7 @@ class Record:
         if len(payload) < _COUNTS.size:
             raise ValueError("a record is too short")
         kind, n, width, n_dead = _COUNTS.unpack_from(payload)
-        at = _COUNTS.size
+        extras, kind, at = kind & _EXTRAS, kind & ~_EXTRAS, _COUNTS.size
 
         def take(dtype: str, count: int) -> NDArray[Any]:
             nonlocal at
@@ -111,9 +136,18 @@ class Record:
         else:
             raise ValueError(f"ids of kind {kind}")
         codes = take("u1", n * width).reshape(n, width)
+        pieces: tuple[bytes, ...] = ()
+        originals = None
+        if extras:
+            n_pieces, size = _SIZES.unpack(bytes(take("u1", _SIZES.size)))
+            pieces = tuple(bytes(take("u1", length)) for length in take("<u8", n_pieces).tolist())
+            originals = take("u1", n * size).reshape(n, size) if size else None
+        error = float(take("<f8", 1)[0]) if at + _ERROR.size == len(payload) else math.nan
         if at != len(payload):
             raise ValueError("a record is longer than its rows")
-        return cls(ids, codes, parts, rows)
+        if not (math.isnan(error) or 0 <= error < math.inf):
+            raise ValueError(f"an error of {error}")
+        return cls(ids, codes, parts, rows, pieces, originals, error)
 
 
 @dataclass(frozen=True)
@@ -139,12 +173,12 @@ class Log:
         self._close = weakref.finalize(self, os.close, file)
 
     @classmethod
-    def create(cls, path: str, mark: str) -> Log:
-        """A new, empty one, on disk but for its name."""
+    def create(cls, path: str, mark: str, version: int = 1) -> Log:
+        """A new, empty one, on disk but for its name; of version 2 if its records may have columns or originals."""
         salt = int.from_bytes(os.urandom(8), "little")
         file = files.append_to(path, new=True)
         try:
-            files.write(file, header(mark, salt))
+            files.write(file, header(mark, salt, version))
             files.sync(file)
         except BaseException:
             files.close(file)
@@ -186,7 +220,7 @@ class Log:
         self._close()
 
 
-def header(mark: str, salt: int, version: int = VERSION) -> bytes:
+def header(mark: str, salt: int, version: int = 1) -> bytes:
     """The first bytes of a log."""
     start = _HEADER.pack(_START, version, bytes.fromhex(mark), salt, 0)[:-4]
     return start + zlib.crc32(start).to_bytes(4, "little")

@@ -11,21 +11,24 @@ import json
 import os
 import re
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 from ..segments import MAX_ROWS
 from . import files
+from .drift import Drift
+from .originals import KINDS
 
 NAME = "MANIFEST.json"
-VERSION = 1
+VERSION = 2  # with columns or originals; what has neither is written as version 1
 LARGEST = 16 << 20  # bytes; a manifest has some hundred for each segment
 
 _START = b'{"format":"interlace store",'
 _CRC = '"crc32":"%s"'
-_FILE = re.compile(r"(books|segment|removed|log)-([1-9][0-9]{0,17})\.(interlace|log)")
+_FILE = re.compile(r"(books|segment|payload|originals|removed|log)-([1-9][0-9]{0,17})\.(interlace|log)")
 _ID_KINDS = ("", "int64", "string")
+_SINCE_2 = ("columns", "originals", "payload_file", "originals_file")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,14 @@ class Entry:
     rows: int  #: in the file, removed ones included
     removed: int = 0  #: of them
     removed_file: str | None = None  #: says which
+    payload_file: str | None = None  #: the columns of its rows
+    originals_file: str | None = None  #: their vectors
+
+    @property
+    def files(self) -> list[str]:
+        """All of them."""
+        names = (self.file, self.removed_file, self.payload_file, self.originals_file)
+        return [name for name in names if name is not None]
 
 
 @dataclass(frozen=True)
@@ -50,12 +61,24 @@ class Manifest:
     ids: str  #: int64, string, or nothing as long as there never was a row
     next_id: int  #: larger than every integer id that ever was
     next_file: int  #: larger than the number of every file that ever was
+    drift: Drift = field(default_factory=Drift)  #: errors of the rows that were coded so far
+    columns: str | None = None  #: schema of the payload (columns.py), if rows have one
+    originals: str | None = None  #: how vectors are kept (originals.py), if they are
+
+    @property
+    def version(self) -> int:
+        """The oldest that has what it says."""
+        return 1 + self.extended
+
+    @property
+    def extended(self) -> bool:
+        """Whether rows have more than ids and codes, which version 1 knows nothing of."""
+        return self.columns is not None or self.originals is not None
 
     @property
     def names(self) -> list[str]:
         """All files but the manifest itself."""
-        removed = [entry.removed_file for entry in self.segments if entry.removed_file is not None]
-        return [self.books, self.log, *(entry.file for entry in self.segments), *removed]
+        return [self.books, self.log, *(name for entry in self.segments for name in entry.files)]
 
 
 def file_name(role: str, number: int) -> str:
@@ -70,9 +93,15 @@ def is_ours(name: str) -> bool:
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The file."""
-    content = {"format": "interlace store", "version": VERSION, "crc32": "0" * 8, "manifest": asdict(manifest)}
+    found = asdict(manifest, dict_factory=_without_nothing)
+    content = {"format": "interlace store", "version": manifest.version, "crc32": "0" * 8, "manifest": found}
     text = (json.dumps(content, separators=(",", ":")) + "\n").encode()
     return text.replace((_CRC % ("0" * 8)).encode(), (_CRC % f"{zlib.crc32(text):08x}").encode(), 1)
+
+
+def _without_nothing(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What version 1 did not have is left out where there is none of it."""
+    return {key: value for key, value in items if value is not None or key not in _SINCE_2}
 
 
 def from_bytes(text: bytes, path: str) -> Manifest:
@@ -86,14 +115,14 @@ def from_bytes(text: bytes, path: str) -> Manifest:
     if f"{zlib.crc32(zeroed):08x}".encode() != found[1]:
         raise DamagedFileError(f"{path!r} is damaged: it does not match its checksum")
     try:
-        content = json.loads(text)
+        content = json.loads(text.decode())  # of bytes, json would also take UTF-16
         version = _number(content, "version", 1)
         if version > VERSION:
             raise NewerFormatError(
                 f"{path!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
             )
         return _parsed(content["manifest"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError(f"{path!r} is damaged: {error}") from error
 
 
@@ -135,6 +164,8 @@ def _parsed(found: dict[str, Any]) -> Manifest:
             _number(entry, "rows", 1, MAX_ROWS),
             _number(entry, "removed", 0, MAX_ROWS),
             None if entry["removed_file"] is None else _name(entry, "removed_file", "removed"),
+            None if entry.get("payload_file") is None else _name(entry, "payload_file", "payload"),
+            None if entry.get("originals_file") is None else _name(entry, "originals_file", "originals"),
         )
         for entry in found["segments"]
     )
@@ -147,16 +178,27 @@ def _parsed(found: dict[str, Any]) -> Manifest:
         ids=found["ids"],
         next_id=_number(found, "next_id", 0, 2**63),
         next_file=_number(found, "next_file", 1),
+        drift=Drift.stored(found["drift"]) if "drift" in found else Drift(),
+        columns=found.get("columns"),
+        originals=found.get("originals"),
     )
     if re.fullmatch("[0-9a-f]{32}", manifest.store) is None:
         raise ValueError(f"store is {manifest.store!r:.100}")
     if manifest.ids not in _ID_KINDS:
         raise ValueError(f"ids of kind {manifest.ids!r}")
+    if manifest.columns is not None and not isinstance(manifest.columns, str):
+        raise ValueError(f"columns is {manifest.columns!r:.100}")
+    if manifest.originals is not None and manifest.originals not in KINDS:
+        raise ValueError(f"originals is {manifest.originals!r:.100}")
     if len(set(manifest.names)) != len(manifest.names):
         raise ValueError("it names a file twice")
     for entry in segments:
         if entry.removed > entry.rows or (entry.removed > 0) != (entry.removed_file is not None):
             raise ValueError(f"{entry.removed} of {entry.rows} rows of {entry.file!r} removed")
+        if (entry.payload_file is None) != (manifest.columns is None):
+            raise ValueError(f"payload_file of {entry.file!r} is {entry.payload_file!r}")
+        if (entry.originals_file is None) != (manifest.originals is None):
+            raise ValueError(f"originals_file of {entry.file!r} is {entry.originals_file!r}")
     return manifest
 
 

@@ -14,11 +14,15 @@ from ..ids import Ids
 from ..index import Index
 from ..segments import merge
 from . import files, loading, manifest, parts
+from .columns import Columns, Table, check_arrow
 from .compaction import Limits
+from .drift import Drift
+from .extras import Extras
 from .lock import NAME as LOCK
 from .lock import WriterLock
 from .log import Log
 from .manifest import Entry, Manifest, file_name
+from .originals import Originals
 from .store import Store
 from .writer import Writer
 
@@ -52,6 +56,8 @@ def open(
 def _open_writer(folder: str, lock: WriterLock, embedding: Any, limits: Limits) -> Store:
     try:
         found = manifest.read(folder)
+        if found.columns is not None:
+            check_arrow()  # now, and not in the middle of a write
         files.sync_folder(folder)  # what is swept must not be needed by an older manifest after a power cut
         base = loading.base_of(folder, found, embedding)
         try:
@@ -68,13 +74,29 @@ def _open_writer(folder: str, lock: WriterLock, embedding: Any, limits: Limits) 
         raise
 
 
-def create(path: str | PathLike[str], source: Any, *, limits: Limits | None = None) -> Store:
+def create(
+    path: str | PathLike[str],
+    source: Any,
+    *,
+    columns: Any = None,
+    originals: str | None = None,
+    payload: Any = None,
+    limits: Limits | None = None,
+) -> Store:
     """Make a store in a directory that is new or empty, and open it for writing.
 
     ``source`` is :class:`Codebooks`, a fitted model such as :class:`ICQ`, or an :class:`Index`, whose rows, ids and
     calibration go into the store.
+
+    ``columns`` are those of the payload, for filters and to be read back: a ``pyarrow.Schema``, or names and types such
+    as ``{"price": "float32", "tag": "string"}``; ``payload`` has their values for the rows of an index, see
+    :meth:`Store.add`. ``originals="float16"`` or ``"int8"`` keeps the vectors beside their codes, to re-rank with.
     """
     index = _index_of(source)
+    extras = Extras(
+        None if columns is None else Columns.of(columns), None if originals is None else Originals(originals, index.dim)
+    )
+    table = _first_payload(index, extras, payload)
     folder = os.path.realpath(path)
     try:
         os.mkdir(folder)
@@ -86,7 +108,7 @@ def create(path: str | PathLike[str], source: Any, *, limits: Limits | None = No
         _check_empty(folder)  # again: two may have come here at once
         for name in filter(manifest.is_ours, os.listdir(folder)):  # of one that was cut short
             files.remove(os.path.join(folder, name))
-        manifest.write(folder, _first_files(folder, index))
+        manifest.write(folder, _first_files(folder, index, extras, table))
     except BaseException as error:
         lock.release()
         if isinstance(error, OSError) and not isinstance(error, StoreError):
@@ -95,12 +117,27 @@ def create(path: str | PathLike[str], source: Any, *, limits: Limits | None = No
     return _open_writer(folder, lock, index.embedding, limits or Limits())
 
 
-def _first_files(folder: str, index: Index) -> Manifest:
+def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:
+    """Columns of the rows of an index, before anything is written."""
+    if len(index) and extras.originals is not None:
+        raise InputError(
+            "an index holds no originals of its rows: make the store from its codebooks, il.create(path, "
+            "index.codebooks, originals=...), and add the vectors"
+        )
+    if extras.columns is not None:
+        return extras.columns.table(payload, len(index))
+    if payload is not None:
+        raise InputError("payload needs columns: il.create(path, index, columns={...}, payload=...)")
+    return None
+
+
+def _first_files(folder: str, index: Index, extras: Extras, table: Table | None) -> Manifest:
     """Files of generation 1, on disk."""
     mark = os.urandom(16).hex()
     books = Index.of_parts(index.codebooks, index.embedding, (), Ids.default(0), index._calibration)
     parts.write_books(os.path.join(folder, file_name("books", 1)), books, mark)
-    Log.create(os.path.join(folder, file_name("log", 2)), mark).close()
+    extended = extras.columns is not None or extras.originals is not None
+    Log.create(os.path.join(folder, file_name("log", 2)), mark, 1 + extended).close()
     ids, kind, next_id = index._ids, "", 0
     entries: tuple[Entry, ...] = ()
     if len(index):
@@ -112,8 +149,25 @@ def _first_files(folder: str, index: Index) -> Manifest:
         segment = merge(list(index._segments), index.codebooks)
         parts.write_segment(os.path.join(folder, name), segment, ids, mark)
         entries = (Entry(name, len(index)),)
+        if extras.columns is not None and table is not None:
+            beside = file_name("payload", 4)
+            parts.write_payload(os.path.join(folder, beside), name, table, extras.columns, mark)
+            entries = (Entry(name, len(index), payload_file=beside),)
     files.sync_folder(folder)
-    return Manifest(1, file_name("books", 1), mark, entries, file_name("log", 2), kind, next_id, 4)
+    made = index._calibration
+    return Manifest(
+        generation=1,
+        books=file_name("books", 1),
+        store=mark,
+        segments=entries,
+        log=file_name("log", 2),
+        ids=kind,
+        next_id=next_id,
+        next_file=5,
+        drift=Drift() if made is None else Drift.of_learning(made.error, made.error_rows),
+        columns=None if extras.columns is None else extras.columns.text,
+        originals=None if extras.originals is None else extras.originals.kind,
+    )
 
 
 def _index_of(source: Any) -> Index:

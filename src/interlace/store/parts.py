@@ -2,14 +2,20 @@
 
 All are containers of ``storage.py``: mapped, every byte under a checksum. A segment has the sections ``segment.*``
 and ``ids.*`` of an index file; the codebooks, which are much larger than a small segment, stand once in a file of
-their own, an index without rows. Every file has the mark of its store, a random number: a foreign one is noticed.
+their own, an index without rows. Columns and originals of a segment's rows, which may be far larger than its codes,
+stand in files of their own too. Every file has the mark of its store, a random number: a foreign one is noticed.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .. import storage
 from ..codebooks import Codebooks
@@ -22,7 +28,12 @@ from ..segments import verify as verify_segment
 from ..tombstones import Tombstones
 from . import files
 from . import ids as store_ids
+from .columns import SECTION as COLUMNS_SECTION
+from .columns import Columns, Payload, Table
+from .extras import Extras
+from .filters import Remembered, columns_of, qualifying
 from .manifest import Entry
+from .originals import Bytes
 
 #: Sections of a segment that are small, and whose damage would lose hits.
 CHECKED_AT_OPEN = ("segment.cell_starts", f"segment.{CROSS_FLOORS}")
@@ -35,15 +46,49 @@ class Part:
     file: storage.File
     segment: Segment
     ids: Ids
+    originals: Bytes  # [n, bytes of an original], of no bytes if the store keeps none
+    originals_file: storage.File | None = None
+    payload: Payload | None = None
 
     @property
     def name(self) -> str:
         """As the manifest has it."""
         return os.path.basename(self.file.path)
 
-    def verify(self, codebooks: Codebooks) -> None:
-        """Every byte, every code, every id; an error names the file."""
+    def table(self, names: Sequence[str] | None = None) -> Table:
+        """Columns of its rows."""
+        assert self.payload is not None
+        return self.payload.table(names)
+
+    def whole_table(self) -> Table:
+        """All columns, every byte of them verified: what is damaged must not get a new checksum."""
+        assert self.payload is not None
+        self.payload.verify()
+        return self.payload.table()
+
+    def qualifying(self, expression: Any) -> NDArray[np.bool_]:
+        """Which rows an expression over the columns is true for; the last few answers are remembered."""
+        assert self.payload is not None
+        bits = self._masks.get(expression)
+        if bits is None:
+            self.payload.table(columns_of(expression, self.payload.columns))  # which validates them
+            bits = np.packbits(qualifying(expression, self.payload.whole()))
+            self._masks.put(expression, bits)
+        return np.unpackbits(bits, count=self.ids.n).view(np.bool_)
+
+    @cached_property
+    def _masks(self) -> Remembered:
+        return Remembered()
+
+    def verify(self, codebooks: Codebooks, extras: Extras | None = None) -> None:
+        """Every byte, every code, every id, every column and original; an error names the file."""
         self.file.verify()
+        if self.payload is not None:
+            self.payload.verify()
+        if self.originals_file is not None and extras is not None and extras.originals is not None:
+            self.originals_file.verify()
+            with self.originals_file.damage_named("originals"):
+                extras.originals.verify(self.originals)
         try:
             verify_segment(self.segment, codebooks)
             rows = Ids.default(self.ids.n).all()
@@ -61,7 +106,19 @@ def write_segment(path: str, segment: Segment, ids: Ids, mark: str) -> None:
     files.create(path, storage.contents(arrays, description))
 
 
-def open_segment(folder: str, entry: Entry, codebooks: Codebooks, mark: str) -> Part:
+def write_payload(path: str, segment: str, table: Table, columns: Columns, mark: str) -> None:
+    """A new file with the columns of the segment file of that name."""
+    description = {"kind": "payload", "segment": segment, "n": table.num_rows, "store": mark}
+    files.create(path, storage.contents({COLUMNS_SECTION: columns.to_file(table)}, description))
+
+
+def write_originals(path: str, segment: str, originals: Bytes | storage.Blocks, kind: str, mark: str) -> None:
+    """A new file with the originals of the segment file of that name."""
+    description = {"kind": "originals", "segment": segment, "n": originals.shape[0], "of": kind, "store": mark}
+    files.create(path, storage.contents({"originals": originals}, description))
+
+
+def open_segment(folder: str, entry: Entry, codebooks: Codebooks, mark: str, extras: Extras) -> Part:
     """Map a segment; its small sections are checked, all of them by :meth:`Part.verify`."""
     file = _read(folder, entry.file, "segment", mark)
     with file.damage_named("segment"):
@@ -72,7 +129,28 @@ def open_segment(folder: str, entry: Entry, codebooks: Codebooks, mark: str) -> 
         if segment.n_rows != entry.rows or file.meta["n"] != entry.rows:
             raise ValueError(f"{segment.n_rows} rows, the manifest says {entry.rows}")
         arrays = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
-        return Part(file, segment, store_ids.stored(file.meta["ids"], entry.rows, arrays))
+        ids = store_ids.stored(file.meta["ids"], entry.rows, arrays)
+    payload, originals_file, originals = None, None, np.empty((entry.rows, 0), np.uint8)
+    if entry.payload_file is not None and extras.columns is not None:
+        payload = Payload(extras.columns, _beside(folder, entry, entry.payload_file, "payload", mark), entry.rows)
+    if entry.originals_file is not None and extras.originals is not None:
+        originals_file = _beside(folder, entry, entry.originals_file, "originals", mark)
+        with originals_file.damage_named("originals"):
+            originals = originals_file.array("originals")
+            if originals.dtype != np.uint8 or originals.shape != (entry.rows, extras.width):
+                raise ValueError(f"{originals.dtype} {originals.shape}, uint8 {(entry.rows, extras.width)} expected")
+            if originals_file.meta["of"] != extras.originals.kind:
+                raise ValueError(f"{originals_file.meta['of']!r:.60}, {extras.originals.kind!r} expected")
+    return Part(file, segment, ids, originals, originals_file, payload)
+
+
+def _beside(folder: str, entry: Entry, name: str, kind: str, mark: str) -> storage.File:
+    """A file that belongs to a segment."""
+    file = _read(folder, name, kind, mark)
+    with file.damage_named(kind):
+        if file.meta["segment"] != entry.file:
+            raise ValueError(f"it belongs to {file.meta['segment']!r:.60}, not to {entry.file!r}")
+    return file
 
 
 def write_removed(path: str, segment: str, removed: Tombstones, mark: str) -> None:
@@ -85,11 +163,9 @@ def open_removed(folder: str, entry: Entry, mark: str) -> Tombstones:
     """Which rows of a segment were removed; checked, because a wrong bit would lose a row or bring one back."""
     if entry.removed_file is None:
         return Tombstones(entry.rows)
-    file = _read(folder, entry.removed_file, "removed", mark)
+    file = _beside(folder, entry, entry.removed_file, "removed", mark)
     file.verify()
     with file.damage_named("removed"):
-        if file.meta["segment"] != entry.file:
-            raise ValueError(f"it belongs to {file.meta['segment']!r:.60}, not to {entry.file!r}")
         return Tombstones.stored(entry.rows, file.array("removed"), entry.removed)
 
 

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -22,24 +22,40 @@ from ..arrays import FloatArray, Rows, to_numpy
 from ..codebooks import Codebooks
 from ..embedding import Embedding
 from ..encode import EFFORTS, encode_rows
-from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError, UnknownIdError
+from ..errors import (
+    DuplicateIdError,
+    InputError,
+    PartlyAddedError,
+    RelearnWarning,
+    StoreError,
+    UnknownIdError,
+    warn_user,
+)
+from ..evaluation import Evaluation
 from ..ids import IdArray, Ids, as_id_array, parse_ids, shown_id
 from ..index import Index
 from ..matches import Matches
 from ..progress import Progress, silent
 from ..report import Report
+from ..searches import Searches
+from ..segments import Codes
 from ..spool import yields_blocks
+from .columns import Table
+from .drift import DUE, Drift, Meter
+from .health import Health
 from .loading import State, load
 from .log import Record
 from .manifest import NAME
+from .originals import Bytes
 from .snapshot import Snapshot
 from .verifying import verify
 from .writer import Writer
 
+_END = object()
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
-class Store:
+class Store(Searches):
     """Vectors coded by :class:`Codebooks` in a directory: added, replaced and removed by id, and searched meanwhile.
 
     ``il.create(path, ...)`` makes one, ``il.open(path)`` opens it for reading, ``il.open(path, mode="a")`` for writing
@@ -56,6 +72,7 @@ class Store:
         self._mutex = threading.RLock()
         self._working: Snapshot | None = None  # inside a batch: what was written so far
         self._pending: list[Record] = []
+        self._warned = False  # that re-learning is due
 
     # --- reading
 
@@ -64,20 +81,61 @@ class Store:
         q: Any,
         k: int = 10,
         *,
+        offset: int = 0,
         margin: float | str = 0.999,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
+        rerank: int | None = None,
+        recall: float | None = None,
     ) -> Matches:
         """The k nearest rows of each query, as :meth:`Index.search` finds them.
 
-        ``filter`` is a boolean mask over rows in insertion order (that of :attr:`ids`), or an array of allowed ids.
-        """
-        return self.snapshot.search(q, k, margin=margin, threads=threads, filter=filter, embedded=embedded)
+        ``filter`` is a boolean mask over rows in insertion order (that of :attr:`ids`), an array of allowed ids, or an
+        expression over columns: ``"price < 10 and tag in ('a', 'b')"``, or a ``pyarrow.compute.Expression``.
 
-    def get(self, ids: Any) -> FloatArray:
-        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id)."""
-        return self.snapshot.get(ids)
+        Where originals are kept, the ``rerank`` best rows by code are compared with theirs, and the k nearest of those
+        come back with these distances. ``recall`` chooses ``rerank`` and ``margin`` by what :meth:`calibrate` measured.
+        """
+        return self.snapshot.search(
+            q,
+            k,
+            offset=offset,
+            margin=margin,
+            threads=threads,
+            filter=filter,
+            embedded=embedded,
+            rerank=rerank,
+            recall=recall,
+        )
+
+    def _now(self) -> Snapshot:
+        return self.snapshot
+
+    def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
+        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
+
+        ``originals``: the vectors themselves, as far as the store keeps them.
+        """
+        return self.snapshot.get(ids, originals=originals)
+
+    def payload(self, ids: Any = None, columns: Any = None) -> Any:
+        """Columns of these ids in their order, or of all rows in that of :attr:`ids`, as a ``pyarrow.Table``.
+
+        ``columns`` names some of them. ``store.payload(matches.ids[0])`` has a row for each hit of the first query.
+        """
+        return self.snapshot.payload(ids, columns)
+
+    @property
+    def columns(self) -> Any:
+        """The ``pyarrow.Schema`` of its columns, or None."""
+        return self._state.snapshot.columns
+
+    @property
+    def originals(self) -> str | None:
+        """How it keeps vectors beside their codes: ``float16``, ``int8``, or None."""
+        originals = self._state.snapshot.extras.originals
+        return None if originals is None else originals.kind
 
     @property
     def snapshot(self) -> Snapshot:
@@ -121,6 +179,7 @@ class Store:
         x: Any,
         ids: Any = None,
         *,
+        payload: Any = None,
         effort: str | None = None,
         threads: int | None = None,
         progress: Progress = silent,
@@ -131,14 +190,18 @@ class Store:
         Without ``ids``, rows get the integers that follow the largest id that ever was. An id that is here already is
         refused. x may be an iterator of blocks of any length: then each block is a write of its own, and an error names
         how many rows were added before it. One row alone, with a single id, is taken too.
+
+        ``payload`` has the columns of the rows: a table, a dict of arrays, a list of dicts, a data frame; for one row
+        with a single id a dict of values. What it leaves out is null.
         """
-        return self._put(x, ids, False, effort, threads, progress, embedded)
+        return self._put(x, ids, payload, False, effort, threads, progress, embedded)
 
     def upsert(
         self,
         x: Any,
         ids: Any,
         *,
+        payload: Any = None,
         effort: str | None = None,
         threads: int | None = None,
         progress: Progress = silent,
@@ -146,11 +209,12 @@ class Store:
     ) -> IdArray:
         """As :meth:`add`, but rows take the place of those that have their ids already.
 
-        A row that replaces another counts as new: among equal distances it comes last.
+        A row that replaces another counts as new: among equal distances it comes last, and its columns are those of
+        ``payload`` alone.
         """
         if ids is None:
             raise InputError("upsert needs ids: add(x) gives new ones")
-        return self._put(x, ids, True, effort, threads, progress, embedded)
+        return self._put(x, ids, payload, True, effort, threads, progress, embedded)
 
     def remove(self, ids: Any, *, missing: str = "raise") -> int:
         """Remove rows; how many. An id that is not here is an error that removes nothing, or ``missing="ignore"``."""
@@ -180,7 +244,7 @@ class Store:
             if self._working is not None:  # inside another one, which ends later
                 yield
                 return
-            self._working = self._state.snapshot
+            before = self._working = self._state.snapshot
             try:
                 yield
             finally:
@@ -188,6 +252,7 @@ class Store:
                 self._working, self._pending = None, []
                 if pending:
                     writer.write(Record.joined(pending), after)
+                    self._warn(before.drift)
 
     def compact(self) -> None:
         """Give back the space of removed rows, and merge all segments into one.
@@ -202,13 +267,16 @@ class Store:
                 writer.checkpoint(snapshot, everything=True)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
-        """Make the calibration of ``margin`` for the rows of now, and keep it; see :meth:`Index.calibrate`."""
+        """Make the calibration of ``margin`` for the rows of now, and keep it; see :meth:`Index.calibrate`.
+
+        Where originals are kept, they are the queries if none are given, and ``recall`` is measured against them: the
+        true neighbours of up to 256 queries, each by a pass over all originals.
+        """
         with self._writing() as writer:
             self._check_no_batch("calibrate()")
             snapshot = self._state.snapshot
-            index = snapshot.new_index()  # of its own: that of the snapshot may be searched right now
-            index.calibrate(queries, threads=threads, embedded=embedded)
-            books = Index.of_parts(index.codebooks, index.embedding, (), Ids.default(0), index._calibration)
+            calibration = snapshot.calibrated(queries, threads, embedded)
+            books = Index.of_parts(self.codebooks, self.embedding, (), Ids.default(0), calibration)
             writer.checkpoint(snapshot, books=books)
 
     def close(self) -> None:
@@ -232,6 +300,7 @@ class Store:
         self,
         x: Any,
         ids: Any,
+        payload: Any,
         replacing: bool,
         effort: str | None,
         threads: int | None,
@@ -244,41 +313,83 @@ class Store:
         self._check_writable()
         if _is_id(ids):
             x, ids = to_numpy(x, "x")[None], [ids]
+            payload = [payload] if isinstance(payload, Mapping) else payload
         shape = (books.dim,) if embedded else books.input_shape
         if yields_blocks(x) and not (isinstance(x, list | tuple) and getattr(x[0], "shape", None) == shape):
-            return self._put_blocks(x, ids, replacing, effort, workers, embedded)
+            return self._put_blocks(x, ids, payload, replacing, effort, workers, embedded)
         rows = books._rows(x, embedded)
-        return self._put_rows(rows, ids, replacing, effort, workers, progress)
+        return self._put_rows(rows, ids, self._table(payload, len(rows)), replacing, effort, workers, progress)
+
+    def _table(self, payload: Any, n: int | None = None) -> Table | None:
+        """Columns in the types of the store; None where it has none."""
+        columns = self._state.snapshot.extras.columns
+        if columns is not None:
+            return columns.table(payload, n)
+        if payload is not None:
+            raise InputError("payload is for a store that has columns; il.create takes columns=")
+        return None
 
     def _put_rows(
-        self, rows: Rows, ids: Any, replacing: bool, effort: str | None, workers: int, progress: Progress = silent
+        self,
+        rows: Rows,
+        ids: Any,
+        table: Table | None,
+        replacing: bool,
+        effort: str | None,
+        workers: int,
+        progress: Progress = silent,
     ) -> IdArray:
         given = None if ids is None else parse_ids(ids, len(rows))
         if given is not None and self._working is None:
             self._check_ids(self._state.snapshot, given, replacing)  # before minutes of coding
-        codes = encode_rows(self.codebooks, rows, workers, effort, progress)  # other threads may write meanwhile
+        extras = self._state.snapshot.extras
+        kept: list[Bytes] = []
+        meter = Meter(self.codebooks)
+
+        def watch(block: FloatArray, coded: Codes) -> None:
+            meter(block, coded)
+            if extras.originals is not None:
+                kept.append(extras.originals.to_bytes(block, sum(map(len, kept))))
+
+        # Other threads may write meanwhile.
+        codes = encode_rows(self.codebooks, rows, workers, effort, progress, watch)
+        originals = np.concatenate(kept) if kept else None
+        pieces = () if table is None or extras.columns is None else extras.columns.to_pieces(table)
         with self._writing() as writer:
             current = self._current
             new = current.default_ids(len(rows)) if given is None else given
             taken = self._check_ids(current, new, replacing)
             if len(new):
-                self._commit(writer, current.record(new, codes, taken))
+                self._commit(writer, current.record(new, codes, taken, pieces, originals, meter.error))
+            if self._working is None:
+                self._warn(current.drift)
         progress("done", 1.0)
         return new
 
     def _put_blocks(
-        self, blocks: Iterable[Any], ids: Any, replacing: bool, effort: str | None, workers: int, embedded: bool
+        self,
+        blocks: Iterable[Any],
+        ids: Any,
+        payload: Any,
+        replacing: bool,
+        effort: str | None,
+        workers: int,
+        embedded: bool,
     ) -> IdArray:
+        whole = None if payload is None else self._table(payload)
         given = None if ids is None else as_id_array(ids, "ids")
         if given is not None:
             parse_ids(given, len(given))  # none twice: in different blocks that would not be noticed before the second
         done: list[IdArray] = []
-        n = 0
-        for number, block in enumerate(blocks):
+        n, number, iterator = 0, 0, iter(blocks)
+        while True:
             try:
+                if (block := next(iterator, _END)) is _END:  # an iterator that finds its source bad is no other case
+                    break
                 rows = self.snapshot.books._rows(block, embedded)
                 mine = None if given is None else given[n : n + len(rows)]
-                done.append(self._put_rows(rows, mine, replacing, effort, workers))
+                table = self._table(None, len(rows)) if whole is None else _part(whole, n, len(rows))
+                done.append(self._put_rows(rows, mine, table, replacing, effort, workers))
             except InputError as error:
                 raise PartlyAddedError(
                     f"block {number} of x (from row {n}): {error}; the {n} rows before it were added", n
@@ -288,9 +399,11 @@ class Store:
                     raise
                 text = f"{error.strerror or error}; the {n} rows before block {number} were added"
                 raise StoreError(error.errno, text, self.path) from error
-            n += len(rows)
+            n, number = n + len(rows), number + 1
         if given is not None and len(given) != n:
             raise PartlyAddedError(f"ids has {len(given)} entries, the blocks {n} rows, all of which were added", n)
+        if whole is not None and whole.num_rows > n:
+            raise PartlyAddedError(f"payload has {whole.num_rows} rows, the blocks {n}, all of which were added", n)
         return np.concatenate(done) if done else _NOTHING
 
     def _check_ids(self, current: Snapshot, ids: IdArray, replacing: bool) -> NDArray[np.int64]:
@@ -314,6 +427,18 @@ class Store:
         else:
             self._pending.append(record)
             self._working = after
+
+    def _warn(self, before: Drift) -> None:
+        """Once, when a write has made re-learning due."""
+        drift = self._state.snapshot.drift
+        if drift.due and not before.due and not self._warned:
+            self._warned = True
+            warn_user(
+                f"re-learning is due: the last {drift.recent.rows:,} rows of {self.path!r} are coded with "
+                f"{drift.ratio:.2f} times the error of those the books were learned for (more than {DUE:g} times); "
+                "health() tells more",
+                RelearnWarning,
+            )
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Writer]:
@@ -345,6 +470,11 @@ class Store:
         return "a" if isinstance(self._source, Writer) else "r"
 
     @property
+    def version(self) -> int:
+        """Of its format."""
+        return self._state.manifest.version
+
+    @property
     def generation(self) -> int:
         """Number of its manifest: how often its files have changed."""
         return self._state.manifest.generation
@@ -374,17 +504,40 @@ class Store:
         """``l2``, ``ip`` or ``cosine``."""
         return self.codebooks.metric
 
-    def to_file(self, path: str | PathLike[str]) -> None:
-        """Write all rows as one index file, which ``il.open`` opens as an :class:`Index`."""
+    def to_file(self, path: str | PathLike[str], *, payload: bool = True) -> None:
+        """Write all rows as one index file, which ``il.open`` opens as an :class:`Index`.
+
+        Such a file holds codes and ids, no originals and no columns: where there are some, ``payload=False`` says that
+        they are to be left out.
+        """
+        if payload and self.columns is not None:
+            raise InputError("an index file has no columns; to_file(path, payload=False) writes it without")
         self.snapshot.to_index().save(path)
 
     def report(self) -> Report:
         """Bytes by part; those of removed rows count until they are gone."""
-        state, size = self._state, 0
+        state = self._state
+        return dataclasses.replace(state.snapshot.index.report(), file=self._size(state))
+
+    def health(self) -> Health:
+        """What lies about, whether margins still hold, whether the books still fit the rows that come."""
+        self._check_open()
+        state = self._state
+        return Health.of(state.snapshot, self._size(state))
+
+    def _size(self, state: State) -> int:
+        """Bytes of all files."""
+        size = 0
         for name in (NAME, *state.manifest.names):
             with contextlib.suppress(FileNotFoundError):  # a reader's files may have lost their names
                 size += os.stat(os.path.join(self.path, name)).st_size
-        return dataclasses.replace(state.snapshot.index.report(), file=size)
+        return size
+
+    def evaluate(self, queries: Any = None, k: int = 10, **how: Any) -> Evaluation:
+        """How good and how fast searches are, see :meth:`Index.evaluate`; of a copy where rows were removed."""
+        snapshot = self.snapshot
+        index = snapshot.index if snapshot.ids_of_rows.removed is None else snapshot.to_index()
+        return index.evaluate(queries, k, **how)
 
     def verify(self) -> None:
         """Raise unless all that is on disk is sound: every byte, every code, every id."""
@@ -400,6 +553,13 @@ class Store:
             f"Store({self.path!r}, mode={self.mode!r}: {len(snapshot)} rows, {snapshot.kind or 'no'} ids, "
             f"{len(snapshot.parts)} segments, {snapshot.tail.n} rows in the log, {self.codebooks!r})"
         )
+
+
+def _part(table: Table, first: int, n: int) -> Table:
+    """Columns of the rows of one block."""
+    if first + n > table.num_rows:
+        raise InputError(f"payload must have one entry per row, and ends after {table.num_rows}")
+    return table.slice(first, n)
 
 
 def _is_id(value: Any) -> bool:

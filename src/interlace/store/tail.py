@@ -12,21 +12,25 @@ from numpy.typing import NDArray
 from ..codebooks import Codebooks
 from ..ids import IdArray, Ids
 from ..segments import Codes, Segment
+from .columns import Columns, Table
+from .originals import Bytes
 
+Pieces = tuple[bytes, ...]
 LEAST = 64  # rows that a buffer begins with
 
 
 class _Buffer:
     """Rows that only ever grow at their end: what a :class:`Tail` took of them stays as it is."""
 
-    def __init__(self, codebooks: Codebooks, codes: Codes, ids: IdArray) -> None:
+    def __init__(self, codebooks: Codebooks, codes: Codes, ids: IdArray, originals: Bytes) -> None:
         self.codebooks = codebooks
         self.n = len(codes)
-        self._codes, self._ids = codes, ids
+        self._codes, self._ids, self._originals = codes, ids, originals
         self._lock = threading.Lock()
         self._rows: dict[Any, list[int]] = {}  # of each id, ascending; of the first _indexed rows
         self._indexed = 0
         self._packed: list[tuple[int, Segment]] = []  # segments of consecutive rows, with the end of each
+        self._decoded: tuple[int, Table] | None = None  # columns of the first rows, and of how many pieces
 
     @property
     def codes(self) -> Codes:
@@ -36,7 +40,11 @@ class _Buffer:
     def ids(self) -> IdArray:
         return self._ids[: self.n]
 
-    def append(self, ids: IdArray, codes: Codes) -> None:
+    @property
+    def originals(self) -> Bytes:
+        return self._originals[: self.n]
+
+    def append(self, ids: IdArray, codes: Codes, originals: Bytes) -> None:
         """Views of the rows before are not touched: where there is no room, the rows move to new arrays."""
         n = self.n + len(ids)
         if self.n == 0:
@@ -44,9 +52,10 @@ class _Buffer:
         if n > len(self._codes):
             room = max(LEAST, 2 * n)
             more_codes, more_ids = np.empty((room, codes.shape[1]), np.uint8), np.empty(room, ids.dtype)
-            more_codes[: self.n], more_ids[: self.n] = self.codes, self.ids
-            self._codes, self._ids = more_codes, more_ids
-        self._codes[self.n : n], self._ids[self.n : n] = codes, ids
+            more_originals = np.empty((room, originals.shape[1]), np.uint8)
+            more_codes[: self.n], more_ids[: self.n], more_originals[: self.n] = self.codes, self.ids, self.originals
+            self._codes, self._ids, self._originals = more_codes, more_ids, more_originals
+        self._codes[self.n : n], self._ids[self.n : n], self._originals[self.n : n] = codes, ids, originals
         self.n = n
 
     def find(self, ids: IdArray, values: IdArray) -> NDArray[np.int64]:
@@ -58,6 +67,16 @@ class _Buffer:
             self._indexed = max(self._indexed, n)
             found = [next((row for row in reversed(self._rows.get(v, ())) if row < n), -1) for v in ids.tolist()]
         return np.array(found, np.int64)
+
+    def table(self, columns: Columns, pieces: Pieces, n: int) -> Table:
+        """Columns of the first n rows, which these pieces hold; what was decoded before is not decoded again."""
+        with self._lock:
+            known, table = self._decoded or (0, columns.of_pieces((), 0))
+            if known > len(pieces):  # an older state
+                return table.slice(0, n)
+            table = columns.joined([table, columns.of_pieces(pieces[known:], n - table.num_rows)])
+            self._decoded = len(pieces), table
+            return table
 
     def segments(self, codes: Codes) -> tuple[Segment, ...]:
         """These codes, the first ones, packed; what was packed before is not packed again, as in ``Index.add``."""
@@ -79,26 +98,31 @@ class _Buffer:
 class Tail:
     """The rows of the log at one time; never changed, :meth:`adding` gives another."""
 
-    def __init__(self, buffer: _Buffer) -> None:
+    def __init__(self, buffer: _Buffer, pieces: Pieces = ()) -> None:
         self._buffer = buffer
         self.n = buffer.n
-        self.codes, self._values = buffer.codes, buffer.ids
+        self.codes, self._values, self.originals = buffer.codes, buffer.ids, buffer.originals
+        self.pieces = pieces  # columns of the rows, as records of the log have them
 
     @classmethod
-    def empty(cls, codebooks: Codebooks) -> Tail:
-        """No rows yet."""
-        width = 1 + len(codebooks.columns)
-        return cls(_Buffer(codebooks, np.empty((0, width), np.uint8), np.empty(0, np.int64)))
+    def empty(cls, codebooks: Codebooks, width: int = 0) -> Tail:
+        """No rows yet; originals have so many bytes."""
+        codes = np.empty((0, 1 + len(codebooks.columns)), np.uint8)
+        return cls(_Buffer(codebooks, codes, np.empty(0, np.int64), np.empty((0, width), np.uint8)))
 
-    def adding(self, ids: IdArray, codes: Codes) -> Tail:
+    def adding(self, ids: IdArray, codes: Codes, originals: Bytes | None = None, pieces: Pieces = ()) -> Tail:
         """With more rows; cheap, for the newest state of a log."""
         buffer = self._buffer
         if (
             buffer.n != self.n
         ):  # what was added to this one never became part of the store: leave that to whoever has it
-            buffer = _Buffer(buffer.codebooks, self.codes.copy(), self._values.copy())
-        buffer.append(ids, codes)
-        return Tail(buffer)
+            buffer = _Buffer(buffer.codebooks, self.codes.copy(), self._values.copy(), self.originals.copy())
+        buffer.append(ids, codes, np.empty((len(ids), 0), np.uint8) if originals is None else originals)
+        return Tail(buffer, self.pieces + pieces)
+
+    def table(self, columns: Columns) -> Table:
+        """Columns of the rows."""
+        return self._buffer.table(columns, self.pieces, self.n)
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:

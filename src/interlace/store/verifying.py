@@ -41,7 +41,8 @@ def _verify(folder: str, embedding: Any) -> Verified:
     n_bytes = sum(os.stat(os.path.join(folder, name)).st_size for name in names)
     Index.open(os.path.join(folder, manifest.books)).verify()
     for part in snapshot.parts:
-        part.verify(snapshot.books.codebooks)
+        part.verify(snapshot.books.codebooks, snapshot.extras)
+    snapshot.verify_tail()
     ids = snapshot.ids_of_rows
     if not (ids.find(ids.all()) == ids.kept_rows()).all():
         raise DamagedFileError(f"the store {folder!r} is damaged: an id has more than one row")

@@ -14,12 +14,12 @@ import logging
 import os
 from collections.abc import Callable
 
-from ..errors import StoreError
+from ..errors import FileError, StoreError
 from ..index import Index
 from ..segments import Segment
 from . import files, parts
 from . import manifest as manifests
-from .compaction import Limits, plan
+from .compaction import Group, Limits, plan
 from .loading import State, base_of
 from .lock import WriterLock
 from .log import Log, Record
@@ -111,7 +111,7 @@ class Writer:
         if books is not None:
             parts.write_books(path("books"), books, before.store)
             books_name = written[-1]
-        log = Log.create(path("log"), before.store)
+        log = Log.create(path("log"), before.store, 1 + before.extended)
         files.sync_folder(self.folder)
         self._generation += 1  # also of those that fail: readers tell manifests apart by it
         manifest = Manifest(
@@ -123,6 +123,9 @@ class Writer:
             ids=after.kind,
             next_id=after.next_id,
             next_file=self._next_file,
+            drift=after.drift.at_checkpoint(),
+            columns=before.columns,
+            originals=before.originals,
         )
         return manifest, log
 
@@ -136,7 +139,8 @@ class Writer:
                 codes, ids = after.merged(group.first, group.stop)
                 file = path("segment")
                 parts.write_segment(file, Segment.pack(codes, codebooks), ids, before.store)
-                entries.append(Entry(os.path.basename(file), group.kept))
+                entry = Entry(os.path.basename(file), group.kept)
+                entries.append(self._write_extras(after, group, entry, path))
                 continue
             entry, removed = before.segments[group.first], after.removed[group.first]
             if removed.count != entry.removed:  # they only ever become more
@@ -145,6 +149,21 @@ class Writer:
                 entry = dataclasses.replace(entry, removed=removed.count, removed_file=os.path.basename(file))
             entries.append(entry)
         return entries
+
+    def _write_extras(self, after: Snapshot, group: Group, entry: Entry, path: Callable[[str], str]) -> Entry:
+        """Files with what else the rows of a new segment have."""
+        mark, extras = self.state.manifest.store, after.extras
+        if extras.columns is not None:
+            file = path("payload")
+            table = after.merged_payload(group.first, group.stop)
+            parts.write_payload(file, entry.file, table, extras.columns, mark)
+            entry = dataclasses.replace(entry, payload_file=os.path.basename(file))
+        if extras.originals is not None:
+            file = path("originals")
+            vectors = after.merged_originals(group.first, group.stop)
+            parts.write_originals(file, entry.file, vectors, extras.originals.kind, mark)
+            entry = dataclasses.replace(entry, originals_file=os.path.basename(file))
+        return entry
 
     def _is_long(self) -> bool:
         limits, place, rows = self.limits, self._log.place, self.state.snapshot.tail.n
@@ -159,8 +178,8 @@ class Writer:
             self._patience *= 2
             logger.warning("the log of %r grows, because it could not become a segment: %s", self.folder, error)
 
-    def _failed(self, error: OSError) -> StoreError:
-        if isinstance(error, StoreError):
+    def _failed(self, error: OSError) -> FileError:
+        if isinstance(error, FileError):  # which says what it is: a segment that is damaged, and cannot be rewritten
             return error
         text = f"a write failed and is not part of the store ({error.strerror or error})"
         return StoreError(error.errno, text, self.folder)

@@ -142,6 +142,9 @@ def read_checkpoint(path: Path, configuration: dict[str, Any]) -> tuple[Arrays, 
             "configuration and every set of rows (a fold of a cross-validation) gets a file of its own"
         )
     file.verify()
-    scalars = set(file.meta["scalars"])
-    arrays = {name: np.array(file.array(name)) for name in file.names}
-    return {n: a.reshape(()) if n in scalars else a for n, a in arrays.items()}, file.meta["state"]
+    with file.damage_named("checkpoint"):
+        scalars, state = set(file.meta["scalars"]), file.meta["state"]
+        if not isinstance(state, dict):
+            raise TypeError("it has no state")
+        arrays = {name: np.array(file.array(name)) for name in file.names}
+        return {n: a.reshape(()) if n in scalars else a for n, a in arrays.items()}, state

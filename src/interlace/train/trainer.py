@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ..errors import DamagedFileError
 from ..evaluate import map_of_ranking
 from ..progress import Progress
 from ..recipe import Joint
@@ -200,7 +201,13 @@ class Trainer:
         found = read_checkpoint(self._file, self.configuration)
         if found is None:
             return False
-        arrays, meta = found
+        try:
+            self._take_up(*found)
+        except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError) as error:
+            raise DamagedFileError(f"checkpoint {str(self._file)!r} is damaged: {error}") from error
+        return True
+
+    def _take_up(self, arrays: Arrays, meta: dict[str, Any]) -> None:
         state = self.state
         state.epoch, self.waited, state.unit = int(meta["epoch"]), int(meta["waited"]), float(meta["unit"])
         self.best_score = -math.inf if meta["best_score"] is None else float(meta["best_score"])
@@ -213,4 +220,3 @@ class Trainer:
         load_optimizer(state.optimizer, arrays)
         best = {name[5:]: array for name, array in arrays.items() if name.startswith("best.")}
         self._best = best or None
-        return True

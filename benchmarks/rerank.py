@@ -1,0 +1,136 @@
+"""What a second look costs: a store with kept originals against faiss PQFastScan with RefineFlat, at equal code bytes.
+
+    python benchmarks/rerank.py [--quick]
+
+Writes benchmarks/results/rerank.json: recall@10 and queries per second of every depth and of `recall=`, all methods in
+one process, in interleaved rounds, on one thread. faiss refines with float32 rows in memory, four bytes per dimension;
+the store with float16 or int8 rows of a mapped file. Depths of faiss are on a fixed grid; what `recall=` takes is
+chosen by the calibration of the store, on its own rows, and sees no query.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+import datasets
+import faiss_peers
+import interlace as il
+import machine
+from interlace.evaluate import recall
+from measure import Method, one_thread, race, task_name
+from peers import RESULTS, write
+
+FORMAT = 1
+N_BYTES, K, TRAIN, HELD_OUT = 8, 10, 100_000, 2000
+DEPTHS = (50, 100, 150, 200, 300, 400, 600, 800)
+RECALLS = (0.8, 0.9, 0.95, 0.98)
+TASK = ("batch", K)
+
+
+def say(text: str) -> None:
+    """Progress, to people."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def ours(data: datasets.BenchSet, folder: Path, n_timed: int) -> list[Method]:
+    """Depths of both kinds of originals, and the one knob."""
+    index = il.Index.build(data.x[HELD_OUT:], n_bytes=N_BYTES, layout="hybrid", max_train_rows=TRAIN, threads=1)
+    methods = []
+    for kind in ("float16", "int8"):
+        store = il.create(folder / kind, index.codebooks, originals=kind)
+        store.add(data.x, threads=1)
+        store.compact()
+        say(f"calibrating {kind}")
+        store.calibrate(threads=1)
+        settings: list[dict[str, Any]] = [{"rerank": depth, "margin": 0.99} for depth in DEPTHS]
+        for given in [*settings, *({"recall": r} for r in RECALLS)]:
+
+            def search(q: datasets.FloatArray, k: int, s: il.Store = store, g: dict[str, Any] = given) -> Any:
+                return s.search(q, k, threads=1, **g).ids
+
+            facts = {"method": f"interlace {kind}", **given, "code_bytes": N_BYTES}
+            methods.append(Method(f"interlace {kind} {given}", search, n_timed, facts=facts))
+    return methods
+
+
+def theirs(data: datasets.BenchSet, n_timed: int) -> list[Method]:
+    """RefineFlat over PQFastScan, at the best level of faiss here."""
+    codes = faiss.IndexPQFastScan(data.x.shape[1], 2 * N_BYTES, 4)
+    codes.pq.cp.max_points_per_centroid = TRAIN
+    index = faiss.IndexRefineFlat(codes)
+    faiss_peers.set_level(faiss_peers.best_level())
+    index.train(data.x[HELD_OUT : HELD_OUT + TRAIN])
+    index.add(data.x)
+    methods = []
+    for depth in DEPTHS:
+
+        def prepare(mode: str, k: int, d: int = depth) -> None:
+            faiss_peers.set_level(faiss_peers.best_level())
+            index.k_factor = d / k
+
+        facts = {"method": "faiss PQFastScan + RefineFlat", "rerank": depth, "code_bytes": N_BYTES}
+        methods.append(Method(f"faiss {depth}", lambda q, k: index.search(q, k)[1], n_timed, prepare, facts))
+    return methods
+
+
+def at_least(found: list[dict[str, Any]], method: str, wanted: float) -> dict[str, Any] | None:
+    """The fastest line of a method with such a recall."""
+    lines = [line for line in found if line["method"] == method and line["recall"] >= wanted]
+    return max(lines, key=lambda line: line["qps"]["median"], default=None)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small: see that it runs")
+    args = parser.parse_args()
+    data = datasets.load("sift300k", seed=0, quick=args.quick, say=say)
+    folder = Path(tempfile.mkdtemp(prefix="interlace-rerank-"))
+    try:
+        with one_thread():
+            environment = machine.environment()
+            methods = [*ours(data, folder, 500), *theirs(data, 500)]
+            found = [
+                {**m.facts, "recall": round(recall(np.asarray(m.answers(data.queries, K)), data.truth, K), 5)}
+                for m in methods
+            ]
+            rates = race(methods, data.queries, 2 if args.quick else 7, (TASK,), say)
+            for line, method in zip(found, methods, strict=True):
+                line["qps"] = rates[method.key][task_name(*TASK)]
+                say(f"{method.key}: recall {line['recall']}, {line['qps']['median']:.0f} queries per second")
+        bars: dict[str, Any] = {}
+        for wanted in (0.9, 0.95, 0.98):
+            names = ("interlace float16", "interlace int8", "faiss PQFastScan + RefineFlat")
+            best = {name: at_least(found, name, wanted) for name in names}
+            peer = best[names[-1]]
+            bars[str(wanted)] = {
+                name: None if line is None or peer is None else round(line["qps"]["median"] / peer["qps"]["median"], 3)
+                for name, line in best.items()
+            }
+        say(f"times as fast as faiss at a recall of at least: {bars}")
+        result = {
+            "format": FORMAT,
+            "kind": "rerank",
+            "quick": args.quick,
+            "environment": environment,
+            "data": {"name": data.name, "rows": len(data.x), "dim": data.x.shape[1], "queries": len(data.queries)},
+            "k": K,
+            "methods": found,
+            "ratio_to_faiss_at_recall": bars,
+            "load_at_end": round(machine.load(), 2),
+        }
+        write((RESULTS / "quick" if args.quick else RESULTS) / "rerank.json", result)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Rows for a store in blocks: from any file of vectors, from lines of text, or from stdin."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from ..data import EXTENSIONS, read_lines, read_vectors
+from ..data.streams import MAGIC, NpyStream
+from ..errors import InputError
+
+#: Rows of a block: as many as this, unless so many values take more memory.
+ROWS, VALUES = 10_000, 8 << 20
+TEXT = (".jsonl", ".ndjson", ".csv", ".tsv", ".txt")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows, one after the other."""
+
+    x: Any
+    ids: list[Any] | None  # where the rows themselves have them
+    done: float  # share of the whole that this block ends; NaN where nobody knows
+
+
+def blocks_of(data: str, key: str | None, shape: tuple[int, ...]) -> tuple[Iterator[Block], int | None]:
+    """Blocks, and how many rows there are, where that is known before they are read; ``-`` is stdin."""
+    rows = max(1, min(ROWS, VALUES // math.prod(shape)))
+    if data == "-":
+        if key is not None:
+            raise InputError(f"stdin holds a single array; a key ({key!r}) belongs to .npz, .parquet and .h5 files")
+        return _stream(sys.stdin.buffer, shape, rows)
+    if Path(data).suffix.lower() in TEXT:
+        if key is not None:
+            raise InputError(f"{data!r} holds lines; a key ({key!r}) belongs to .npz, .parquet and .h5 files")
+        return _text_file(data, shape, rows), None
+    if Path(data).suffix.lower() not in EXTENSIONS:
+        raise InputError(f"{data!r} has an unknown extension; known are {', '.join((*EXTENSIONS, *TEXT))}")
+    vectors = read_vectors(data, key, input_shape=shape)
+    return _slices(vectors, rows), len(vectors)
+
+
+def _slices(vectors: Any, rows: int) -> Iterator[Block]:
+    n = len(vectors)
+    for first in range(0, n, rows):
+        stop = min(first + rows, n)
+        yield Block(vectors[first:stop], None, stop / n)
+
+
+def _text_file(path: str, shape: tuple[int, ...], rows: int) -> Iterator[Block]:
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        for ids, values in read_lines(file, math.prod(shape), rows, repr(path)):
+            yield Block(values, ids, file.tell() / size if size else math.nan)
+
+
+def _stream(file: IO[bytes], shape: tuple[int, ...], rows: int) -> tuple[Iterator[Block], int | None]:
+    start = file.read(len(MAGIC))
+    if not start:
+        raise InputError("stdin is empty: rows as a .npy array, or as lines of JSON or CSV, are needed")
+    if start != MAGIC:
+        return (Block(x, ids, math.nan) for ids, x in read_lines(file, math.prod(shape), rows, "stdin", start)), None
+    stream = NpyStream(file, "stdin")
+    if stream.shape[1:] not in (shape, (math.prod(shape),)):  # before a block of some other width fills the memory
+        raise InputError(f"stdin has rows of shape {stream.shape[1:]}, the store takes {shape}")
+    return _npy(stream, rows), len(stream)
+
+
+def _npy(stream: NpyStream, rows: int) -> Iterator[Block]:
+    read = 0
+    for x in stream.blocks(rows):
+        read += len(x)
+        yield Block(x, None, read / len(stream))

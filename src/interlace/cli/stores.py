@@ -1,0 +1,73 @@
+"""Stores as commands take them: opened with errors that name commands, ids in the kind that the store has."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .. import Store
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """``STORE``."""
+    parser.add_argument("store", metavar="STORE", help="directory of a store, see `interlace create`")
+
+
+def add_ids(parser: argparse.ArgumentParser, what: str) -> None:
+    """``IDS`` and ``--id``."""
+    text = f"ids of the rows to {what}: a 1-D .npy, or text with one id per line; - reads such lines from stdin"
+    parser.add_argument("ids", metavar="IDS", nargs="?", help=text)
+    parser.add_argument("--id", metavar="ID", action="append", default=[], help="an id, in place of IDS or beside it")
+
+
+def open_store(path: str, mode: str = "r") -> Store:
+    """A store, or an error that tells which command makes one."""
+    from .. import Store
+    from .. import open as open_any
+
+    if not os.path.isdir(path):
+        if os.path.exists(path):
+            raise InputError(f"{path!r} is a file, not a store: `interlace create STORE --from {path}` makes one of it")
+        raise InputError(f"there is no store {path!r}: `interlace create` makes one")
+    store = open_any(path, mode=mode)
+    assert isinstance(store, Store)  # of a directory nothing else comes
+    return store
+
+
+def given_ids(args: argparse.Namespace, store: Store) -> list[Any]:
+    """Those of IDS, then those of --id."""
+    from .inputs import ids_of_lines, read_ids
+
+    found: list[Any] = []
+    if args.ids == "-":
+        text = sys.stdin.buffer.read()
+        try:
+            found += ids_of_lines(text.decode()) if text else []
+        except UnicodeDecodeError as error:
+            raise InputError("stdin is not UTF-8 text with one id per line") from error
+    elif args.ids is not None:
+        found += read_ids(args.ids).tolist()
+    elif not args.id:
+        raise InputError("which rows? give IDS, a file of ids, - for stdin, or --id ID")
+    return as_store_ids([*found, *args.id], store)
+
+
+def as_store_ids(ids: Iterable[Any], store: Store) -> list[Any]:
+    """Ids as text or integers -> those of a store, which are all text or all integers."""
+    listed = list(ids)
+    if store.snapshot.kind == "string":
+        return [str(value) for value in listed]
+    if all(not isinstance(value, str) or is_integer(value) for value in listed):
+        return [int(value) for value in listed]
+    return [str(value) for value in listed]
+
+
+def is_integer(text: str) -> bool:
+    """Text that an integer gives back: "007" would come back as 7, and is no integer."""
+    return text.isascii() and text.removeprefix("-").isdigit() and str(int(text)) == text

@@ -1,0 +1,344 @@
+"""Columns of a store: values of the user's own beside each row, of the types of Arrow.
+
+pyarrow is imported when a column is first written or read: a store without columns, and opening one with some, does
+without. In the log columns are record batches, in a segment the bytes of an Arrow IPC file, mapped with the rest of its
+file. Arrow trusts the offsets that it reads, so a column from a file is validated before it is used.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import importlib.util
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import storage
+from ..arrays import describe, to_numpy
+from ..errors import DamagedFileError, InputError
+
+Table = Any  # pyarrow.Table
+Rows = NDArray[np.int64]
+
+#: Chunks of a column of the log, at most: each costs a filter some time.
+MOST_CHUNKS = 32
+#: Name of the section with the bytes of an Arrow file.
+SECTION = "arrow"
+
+
+def arrow(module: str = "pyarrow") -> Any:
+    """pyarrow, or a part of it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError("columns of a store need pyarrow: pip install 'interlace[io]'") from error
+
+
+def check_arrow() -> None:
+    """An error if there is no pyarrow; it is not imported."""
+    if importlib.util.find_spec("pyarrow") is None:
+        arrow()
+
+
+def kind_of(kind: Any) -> str:
+    """What values of a type can be compared with: ``number``, ``text``, ...; other types only with themselves."""
+    types = arrow().types
+    for name, is_it in (
+        ("boolean", types.is_boolean),
+        ("number", types.is_integer),
+        ("number", types.is_floating),
+        ("number", types.is_decimal),
+        ("text", types.is_string),
+        ("text", types.is_large_string),
+        ("bytes", types.is_binary),
+        ("bytes", types.is_large_binary),
+        ("time", types.is_temporal),
+        ("lists", types.is_nested),
+        ("nothing", types.is_null),
+    ):
+        if is_it(kind):
+            return name
+    return str(kind)
+
+
+class Columns:
+    """The schema of a store's columns, and how values get to bytes and back."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text  # as a manifest has it: the schema as Arrow writes it, in base64
+
+    @classmethod
+    def of(cls, given: Any) -> Columns:
+        """From a ``pyarrow.Schema``, or names and types such as ``{"price": "float32"}``."""
+        schema = _schema(given)
+        made = cls(base64.b64encode(schema.serialize().to_pybytes()).decode())
+        made.__dict__["schema"] = schema
+        return made
+
+    @cached_property
+    def schema(self) -> Any:
+        """``pyarrow.Schema``."""
+        pa = arrow()
+        try:
+            return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.text, validate=True)))
+        except (pa.ArrowException, ValueError, OSError, EOFError) as error:
+            raise DamagedFileError(f"the columns that a manifest names cannot be read: {error}") from error
+
+    def __str__(self) -> str:
+        return ", ".join(f"{field.name!r} ({field.type})" for field in self.schema)
+
+    def checked(self, names: Any) -> list[str]:
+        """Names of columns that are there; None: all of them."""
+        if names is None:
+            return list(self.schema.names)
+        listed = [names] if isinstance(names, str) else list(names)
+        for name in listed:
+            if name not in self.schema.names:
+                raise InputError(f"there is no column {name!r}; the store has {self}")
+        return listed
+
+    # --- what users pass
+
+    def table(self, payload: Any, n: int | None) -> Table:
+        """Values of n rows (None: of as many as there are): a table, a dict of arrays, a list of dicts, a frame.
+
+        Columns that are missing are null.
+        """
+        pa, schema = arrow(), self.schema
+        given, length = _given(payload, pa)
+        for name in given:
+            if name not in schema.names:
+                raise InputError(f"payload has a column {name!r}, which the store does not: it has {self}")
+        found = {field.name: _column(field, given[field.name], pa) for field in schema if field.name in given}
+        if n is None:
+            n = length if length is not None else max((len(column) for column in found.values()), default=0)
+        if length is not None and length != n:
+            raise InputError(f"payload must have one entry per row: {n}, got {length}")
+        columns = []
+        for field in schema:
+            column = found[field.name] if field.name in found else pa.nulls(n, field.type)
+            if len(column) != n:
+                raise InputError(f"payload column {field.name!r} must have one value per row: {n}, got {len(column)}")
+            if column.null_count and not field.nullable:
+                row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                what = f"is null in row {row}" if field.name in found else "is missing"
+                raise InputError(f"payload column {field.name!r} {what}, and the store wants a value in every row")
+            columns.append(column)
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    # --- bytes of a log
+
+    def to_pieces(self, table: Table) -> tuple[bytes, ...]:
+        """A table for the log; the schema is not repeated there."""
+        batches = table.combine_chunks().to_batches()  # more than one where text outgrows its offsets
+        return tuple(batch.serialize().to_pybytes() for batch in batches if batch.num_rows)
+
+    def of_pieces(self, pieces: Iterable[bytes], n: int) -> Table:
+        """The inverse, for n rows in all."""
+        pa = arrow()
+        try:
+            batches = [pa.ipc.read_record_batch(pa.py_buffer(piece), self.schema) for piece in pieces]
+            for batch in batches:
+                batch.validate(full=True)
+            table = pa.Table.from_batches(batches, schema=self.schema).combine_chunks()
+        except (pa.ArrowException, ValueError, OSError, EOFError) as error:
+            raise DamagedFileError(f"columns in the log of a store cannot be read: {error}") from error
+        if table.num_rows != n:
+            raise DamagedFileError(f"the log of a store has columns of {table.num_rows} rows, {n} expected")
+        return table
+
+    def joined(self, tables: Sequence[Table]) -> Table:
+        """One after the other, in chunks that are neither many nor copied again and again."""
+        table = arrow().concat_tables([table for table in tables if table.num_rows] or [self.schema.empty_table()])
+        return table.combine_chunks() if table.column(0).num_chunks > MOST_CHUNKS else table
+
+    # --- bytes of a segment
+
+    def to_file(self, table: Table) -> NDArray[np.uint8]:
+        """An Arrow IPC file."""
+        pa = arrow()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, self.schema) as writer:
+            writer.write_table(table.combine_chunks())
+        return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+class Payload:
+    """The columns of one segment, mapped: what is asked for is validated once, what is not is never touched."""
+
+    def __init__(self, columns: Columns, file: storage.File, n: int) -> None:
+        self.columns, self.file, self.n = columns, file, n
+        self._validated: set[str] = set()
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _table(self) -> Table:
+        pa, columns = arrow(), self.columns
+        try:
+            table = pa.ipc.open_file(pa.py_buffer(self.file.array(SECTION))).read_all()
+            if not table.schema.equals(columns.schema):
+                raise ValueError(f"it has the columns {Columns.of(table.schema)}, the store {columns}")
+            if table.num_rows != self.n:
+                raise ValueError(f"{table.num_rows} rows, the manifest says {self.n}")
+        except (pa.ArrowException, ValueError, OSError, EOFError) as error:
+            raise self._damaged(error) from error
+        return table
+
+    def table(self, names: Sequence[str] | None = None) -> Table:
+        """These columns, or all."""
+        table, pa = self._table, arrow()
+        names = table.schema.names if names is None else names
+        with self._lock:
+            for name in sorted(set(names) - self._validated):
+                try:
+                    table.column(name).validate(full=True)
+                except (pa.ArrowException, ValueError) as error:
+                    raise self._damaged(error) from error
+                self._validated.add(name)
+        return table.select(list(names))
+
+    def whole(self) -> Table:
+        """All columns, of which only those may be read that :meth:`table` was asked for."""
+        return self._table
+
+    def verify(self) -> None:
+        """Every byte, every value."""
+        self.file.verify()
+        self.table()
+
+    def _damaged(self, error: Exception) -> DamagedFileError:
+        return DamagedFileError(f"{self.file.path!r} is damaged: its columns cannot be read: {error}")
+
+
+def taken(tables: Sequence[Table], rows: Rows) -> Table:
+    """Some rows, in any order, of tables one after the other; nothing else of them is read."""
+    pa = arrow()
+    chunks = [batch for table in tables for batch in table.to_batches()]
+    ends = np.cumsum([batch.num_rows for batch in chunks])
+    schema = tables[0].schema
+    of = np.searchsorted(ends, rows, "right")
+    order = np.argsort(of, kind="stable")
+    found = []
+    for i in np.unique(of).tolist():
+        inner = rows[order[of[order] == i]] - (ends[i] - chunks[i].num_rows)
+        found.append(chunks[i].take(pa.array(inner)))
+    table = pa.Table.from_batches(found, schema=schema).combine_chunks()
+    if len(found) <= 1:
+        return table
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return table.take(pa.array(back))
+
+
+def _schema(given: Any) -> Any:
+    pa = arrow()
+    if isinstance(given, pa.Schema):
+        fields = list(given)
+    elif isinstance(given, Mapping):
+        fields = [pa.field(_name(name), _type(name, kind, pa)) for name, kind in given.items()]
+    else:
+        raise InputError(f"columns must be a pyarrow.Schema or a dict of names and types, got {describe(given)}")
+    if not fields:
+        raise InputError("columns names no column; leave it out for a store without")
+    names = [_name(field.name) for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"columns has {name!r} more than once")
+    for field in fields:
+        if not _can_be_kept(field.type, pa):
+            raise InputError(f"column {field.name!r} is of type {field.type}, which a store cannot keep")
+    return pa.schema([field.remove_metadata() for field in fields])
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise InputError(f"columns have names of text, got {name!r:.60}")
+    return name
+
+
+def _type(name: str, kind: Any, pa: Any) -> Any:
+    if isinstance(kind, pa.DataType):
+        return kind
+    try:
+        return pa.type_for_alias(str(kind))
+    except ValueError as error:
+        raise InputError(
+            f"column {name!r}: {kind!r:.60} is no type of Arrow; 'int64', 'float32', 'string', 'bool', 'timestamp[us]' "
+            "are some, and so is any pyarrow.DataType"
+        ) from error
+
+
+def _can_be_kept(kind: Any, pa: Any) -> bool:
+    """Not what a segment could not be merged with another, or what a filter could not read."""
+    types = pa.types
+    if types.is_union(kind) or types.is_dictionary(kind) or types.is_null(kind) or "view" in str(kind):
+        return False
+    if isinstance(kind, pa.BaseExtensionType) or types.is_run_end_encoded(kind):
+        return False
+    if types.is_nested(kind):
+        return all(_can_be_kept(kind.field(i).type, pa) for i in range(kind.num_fields))
+    return True
+
+
+def _given(payload: Any, pa: Any) -> tuple[dict[str, Any], int | None]:
+    """Columns by name, and their length where that is known without them."""
+    if payload is None:
+        return {}, None
+    if isinstance(payload, Mapping):
+        return dict(payload), None
+    if isinstance(payload, list | tuple) and all(isinstance(row, Mapping) for row in payload):
+        names = dict.fromkeys(name for row in payload for name in row)
+        return {name: [row.get(name) for row in payload] for name in names}, len(payload)
+    root = type(payload).__module__.partition(".")[0]
+    try:
+        if root == "pandas" and hasattr(payload, "columns"):
+            payload = pa.Table.from_pandas(payload, preserve_index=False)
+        elif root != "pyarrow" and hasattr(payload, "__arrow_c_stream__"):
+            payload = pa.table(payload)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"payload cannot be read as a table: {describe(payload)} ({error})") from error
+    if not isinstance(payload, pa.Table | pa.RecordBatch):
+        raise InputError(
+            f"payload must be a table, a dict of arrays, a list of dicts or a data frame, got {describe(payload)}"
+        )
+    names = payload.schema.names
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"payload has the column {name!r} more than once")
+    return dict(zip(names, payload.columns, strict=True)), payload.num_rows
+
+
+def _column(field: Any, values: Any, pa: Any) -> Any:
+    """One column in the type of the store, or an error that names it."""
+    came = describe(values)
+    try:
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+            raise TypeError("one value per row is needed, in a list or an array")
+        array = _as_arrow(field, values, pa)
+        came = str(array.type)
+        if array.type.equals(field.type):
+            return array
+        if kind_of(array.type) not in (kind_of(field.type), "nothing"):
+            raise TypeError("one is not taken for the other")
+        return array.cast(field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"payload column {field.name!r} must be {field.type}, got {came}: {error}") from error
+
+
+def _as_arrow(field: Any, values: Any, pa: Any) -> Any:
+    """Arrow, pandas and NumPy say what they hold; values one by one must fit the type of the store."""
+    if type(values).__module__.partition(".")[0] == "pandas":
+        values = pa.array(values)
+    elif not isinstance(values, list | tuple | pa.Array | pa.ChunkedArray):
+        values = to_numpy(values, f"payload column {field.name!r}")
+        values = pa.array(values) if values.dtype != object and values.ndim == 1 else list(values)
+    if isinstance(values, list | tuple):
+        return pa.array(values, field.type)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values

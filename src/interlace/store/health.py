@@ -1,0 +1,116 @@
+"""How a store is: what lies about, whether its margins still hold, whether its books still fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..margins import GROWTH, Calibration
+from .compaction import Limits
+from .drift import DUE, LEAST, Drift
+from .snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Health:
+    """What :meth:`Store.health` found; errors are squared distances of rows from what their codes stand for."""
+
+    rows: int
+    removed: int  #: rows that were removed, and are not yet compacted away
+    segments: int
+    log_rows: int  #: rows that are not in a segment yet
+    bytes: int  #: of all its files
+    calibrated: bool  #: whether a margin such as 0.999 is one, and not exact
+    calibration: str  #: for how many rows it was made, or why it does not hold
+    training_error: float | None  #: mean error of rows held out of learning, or of the first rows, see below
+    training_from: str  #: which rows these are
+    added: int  #: rows that were coded since learning
+    added_error: float | None  #: their mean error
+    recent: int  #: rows of late among them
+    recent_error: float | None  #: their mean error
+    drift: float | None  #: recent_error / training_error; None as long as too few rows came
+    relearn: bool  #: whether drift says that it is time to learn anew
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, n_bytes: int) -> Health:
+        """Of one state of a store."""
+        n, removed = snapshot.ids_of_rows.n, snapshot.ids_of_rows.removed
+        calibrated, why = _calibration(snapshot.books._calibration, n)
+        drift = snapshot.drift
+        return cls(
+            rows=len(snapshot),
+            removed=0 if removed is None else removed.count,
+            segments=len(snapshot.parts),
+            log_rows=snapshot.tail.n,
+            bytes=n_bytes,
+            calibrated=calibrated,
+            calibration=why,
+            training_error=drift.reference.mean,
+            training_from=_training(drift),
+            added=drift.added.rows,
+            added_error=drift.added.mean,
+            recent=drift.recent.rows,
+            recent_error=drift.recent.mean,
+            drift=drift.ratio,
+            relearn=drift.due,
+        )
+
+    @property
+    def removed_share(self) -> float:
+        """Of all rows that are on disk."""
+        return self.removed / max(1, self.rows + self.removed)
+
+    @property
+    def advice(self) -> list[str]:
+        """What should be done, most urgent first; nothing for a store that is well."""
+        found = []
+        if self.relearn:
+            found.append("learn new books from rows of late: these code them badly")
+        if not self.calibrated and self.rows:
+            found.append("calibrate(queries): until then every margin below 1 is exact, which is slower")
+        if self.removed_share > (Limits().removed_share or 0):
+            found.append("compact(): many rows were removed, and searches still pass them")
+        return found
+
+    def __str__(self) -> str:
+        said = f"{self.rows:,} rows in {_counted(self.segments, 'segment')} and {self.log_rows:,} in the log"
+        facts = [("size", f"{self.bytes:,} bytes")]
+        lost = f"{_counted(self.removed, 'row')} not compacted away ({self.removed_share:.1%})"
+        facts.append(("removed", lost if self.removed else "no rows that are not compacted away"))
+        facts.append(("calibration", self.calibration))
+        if self.training_error is None:
+            facts.append(("error", f"not known yet: {self.training_from}"))
+        else:
+            facts.append(("error", f"{self.training_error:.4g} of {self.training_from}"))
+        if self.added_error is not None:
+            facts.append(("", f"{self.added_error:.4g} of {_counted(self.added, 'row')} added since learning"))
+        if self.recent_error is not None and self.recent != self.added:
+            facts.append(("", f"{self.recent_error:.4g} of the last {_counted(self.recent, 'row')}"))
+        if self.drift is None:
+            facts.append(("drift", f"not known: it takes {LEAST:,} rows"))
+        else:
+            verdict = "re-learning is due" if self.relearn else f"re-learning is due beyond {DUE:g}"
+            facts.append(("drift", f"{self.drift:.3f} ({verdict})"))
+        facts += [("to do" if i == 0 else "", text) for i, text in enumerate(self.advice or ["nothing"])]
+        return "\n".join([said, *(f"  {name:<13}{text}" for name, text in facts)])
+
+
+def _calibration(made: Calibration | None, n: int) -> tuple[bool, str]:
+    """Whether it counts for a store with so many rows, removed ones included, and how to say it."""
+    if made is None:
+        return False, "none was made"
+    if n > made.n * GROWTH:
+        return False, f"was made for {made.n:,} rows and holds up to {int(made.n * GROWTH):,}; there are {n:,}"
+    return True, f"holds: made for {made.n:,} rows, there are {n:,}"
+
+
+def _training(drift: Drift) -> str:
+    rows = drift.reference.rows
+    if drift.held_out:
+        return f"{_counted(rows, 'row')} held out of learning"
+    if rows < LEAST:
+        return f"the first {LEAST:,} rows tell, {drift.added.rows:,} came"
+    return f"the first {_counted(rows, 'row')} of this store"
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"

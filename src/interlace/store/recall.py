@@ -1,0 +1,120 @@
+"""The one knob: how deep a second look must go for a recall, measured on queries that the store was calibrated with.
+
+Recall@10 after a re-rank of the best d rows is the share of the ten true neighbours among those d rows, whatever their
+order; so one search by code for the largest d, and the true neighbours by the originals, tell it for every d. It is
+told for each margin that is calibrated: what a margin loses counts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray
+from ..errors import InputError
+from ..index import Index
+from ..margins import TARGETS, Calibration
+from .originals import KeptVectors
+
+K = 10
+DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
+#: Queries that recall is measured with: the true neighbours of each take a pass over all originals.
+QUERIES = 256
+#: Of the neighbours that a recall may lose, this part is kept in reserve: queries to come are not these.
+RESERVE = 0.1
+#: A margin that visits more cells is taken where it saves this much of the depth.
+WORTH = 2.0
+
+Recalls = tuple[tuple[float, int, float], ...]  # margin, depth, recall@10
+Rows = NDArray[np.int64]
+
+
+def measured(
+    index: Index,
+    kept: KeptVectors,
+    queries: FloatArray,
+    own_rows: Rows | None,
+    removed: NDArray[np.bool_] | None,
+    threads: int | None,
+) -> Recalls:
+    """Recall@10 for each margin after a re-rank of so many rows; ``own_rows``: the row that each query is, left out.
+
+    ``index`` answers with row numbers. Depths beyond the first that finds everything are not told. Queries are vectors,
+    of length 1 for the cosine metric.
+    """
+    chosen = np.linspace(0, len(queries) - 1, min(QUERIES, len(queries))).astype(np.int64)
+    queries, own = queries[chosen], None if own_rows is None else own_rows[chosen, None]
+    extra = int(own is not None)
+    true = nearest(kept, queries, K + extra, removed, index.metric)
+    deepest = min(DEPTHS[-1] + extra, max(1, len(index)))
+    found: list[tuple[float, int, float]] = []
+    for margin in TARGETS:
+        by_code = index.search(queries, deepest, margin=margin, threads=threads, embedded=True).ids
+        ranks = _ranks(by_code, true, own)
+        for depth in DEPTHS:
+            found.append((margin, depth, float((ranks < depth).mean()) if len(ranks) else 1.0))
+            if found[-1][2] == 1:
+                break
+    return tuple(found)
+
+
+def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
+    """Place of each true neighbour among the rows found by code, or one that no depth reaches."""
+    if own is not None:
+        by_code, true = np.where(by_code == own, -1, by_code), np.where(true == own, -1, true)
+    ranks: list[int] = []
+    for listed, wanted in zip(by_code, true, strict=True):
+        places = {row: place for place, row in enumerate(listed[listed >= 0].tolist())}
+        ranks += [places.get(row, DEPTHS[-1]) for row in wanted[wanted >= 0][:K].tolist()]
+    return np.array(ranks, np.int64)
+
+
+def nearest(kept: KeptVectors, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: str) -> Rows:
+    """The k rows nearest by their originals [n, k], -1 where there are fewer; by products of matrices, in blocks."""
+    best, rows = np.full((len(queries), k), np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
+    for first, vectors in kept.blocks():
+        away = -(queries @ vectors.T)
+        if metric == "l2":
+            away *= 2
+            away += np.einsum("ij,ij->i", vectors, vectors)
+        if removed is not None:
+            away[:, removed[first : first + len(vectors)]] = np.inf
+        numbers = np.broadcast_to(np.arange(first, first + len(vectors)), away.shape)
+        both, of = np.concatenate([best, away], axis=1), np.concatenate([rows, numbers], axis=1)
+        order = np.argsort(both, axis=1, kind="stable")[:, :k] if both.shape[1] <= 2 * k else _smallest(both, k)
+        best, rows = np.take_along_axis(both, order, axis=1), np.take_along_axis(of, order, axis=1)
+    return np.where(np.isfinite(best), rows, -1)
+
+
+def _smallest(values: FloatArray, k: int) -> NDArray[np.int64]:
+    """Places of the k smallest of each row, ascending."""
+    some = np.argpartition(values, k, axis=1)[:, :k]
+    order = np.argsort(np.take_along_axis(values, some, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(some, order, axis=1)
+
+
+def effort(recall: Any, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:
+    """Margin and depth that reach a recall@k in a store of n rows, or a clear error."""
+    if isinstance(recall, bool) or not isinstance(recall, int | float | np.floating) or not 0 < recall < 1:
+        raise InputError(f"recall must lie between 0 and 1, got {recall!r}")
+    if calibration is None or not calibration.recalls:
+        raise InputError("recall is what store.calibrate(queries) measures: call it once there are rows")
+    needed = recall + RESERVE * (1 - recall)
+    reached: dict[float, int] = {}  # the smallest depth for each margin
+    for margin, depth, found in calibration.recalls:
+        if found >= needed:
+            reached.setdefault(margin, depth)
+    if not reached:
+        _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
+        raise InputError(
+            f"recall {recall:g} was not reached, with some reserve, when the store was calibrated: the best {depth} "
+            f"rows by code hold {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more bytes"
+        )
+    least = min(reached.values())
+    margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)
+    # Twice the rows have twice as many between a query and its neighbour; ten times k takes ten times the depth.
+    grown = max(1.0, n / max(1, calibration.n)) * max(1.0, k / K)
+    return margin, max(k, math.ceil(depth * grown))

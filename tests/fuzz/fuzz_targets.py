@@ -1,0 +1,184 @@
+"""Every reader of the library, as the fuzzer calls it: bytes in; out comes a sound object, or an error of ours.
+
+What a target opens it also uses, because files are mapped and much of them is looked at late.
+"""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fuzz_mutations as mutations
+import numpy as np
+
+import interlace as il
+from interlace import storage
+from interlace.cli.inputs import load_model
+from interlace.store import verify
+
+HERE = Path(__file__).resolve().parent
+GOLDEN, SEEDS = HERE.parent / "golden", HERE / "seeds"
+STORES = ("store-int64", "store-string")
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A file that is sound."""
+
+    name: str
+    path: Path
+
+    @property
+    def data(self) -> bytes:
+        return self.path.read_bytes()
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader: its seeds, how its files are changed, and what is done with one (its bytes, a folder, its seed)."""
+
+    name: str
+    seeds: tuple[Seed, ...]
+    knowing: mutations.Change
+    run: Callable[[bytes, Path, Seed], None]
+
+    def mutated(self, rng: mutations.Rng, seed: Seed) -> bytes:
+        """Other bytes; one in four by changes that do not know the format."""
+        data = seed.data
+        return mutations.blind(rng, data) if rng.integers(4) == 0 else self.knowing(rng, data)
+
+
+class Tolerated:
+    """Errors of ours are what should come of a bad file; each use of an object gets its own."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, il.InterlaceError)
+
+
+def use(found: il.Index | il.Store, *, verified: bool = True) -> None:
+    """Whatever reads rows, ids or tables; at last, unless told otherwise, everything is verified."""
+    repr(found)
+    shape = found.input_shape
+    if int(np.prod(shape)) > 4096:  # weights of an embedding are in the file, so that this is no larger either
+        return
+    queries = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
+    for margin in ("exact", 0.999, "paper"):
+        with Tolerated():
+            found.search(queries, 3, margin=margin, threads=1)
+    with Tolerated():
+        some = found.ids[:5]
+        found.search(queries[0], 200, filter=some, threads=1)
+        _ = 7 in found, "a" in found
+        (found.get if isinstance(found, il.Store) else found.reconstruct)(some)
+    with Tolerated():
+        found.report()
+    with Tolerated():
+        if verified:
+            found.verify()
+
+
+def run_index(data: bytes, folder: Path, seed: Seed) -> None:
+    """An index file."""
+    (folder / "file").write_bytes(data)
+    with Tolerated():
+        use(il.Index.open(folder / "file"))
+
+
+def run_model(data: bytes, folder: Path, seed: Seed) -> None:
+    """A fitted model, or codebooks alone."""
+    (folder / "file").write_bytes(data)
+    with Tolerated():
+        il.Codebooks.load(folder / "file")
+    with Tolerated():
+        model = load_model(str(folder / "file"))
+        repr(model)
+        with Tolerated():
+            model.encode(np.zeros((2, model.codebooks_.dim), np.float32))
+        with Tolerated():
+            model.decode(np.zeros((2, model.codebooks_.n_bytes), np.uint8))
+
+
+def run_checkpoint(data: bytes, folder: Path, seed: Seed) -> None:
+    """A checkpoint of learning, read for the run that wrote it."""
+    from interlace.train.checkpoint import read_checkpoint
+
+    (folder / "file").write_bytes(data)
+    with Tolerated():
+        found = read_checkpoint(folder / "file", _configuration(seed))
+        assert found is not None
+        assert all(isinstance(array, np.ndarray) for array in found[0].values())
+
+
+@cache
+def _configuration(seed: Seed) -> Any:
+    return storage.read(seed.path).meta["configuration"]
+
+
+def run_store(data: bytes, folder: Path, seed: Seed) -> None:
+    """A store with one of its files changed: read, verified, and one in four written to, which takes the longest."""
+    store = folder / "store"
+    shutil.copytree(seed.path.parent, store)
+    (store / seed.path.name).write_bytes(data)
+    with Tolerated():
+        opened = il.open(store)
+        use(opened, verified=False)
+        with Tolerated():
+            assert isinstance(opened, il.Store)
+            opened.health()
+            opened.refresh()
+            opened.to_file(folder / "file")
+    with Tolerated():
+        verify(str(store))  # also where it could not be opened
+    if zlib.crc32(data) % 4:
+        return
+    with Tolerated():
+        writer = il.open(store, mode="a")
+        assert isinstance(writer, il.Store)
+        try:
+            with Tolerated():
+                first = next(iter(writer), 1)
+                writer.upsert(np.zeros((1, writer.dim), np.float32), [first], threads=1)
+            with Tolerated():
+                writer.compact()
+            with Tolerated():
+                use(writer, verified=False)
+        finally:
+            writer.close()
+
+
+def _files(pattern: str, folder: Path = SEEDS) -> tuple[Seed, ...]:
+    found = tuple(Seed(f"{path.parent.name}/{path.name}", path) for path in sorted(folder.glob(pattern)))
+    if not found:
+        raise FileNotFoundError(f"no seeds {pattern} in {folder}: make them by tests/fuzz/fuzz_seeds.py")
+    return found
+
+
+def _of_stores(name: str) -> tuple[Seed, ...]:
+    return tuple(seed for store in STORES for seed in _files(f"{store}/{name}"))
+
+
+def targets(names: Iterable[str] = ()) -> list[Target]:
+    """All of them, or those of these names."""
+    models = tuple(seed for seed in _files("*model*.interlace", GOLDEN))
+    indexes = tuple(seed for seed in _files("*.interlace", GOLDEN) if seed not in models)
+    found = [
+        Target("index", indexes, mutations.container, run_index),
+        Target("model", (*models, *_files("codebooks.interlace")), mutations.container, run_model),
+        Target("checkpoint", _files("checkpoint.ckpt"), mutations.container, run_checkpoint),
+        Target("manifest", _of_stores("MANIFEST.json"), mutations.manifest, run_store),
+        Target("log", _of_stores("log-*.log"), mutations.log, run_store),
+        Target("segment", _of_stores("segment-*.interlace"), mutations.container, run_store),
+        Target("removed", _of_stores("removed-*.interlace"), mutations.container, run_store),
+        Target("books", _of_stores("books-*.interlace"), mutations.container, run_store),
+    ]
+    wanted = set(names)
+    if unknown := wanted - {target.name for target in found}:
+        raise SystemExit(f"there is no target {min(unknown)!r}; targets are {', '.join(t.name for t in found)}")
+    return [target for target in found if not wanted or target.name in wanted]

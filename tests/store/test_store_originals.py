@@ -1,0 +1,324 @@
+"""Originals kept beside codes: how they are kept, the second look at the best rows, and the one knob for recall."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hn
+from store_helpers import BOOKS, LARGE, SMALL, check, filled, vectors
+
+import interlace as il
+from helpers import clustered
+from interlace.embedding import Linear
+from interlace.margins import TARGETS, Calibration
+from interlace.store import manifest as manifests
+from interlace.store.originals import KINDS, KeptVectors, Originals, in_parts
+from interlace.store.recall import DEPTHS, effort, nearest
+from interlace.store.reranking import rerank
+
+ROWS = hn.arrays(np.float32, st.tuples(st.integers(0, 6), st.integers(1, 9)), elements=st.floats(-1e4, 1e4, width=32))
+
+
+@given(ROWS)
+def test_float16_is_that_of_numpy(x: np.ndarray) -> None:
+    kept = Originals("float16", x.shape[1])
+    raw = kept.to_bytes(x)
+    assert raw.shape == (len(x), kept.width) == (len(x), 2 * x.shape[1])
+    assert np.array_equal(kept.to_vectors(raw), x.astype(np.float16).astype(np.float32))
+
+
+@given(ROWS, st.sampled_from([1e-30, 1.0, 1e11]))
+def test_int8_is_off_by_half_a_step_at_most(x: np.ndarray, scale: float) -> None:
+    x = (x * np.float32(scale)).astype(np.float32)
+    kept = Originals("int8", x.shape[1])
+    raw = kept.to_bytes(x)
+    assert raw.shape == (len(x), 8 + x.shape[1])
+    step = (x.max(1, initial=-np.inf) - x.min(1, initial=np.inf)).astype(np.float64) / 255 if len(x) else np.zeros(0)
+    off = np.abs(kept.to_vectors(raw).astype(np.float64) - x)
+    assert (off <= 0.501 * step[:, None] + 1e-6 * np.abs(x).max(1, keepdims=True, initial=0) + 1e-44).all()
+
+
+def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
+    x = vectors(5)
+    x[3, 2] = 70_000
+    store = il.create(tmp_path / "s", BOOKS, originals="float16")
+    with pytest.raises(il.InputError, match=r"x\[3, 2\] is 70000, and float16 ends at 65504: scale .* 'int8'"):
+        store.add(x)
+    assert len(store) == 0
+    il.create(tmp_path / "t", BOOKS, originals="int8").add(x)
+    for wrong in ("float32", 16, True):
+        with pytest.raises(il.InputError, match="originals must be 'float16', 'int8' or None, got"):
+            il.create(tmp_path / "u", BOOKS, originals=wrong)
+    index = il.Index(BOOKS)
+    index.add(x)
+    with pytest.raises(il.InputError, match="an index holds no originals of its rows"):
+        il.create(tmp_path / "u", index, originals="int8")
+    assert not (tmp_path / "u").exists()
+    il.create(tmp_path / "v", il.Index(BOOKS), originals="int8").close()
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.sampled_from(KINDS), st.data())
+def test_vectors_of_many_segments(sizes: list[int], kind: str, data: st.DataObject) -> None:
+    kept = Originals(kind, 3)
+    x = np.random.default_rng(sum(sizes)).integers(-3, 4, (sum(sizes), 3)).astype(np.float32)
+    whole = kept.to_bytes(x)
+    bounds = np.cumsum([0, *sizes])
+    made = KeptVectors(kept, [whole[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)])
+    rows = np.array(data.draw(st.lists(st.integers(0, len(x) - 1), max_size=8)) if len(x) else [], np.int64)
+    assert np.array_equal(made.take(rows), kept.to_vectors(whole)[rows])
+    if len(rows) % 2 == 0:
+        assert made.take(rows.reshape(2, -1)).shape == (2, len(rows) // 2, 3)
+    got = [block for _, block in made.blocks()]
+    assert np.array_equal(np.concatenate([np.empty((0, 3), np.float32), *got]), kept.to_vectors(whole))
+    some = np.flatnonzero(np.arange(len(x)) % 3)
+    assert np.array_equal(np.concatenate([whole[:0], *in_parts(whole, some)]), whole[some])
+    assert np.array_equal(np.concatenate([whole[:0], *in_parts(whole, None)]), whole)
+
+
+@settings(max_examples=50)
+@given(
+    n=st.integers(0, 40),
+    k=st.integers(1, 9),
+    depth=st.integers(1, 12),
+    metric=st.sampled_from(["l2", "ip", "cosine"]),
+    seed=st.integers(0, 999),
+)
+def test_a_second_look_against_a_plain_loop(n: int, k: int, depth: int, metric: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, q = (rng.integers(-2, 3, (m, 4)).astype(np.float32) for m in (n, 3))
+    kept = KeptVectors(Originals("float16", 4), [Originals("float16", 4).to_bytes(x)])
+    rows = np.full((3, depth), -1, np.int64)
+    for r in rows:
+        some = rng.permutation(n)[: rng.integers(0, depth + 1)]
+        r[: len(some)] = some
+    found, distances = rerank(kept, q, rows, k, metric)
+    for i in range(3):
+        away = []
+        for row in rows[i][rows[i] >= 0].tolist():
+            product = sum(float(a) * float(b) for a, b in zip(q[i], x[row], strict=True))
+            square = sum((float(a) - float(b)) ** 2 for a, b in zip(q[i], x[row], strict=True))
+            away.append((square if metric == "l2" else -product if metric == "ip" else 1 - product, row))
+        best = sorted(away)[:k]
+        assert found[i].tolist() == [row for _, row in best] + [-1] * (k - len(best))
+        assert distances[i].tolist() == [d for d, _ in best] + [np.inf] * (k - len(best))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])
+def test_re_ranked_searches(tmp_path: Path, kind: str, metric: str) -> None:
+    """In any company the same answer; of all rows, that of brute force; better than codes alone."""
+    x, q = clustered(3000, 12, seed=1), clustered(60, 12, seed=2)
+    index = il.Index.build(x[:1500], n_bytes=3, metric=metric, threads=1)
+    store = il.create(tmp_path / "s", index.codebooks, originals=kind, limits=LARGE)
+    for a in range(0, 3000, 1000):
+        store.add(x[a : a + 1000], threads=1)
+    store.remove(np.arange(0, 3000, 7))
+    there = np.setdiff1d(np.arange(3000), np.arange(0, 3000, 7))
+    unit = lambda v: v / np.linalg.norm(v, axis=1, keepdims=True) if metric == "cosine" else v  # noqa: E731
+    kept = store.get(there, originals=True)
+    assert np.abs(kept - unit(x[there])).max() < (0.02 if kind == "int8" else 0.01) * np.abs(kept).max()
+    products = unit(q).astype(np.float64) @ kept.T.astype(np.float64)
+    away = -2 * products + (kept.astype(np.float64) ** 2).sum(1) if metric == "l2" else -products
+    true = there[np.argsort(away, axis=1)[:, :10]]
+
+    def recall(found: il.Matches) -> float:
+        return float(np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, true, strict=True)]))
+
+    whole = store.search(q, 10, rerank=3000, threads=1)
+    assert recall(whole) > 0.999
+    assert whole.stats.reranked == 60 * len(there)
+    by_code, some = store.search(q, 10, threads=1), store.search(q, 10, rerank=100, threads=1)
+    assert recall(by_code) < recall(some) <= 1
+    assert (by_code.stats.reranked, some.stats.reranked) == (0, 6000)
+    assert "6000 compared with originals" in str(some.stats)
+    one_by_one = [store.search(one, 10, rerank=100, threads=1) for one in q]
+    assert np.array_equal(np.array([m.ids for m in one_by_one]), some.ids)
+    assert np.array_equal(np.array([m.distances for m in one_by_one]), some.distances)
+    assert one_by_one[0].counts == 10
+    assert (np.diff(some.distances, axis=1) >= 0).all()
+    store.compact()
+    again = store.search(q, 10, rerank=100, threads=1)
+    assert np.array_equal(again.ids, some.ids)
+    assert np.array_equal(again.distances, some.distances)
+    store.verify()
+    store.close()
+    with il.open(tmp_path / "s") as reader:
+        assert np.array_equal(reader.search(q, 10, rerank=100, threads=1).ids, some.ids)
+        assert reader.originals == kind
+
+
+def test_many_queries_are_taken_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _ = filled(tmp_path / "s", rich=True)
+    q = vectors(30, 3)
+    whole = store.search(q, 3, rerank=9, threads=1)
+    monkeypatch.setattr("interlace.store.snapshot.ANSWERS", 40)
+    monkeypatch.setattr("interlace.store.reranking.BLOCK_BYTES", 600)
+    parts = store.search(q, 3, rerank=9, threads=1)
+    assert np.array_equal(parts.ids, whole.ids)
+    assert np.array_equal(parts.distances, whole.distances)
+    assert np.array_equal(parts.counts, whole.counts)
+    assert (parts.stats.queries, parts.stats.reranked, parts.stats.scanned) == (30, 270, whole.stats.scanned)
+    none = store.search(q[:0], 3, rerank=9)
+    assert (none.ids.shape, none.stats.queries) == ((0, 3), 0)
+
+
+def test_refused(tmp_path: Path) -> None:
+    plain = il.create(tmp_path / "p", BOOKS)
+    plain.add(vectors(5))
+    for act in (
+        lambda: plain.search(np.zeros(4), rerank=20),
+        lambda: plain.search(np.zeros(4), recall=0.9),
+        lambda: plain.get([1], originals=True),
+    ):
+        with pytest.raises(il.InputError, match="needs kept originals: il.create.path, source, originals='float16'."):
+            act()
+    store, _ = filled(tmp_path / "s", rich=True)
+    for arguments, match in (
+        ({"rerank": 9}, "at least k=10, got 9"),
+        ({"rerank": 0}, "rerank must be a positive integer"),
+        ({"rerank": 10.0}, "rerank must be a positive integer"),
+        ({"recall": 0.9, "rerank": 20}, "pass recall or rerank, not both"),
+        ({"recall": 0.9}, "recall is what store.calibrate.queries. measures"),
+        ({"recall": 1.0}, "recall must lie between 0 and 1, got 1.0"),
+        ({"recall": "high"}, "recall must lie between 0 and 1, got 'high'"),
+        ({"recall": True}, "recall must lie between 0 and 1"),
+    ):
+        with pytest.raises(il.InputError, match=match):
+            store.search(np.zeros(4), 10, **arguments)
+
+
+def test_an_embedding_comes_first(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    embedding = Linear(rng.normal(size=(4, 7)), rng.normal(size=4))
+    store = il.create(tmp_path / "s", il.Index(BOOKS, embedding), originals="float16")
+    raw = rng.normal(size=(40, 7)).astype(np.float32)
+    store.add(raw)
+    expected = embedding(raw).astype(np.float16).astype(np.float32)
+    assert np.array_equal(store.get(store.ids, originals=True), expected)
+    found = store.search(raw[:5], 1, rerank=40)
+    assert found.ids.ravel().tolist() == [0, 1, 2, 3, 4]
+    assert np.array_equal(found.ids, store.search(embedding(raw[:5]), 1, rerank=40, embedded=True).ids)
+
+
+def test_rows_of_any_length_of_log(tmp_path: Path) -> None:
+    """Originals alone, without columns, through everything that a store does."""
+    from store_helpers import Model
+
+    store, model = il.create(tmp_path / "s", BOOKS, originals="float16", limits=SMALL), Model()
+    for step in range(12):
+        ids = [step, step + 1, 50 + step]
+        store.upsert(vectors(3, step), ids)
+        model.put(vectors(3, step), ids)
+        if step % 5 == 4:
+            store.remove([step])
+            model.remove([step])
+        assert np.array_equal(
+            store.get(list(model.rows), originals=True), np.array([model.originals[i] for i in model.rows])
+        )
+    check(store, model)
+    store.verify()
+    store.close()
+    assert manifests.read(str(tmp_path / "s")).originals == "float16"
+    with il.open(tmp_path / "s", mode="a") as again:
+        check(again, model)
+
+
+def test_originals_that_are_no_numbers_are_damage(tmp_path: Path) -> None:
+    store = il.create(tmp_path / "s", BOOKS, originals="float16")
+    store.add(vectors(20))
+    store.compact()
+    part = store.snapshot.parts[0]
+    rows = np.array(part.originals)
+    rows[3, 1] = 0x7E
+    with pytest.raises(ValueError, match="no number"):
+        Originals("float16", 4).verify(rows)
+
+
+# --- the one knob
+
+
+@given(st.integers(0, 60), st.integers(1, 12), st.sampled_from(["l2", "ip"]), st.integers(0, 99))
+def test_true_neighbours_against_a_plain_sort(n: int, k: int, metric: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kind = Originals("float16", 5)
+    x, q = (rng.normal(size=(m, 5)).astype(np.float16).astype(np.float32) for m in (n, 3))
+    cut = n // 3
+    kept = KeptVectors(kind, [kind.to_bytes(x[:cut]), kind.to_bytes(x[cut:])])
+    removed = rng.random(n) < 0.2
+    found = nearest(kept, q, k, removed, metric)
+    for i in range(3):
+        away = ((x - q[i]) ** 2).sum(1) if metric == "l2" else -(x @ q[i])
+        order = [int(r) for r in np.argsort(away, kind="stable") if not removed[r]][:k]
+        assert found[i].tolist() == order + [-1] * (k - len(order))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
+    x, q = clustered(6000, 16, seed=1, clusters=40), clustered(300, 16, seed=2, clusters=40)
+    index = il.Index.build(x[:3000], n_bytes=4, threads=1)
+    store = il.create(tmp_path / "s", index.codebooks, originals="float16")
+    store.add(x, threads=1)
+    store.remove(np.arange(500))
+    store.calibrate(None if own else clustered(500, 16, seed=3, clusters=40), threads=1)
+    recalls = store.snapshot.books._calibration.recalls
+    for target in TARGETS:
+        curve = [(depth, found) for margin, depth, found in recalls if margin == target]
+        assert [depth for depth, _ in curve] == list(DEPTHS[: len(curve)])
+        assert curve == sorted(curve, key=lambda pair: pair[1])
+    away = ((x[None, 500:] - q[:, None]) ** 2).sum(2)
+    depths = []
+    for recall in (0.5, 0.9, 0.99):
+        found = store.search(q, 10, recall=recall, threads=1)
+        true = np.argsort(away, axis=1)[:, :10] + 500
+        hit = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, true, strict=True)])
+        assert hit >= recall - 0.01
+        depths.append(found.stats.reranked / 300)
+    assert depths == sorted(depths)
+    assert depths[0] < depths[-1]
+    store.compact()
+    store.close()
+    with il.open(tmp_path / "s") as again:
+        assert again.snapshot.books._calibration.recalls == recalls
+        assert again.search(q, 10, recall=0.9, threads=1).stats.reranked / 300 == depths[1]
+
+
+def calibration(n: int, *recalls: tuple[float, int, float]) -> Any:
+    return Calibration(n, np.zeros(0), np.zeros(0), 0.0, 0.0, recalls=recalls)
+
+
+def test_effort() -> None:
+    depths = ((10, 0.5, 0.5), (20, 0.91, 0.93), (40, 0.937, 0.973), (80, 0.955, 0.99929))
+    known = calibration(1000, *((0.99, d, r) for d, r, _ in depths), *((0.999, d, r) for d, _, r in depths))
+    assert effort(0.4, 10, 1000, known) == (0.99, 10)
+    assert effort(0.89, 10, 1000, known) == (0.99, 20)  # a tenth of what may be lost is kept in reserve
+    assert effort(0.905, 10, 1000, known) == (0.99, 40)  # twice the depth is what the other margin costs
+    assert effort(0.94, 10, 1000, known) == (0.99, 80)
+    assert effort(0.96, 10, 1000, known) == (0.999, 40)
+    assert effort(0.999, 10, 1000, known) == (0.999, 80)
+    assert effort(0.89, 5, 1000, known) == (0.99, 20)
+    assert effort(0.89, 25, 1000, known) == (0.99, 50)
+    assert effort(0.89, 10, 1500, known) == (0.99, 30)
+    assert effort(0.89, 10, 100, known) == (0.99, 20)
+    with pytest.raises(il.InputError, match="recall 0.9993 was not reached.* the best 80 rows by code hold 0.9993"):
+        effort(0.9993, 10, 1000, known)
+    five_times = calibration(1000, (0.99, 100, 0.95), (0.999, 20, 0.95))
+    assert effort(0.9, 10, 1000, five_times) == (0.999, 20)
+
+
+def test_more_hits_than_are_calibrated(tmp_path: Path) -> None:
+    """A second look at more than 100 rows keeps the margin, and nearly all of them."""
+    x, q = clustered(20_000, 16, seed=1, clusters=40), clustered(200, 16, seed=2, clusters=40)
+    index = il.Index.build(x[:5000], n_bytes=4, threads=1)
+    store = il.create(tmp_path / "s", index.codebooks, originals="int8")
+    store.add(x, threads=1)
+    store.calibrate(q, threads=1)
+    assert store.search(q, 300, threads=1).stats.margin == "exact (0.999 not covered)"
+    found, exact = (store.search(q, 10, rerank=300, margin=m, threads=1) for m in (0.999, "exact"))
+    assert found.stats.margin.startswith("0.999 (share")
+    assert found.stats.scanned < exact.stats.scanned
+    assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, exact.ids, strict=True)]) > 0.995
