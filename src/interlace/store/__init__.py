@@ -10,6 +10,7 @@ tail.py, ids.py                  rows of the log in memory; ids of many segments
 columns.py, originals.py, extras.py    what a row may have beside its id and code
 filters.py     expressions over columns
 reranking.py, recall.py          a second look at the best rows; how deep it must go
+relearning.py  new books from kept originals
 compaction.py  which segments are written anew
 drift.py, health.py              errors of rows as they come; what should be done
 lock.py        one writer across processes

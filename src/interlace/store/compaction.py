@@ -49,9 +49,15 @@ class Group:
 
 
 def plan(
-    sizes: Sequence[tuple[int, int]], removed_share: float | None, *, everything: bool = False, most: int = MAX_ROWS
+    sizes: Sequence[tuple[int, int]],
+    removed_share: float | None,
+    *,
+    everything: bool = False,
+    anew: bool = False,
+    most: int = MAX_ROWS,
 ) -> list[Group]:
-    """What becomes of parts, given (rows, removed rows) of each, the last one the log; ``everything``: one segment.
+    """What becomes of parts, given (rows, removed rows) of each, the last one the log; ``everything``: one segment,
+    ``anew``: none stays as it is.
 
     The log is always rewritten, so that none is left of it. Groups without rows are left out.
     """
@@ -59,7 +65,7 @@ def plan(
     groups: list[Group] = []
     for i, (rows, removed) in enumerate(sizes):
         share = 1.0 if removed_share is None else removed_share
-        rewritten = i == log or removed == rows or removed > share * rows or (everything and removed > 0)
+        rewritten = anew or i == log or removed == rows or removed > share * rows or (everything and removed > 0)
         if rows > removed:
             groups.append(Group(i, i + 1, rows - removed, rewritten))
         while len(groups) > 1 and _belong_together(groups[-2], groups[-1], everything, most):

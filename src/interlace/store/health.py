@@ -64,7 +64,7 @@ class Health:
         """What should be done, most urgent first; nothing for a store that is well."""
         found = []
         if self.relearn:
-            found.append("learn new books from rows of late: these code them badly")
+            found.append("relearn() (from kept originals), or learn new books from rows of late: these code them badly")
         if not self.calibrated and self.rows:
             found.append("calibrate(queries): until then every margin below 1 is exact, which is slower")
         if self.removed_share > (Limits().removed_share or 0):

@@ -35,7 +35,7 @@ from ..evaluation import Evaluation
 from ..ids import IdArray, Ids, as_id_array, parse_ids, shown_id
 from ..index import Index
 from ..matches import Matches
-from ..progress import Progress, silent
+from ..progress import Progress, shown, silent
 from ..report import Report
 from ..searches import Searches
 from ..segments import Codes
@@ -47,6 +47,7 @@ from .loading import State, load
 from .log import Record
 from .manifest import NAME
 from .originals import Bytes
+from .relearning import relearned
 from .snapshot import Snapshot
 from .verifying import verify
 from .writer import Writer
@@ -278,6 +279,24 @@ class Store(Searches):
             calibration = snapshot.calibrated(queries, threads, embedded)
             books = Index.of_parts(self.codebooks, self.embedding, (), Ids.default(0), calibration)
             writer.checkpoint(snapshot, books=books)
+
+    def relearn(self, *, progress: Any = False, **settings: Any) -> None:
+        """Learn new books from the kept originals, code all rows by them, and calibrate: when rows have drifted.
+
+        ``settings`` are those of :class:`interlace.ICQ`; bytes and layout stay unless given. Searches go on with the
+        old books meanwhile, writes wait. After an error, Ctrl-C or a crash the store is what it was; for readers it is
+        until they refresh. Books learned from labels are replaced by books without: the embedding stays.
+        """
+        said = shown(progress)
+        with self._writing() as writer:
+            self._check_no_batch("relearn()")
+            learning: Progress = lambda what, done: said(f"learning: {what}", 0.7 * done)  # noqa: E731
+            after = relearned(self._state.snapshot, settings, learning)
+            said("coding", 0.7)
+            writer.checkpoint(after, everything=True, anew=True, books=after.books)
+            said("calibrating", 0.9)
+            self.calibrate(threads=settings.get("threads"))
+        said("done", 1.0)
 
     def close(self) -> None:
         """Let another process write. Nothing is held back for this: what was written is on disk already."""

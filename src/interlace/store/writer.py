@@ -57,14 +57,16 @@ class Writer:
         if self._is_long():
             self._tidy()
 
-    def checkpoint(self, after: Snapshot, *, everything: bool = False, books: Index | None = None) -> None:
+    def checkpoint(
+        self, after: Snapshot, *, everything: bool = False, anew: bool = False, books: Index | None = None
+    ) -> None:
         """Write a snapshot as segments and make it that of the store; ``everything`` as one, ``books`` in place of its.
 
-        After an error the store is what it was.
+        ``anew``: no segment stays as it is, because the books are others. After an error the store is what it was.
         """
         written: list[str] = []
         try:
-            manifest, log = self._write_files(after, everything, books, written)
+            manifest, log = self._write_files(after, everything, anew, books, written)
             # Opened before it counts: a segment that cannot be read back must not replace the rows it was made of.
             known = State(self.state.manifest, after, self.state.place)
             base = base_of(self.folder, manifest, known=known)
@@ -95,7 +97,7 @@ class Writer:
         self._lock.release()
 
     def _write_files(
-        self, after: Snapshot, everything: bool, books: Index | None, written: list[str]
+        self, after: Snapshot, everything: bool, anew: bool, books: Index | None, written: list[str]
     ) -> tuple[Manifest, Log]:
         """All files of a new manifest, on disk; their names go to ``written``."""
         before = self.state.manifest
@@ -106,7 +108,7 @@ class Writer:
             written.append(name)
             return os.path.join(self.folder, name)
 
-        entries = self._write_segments(after, everything, path)
+        entries = self._write_segments(after, everything, anew, path)
         books_name = before.books
         if books is not None:
             parts.write_books(path("books"), books, before.store)
@@ -129,12 +131,12 @@ class Writer:
         )
         return manifest, log
 
-    def _write_segments(self, after: Snapshot, everything: bool, path: Callable[[str], str]) -> list[Entry]:
+    def _write_segments(self, after: Snapshot, everything: bool, anew: bool, path: Callable[[str], str]) -> list[Entry]:
         """Segments and tombstones, new files where they differ from those that are there."""
         before, entries = self.state.manifest, list[Entry]()
         codebooks = after.books.codebooks
         sizes = [(removed.n, removed.count) for removed in after.removed]
-        for group in plan(sizes, self.limits.removed_share, everything=everything):
+        for group in plan(sizes, self.limits.removed_share, everything=everything, anew=anew):
             if group.rewritten:
                 codes, ids = after.merged(group.first, group.stop)
                 file = path("segment")

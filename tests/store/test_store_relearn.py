@@ -1,0 +1,116 @@
+"""Books learned anew from kept originals: fewer errors, the same rows, and nothing lost on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from store_helpers import BOOKS, LARGE
+
+import interlace as il
+from helpers import clustered
+from interlace.store import files
+
+DIM = 16
+SETTINGS: dict[str, Any] = {"iterations": 2, "threads": 1, "layout": "hybrid"}
+
+
+def made(folder: Path, *, kind: str = "float16", metric: str = "l2", **settings: Any) -> tuple[il.Store, np.ndarray]:
+    """Books of one kind of rows, and a store of another."""
+    books = il.Index.build(
+        clustered(600, DIM), n_bytes=4, n_words=32, metric=metric, iterations=2, threads=1, layout="hybrid"
+    ).codebooks
+    x = ((5 if metric == "l2" else 0) + clustered(900, DIM, seed=1)[:, ::-1]).astype(np.float32)
+    store = il.create(folder, books, originals=kind, limits=LARGE, **settings)
+    store.add(x[:500], threads=1, **_payload(settings, 500))
+    store.add(x[500:], threads=1, **_payload(settings, 400))
+    return store, x
+
+
+def _payload(settings: dict[str, Any], n: int) -> dict[str, Any]:
+    return {"payload": {"n": np.arange(n)}} if "columns" in settings else {}
+
+
+def error(store: il.Store, x: np.ndarray) -> float:
+    return float(((store.get(store.ids) - x) ** 2).sum(1).mean())
+
+
+@pytest.mark.parametrize("kind", ["float16", "int8"])
+def test_rows_stay_and_are_coded_better(tmp_path: Path, kind: str) -> None:
+    store, x = made(tmp_path / "s", kind=kind, columns={"n": "int64"})
+    store.remove([3, 700])
+    left = np.delete(x, [3, 700], axis=0)
+    reader = il.open(tmp_path / "s")
+    before, ids, payload = error(store, left), store.ids, store.payload()
+    old = reader.search(x[:5], 4)
+    store.relearn(**SETTINGS)
+    assert error(store, left) < before / 2
+    assert np.array_equal(store.ids, ids)
+    assert store.payload().equals(payload)
+    assert store.codebooks.n_bytes == 4
+    assert len(store.snapshot.parts) == 1
+    assert np.allclose(store.get([5, 800], originals=True), x[[5, 800]], atol=0.2)
+    assert store.search(x[:2], 3, margin=0.99).stats.margin.startswith("0.99")  # calibrated
+    health = store.health()
+    assert (health.training_error or np.inf) < before / 2
+    assert "held out" in health.training_from
+    store.verify()
+    assert np.array_equal(reader.search(x[:5], 4).ids, old.ids)  # until it looks again
+    assert reader.refresh()
+    assert np.array_equal(reader.search(x[:5], 4).ids, store.search(x[:5], 4).ids)
+    store.add(x[:3], [10_000, 10_001, 10_002], payload={"n": [1, 2, 3]})
+    store.close()
+    again = il.open(tmp_path / "s", mode="a")
+    again.verify()
+    assert len(again) == 901
+
+
+def test_bytes_and_layout_may_change_and_cosine_stays(tmp_path: Path) -> None:
+    store, x = made(tmp_path / "s", metric="cosine")
+    store.relearn(**{**SETTINGS, "layout": "subspace", "n_bytes": 6})
+    assert (store.codebooks.layout, store.codebooks.n_bytes, store.metric) == ("subspace", 6, "cosine")
+    found = store.search(x[:20], 1, rerank=50)
+    assert (found.ids[:, 0] == np.arange(20)).mean() > 0.9
+    store.verify()
+
+
+def test_after_a_failure_the_store_is_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, x = made(tmp_path / "s")
+    before = store.search(x[:5], 4, margin="exact")
+    real = files.call
+
+    def full(name: str, *arguments: Any) -> Any:
+        if name == "fsync":
+            raise OSError(28, "No space left on device")
+        return real(name, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "call", full)
+        with pytest.raises(il.StoreError, match="No space left"):
+            store.relearn(**SETTINGS)
+    for one in (store, il.open(tmp_path / "s")):
+        found = one.search(x[:5], 4, margin="exact")
+        assert np.array_equal(found.ids, before.ids)
+        assert np.array_equal(found.distances, before.distances)
+    store.relearn(**SETTINGS)
+    store.verify()
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    plain = il.create(tmp_path / "plain", BOOKS)
+    with pytest.raises(il.InputError, match="relearn needs kept originals"):
+        plain.relearn()
+    empty = il.create(tmp_path / "empty", BOOKS, originals="float16")
+    with pytest.raises(il.InputError, match="no rows to learn from"):
+        empty.relearn()
+    store, _ = made(tmp_path / "s")
+    with pytest.raises(il.InputError, match="relearn has no setting 'metric'"):
+        store.relearn(metric="ip")
+    with pytest.raises(il.InputError, match="relearn has no setting 'bytes'"):
+        store.relearn(bytes=3)
+    with store.batch(), pytest.raises(il.InputError, match=r"relearn\(\)"):
+        store.relearn()
+    with pytest.raises(il.StoreError, match="open for reading"):
+        il.open(tmp_path / "s").relearn()
