@@ -33,12 +33,12 @@ from .interop import from_faiss, to_faiss
 from .matches import Matches, RangeMatches, SearchStats
 from .planning import Plan, plan
 from .report import Report
-from .store import Store, create, open
 
 if typing.TYPE_CHECKING:
     from .icq import ICQ
     from .neighbors import Neighbors
     from .recipe import Recipe
+    from .store import Store, create, open
 
 __all__ = [
     "ICQ",
@@ -82,12 +82,14 @@ __all__ = [
 ]
 
 
-_LATER = {"ICQ": ".icq", "Neighbors": ".neighbors", "Recipe": ".recipe"}
+_LATER = {"ICQ": ".icq", "Neighbors": ".neighbors", "Recipe": ".recipe"} | dict.fromkeys(
+    ("Store", "create", "open"), ".store"
+)
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Sub-packages and the estimators, imported when they are first used: searching does without them."""
-    if name in ("data", "judge", "plot", "quantizers"):
+    """Sub-packages, stores and the estimators, imported when they are first used: searching does without them."""
+    if name in ("data", "judge", "plot", "quantizers", "store"):
         return importlib.import_module(f".{name}", __name__)
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name], __name__), name)
