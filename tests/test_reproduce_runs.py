@@ -318,3 +318,21 @@ class TestPlugin:
         assert found["bytes"] == 4
         assert 0 < found["relative_error"] < 1
         assert found["recall@100"] > 0.2
+
+
+def test_what_a_kill_left_of_a_checkpoint_goes_with_it(tmp_path: Path) -> None:
+    store, run, other = Store(tmp_path, "tiny"), only("SQ+PQ"), only("SQ+PQ", 4)
+    checkpoint = store.checkpoint(run)
+    checkpoint.parent.mkdir(parents=True)
+    for path in (
+        checkpoint,
+        Path(f"{checkpoint}.0a.tmp"),
+        store.checkpoint(other),
+        Path(f"{store.checkpoint(other)}.1.tmp"),
+    ):
+        path.touch()
+    store.forget(run)
+    assert {path.name for path in checkpoint.parent.iterdir()} == {
+        store.checkpoint(other).name,
+        f"{store.checkpoint(other).name}.1.tmp",
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Iterable
@@ -30,6 +31,12 @@ class Store:
     def checkpoint(self, run: Run) -> Path:
         """Of its fit, while it goes on."""
         return self.folder / run.figure / f"{run.name}.checkpoint"
+
+    def forget(self, run: Run) -> None:
+        """Remove its checkpoint, and what a kill left of one that was being written."""
+        checkpoint = self.checkpoint(run)
+        for path in (checkpoint, *checkpoint.parent.glob(f"{glob.escape(checkpoint.name)}.*.tmp")):
+            path.unlink(missing_ok=True)
 
     def read(self, run: Run) -> Result | None:
         """What was measured, None if it was not yet; an error if the file holds something else."""

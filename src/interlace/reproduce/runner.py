@@ -80,7 +80,7 @@ def run_all(
                 outcome.failed[run] = " ".join(str(error).split())
                 say(f"  failed: {outcome.failed[run]}")
             else:
-                store.checkpoint(run).unlink(missing_ok=True)
+                store.forget(run)
                 outcome.done.append(run)
                 clock.passed(_cost(run, size))
         left -= _cost(run, size)
@@ -196,7 +196,7 @@ def _start_anew(store: Store, runs: Iterable[Run], there: list[Run]) -> None:
             "never overwritten: move them away, or give another --out"
         )
     for run in runs:
-        store.checkpoint(run).unlink(missing_ok=True)
+        store.forget(run)
 
 
 def _measured(result: Result) -> Result:
