@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import interlace as il
@@ -65,6 +65,8 @@ def test_a_header_may_name_a_column_of_ids() -> None:
 
 
 @given(st.binary(max_size=80), st.integers(1, 3))
+@example(b"\x1c", 1)  # blank to text, and not to bytes
+@example("\ufeff\n1".encode(), 1)
 def test_any_bytes_are_rows_or_refused(data: bytes, width: int) -> None:
     found, message = taken(read_lines(io.BytesIO(data), width, 5))
     for _, x in found:

@@ -75,14 +75,14 @@ def _lines(file: IO[bytes], start: bytes, longest: int, name: str) -> Iterator[t
     number = 0
     for line in whole:
         number += 1
-        if line.strip():
-            yield number, _text(line, number, name)
+        if text := _text(line, number, name):
+            yield number, text
     while line := rest + file.readline(longest + 1):
         rest, number = b"", number + 1
         if len(line) > longest:
             raise InputError(f"{name}: line {number} has more than {longest:,} bytes: one row of text a line is needed")
-        if line.strip():
-            yield number, _text(line, number, name)
+        if text := _text(line, number, name):
+            yield number, text
 
 
 def _text(line: bytes, number: int, name: str) -> str:
