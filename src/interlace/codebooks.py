@@ -345,6 +345,8 @@ class Codebooks:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Codebooks):
             return NotImplemented
+        if other is self:
+            return True
         (mine, my_description), (theirs, their_description) = self.to_arrays(), other.to_arrays()
         return (
             my_description == their_description

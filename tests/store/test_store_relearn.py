@@ -11,7 +11,9 @@ from store_helpers import BOOKS, LARGE
 
 import interlace as il
 from helpers import clustered
+from interlace.encode import encode
 from interlace.store import files
+from interlace.store import store as module
 
 DIM = 16
 SETTINGS: dict[str, Any] = {"iterations": 2, "threads": 1, "layout": "hybrid"}
@@ -114,3 +116,28 @@ def test_bad_input(tmp_path: Path) -> None:
         store.relearn()
     with pytest.raises(il.StoreError, match="open for reading"):
         il.open(tmp_path / "s").relearn()
+
+
+def test_rows_that_were_coded_while_books_changed_are_coded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread learns new books between the coding of rows and their write."""
+    store, x = made(tmp_path / "s")
+    real, n_calls = module.encode_rows, []
+
+    def meanwhile(*arguments: Any) -> Any:
+        n_calls.append(len(n_calls))
+        codes = real(*arguments)
+        if len(n_calls) == 1:
+            store.relearn(**SETTINGS)
+        return codes
+
+    monkeypatch.setattr(module, "encode_rows", meanwhile)
+    store.add(x[:50] + 0.001, np.arange(5000, 5050), threads=1)
+    assert len(n_calls) == 2
+    expected = store.codebooks.decode(encode(store.codebooks, (x[:50] + 0.001).astype(np.float32), 1))
+    assert np.array_equal(store.get(np.arange(5000, 5050)), expected)
+    store.calibrate()  # the same books, read again: nothing to code twice
+    n_calls[:] = [0]
+    store.add(x[:2], [6000, 6001], threads=1)
+    assert len(n_calls) == 2

@@ -16,7 +16,7 @@ from ..encode import encode
 from ..errors import InputError
 from ..ids import Ids
 from ..index import Index
-from ..learning import MAX_TRAIN_ROWS, Settings, learn_codebooks
+from ..learning import Settings, learn_codebooks
 from ..progress import Progress
 from ..segments import Codes
 from .drift import Drift
@@ -65,7 +65,7 @@ def relearned(before: Snapshot, settings: dict[str, Any], progress: Progress) ->
     rows = before.ids_of_rows.kept_rows()
     order = np.random.default_rng(chosen.seed).permutation(rows)
     n_held = min(HELD_OUT, len(rows) // 10)
-    train = np.sort(order[n_held:][: min(chosen.max_train_rows, MAX_TRAIN_ROWS)])
+    train = np.sort(order[n_held:][: chosen.max_train_rows])
     learned = learn_codebooks(Rows(before.vectors.take(train)), chosen, progress)
     if learned.interrupted:
         raise KeyboardInterrupt

@@ -42,6 +42,7 @@ from ..segments import Codes
 from ..spool import yields_blocks
 from .columns import Table
 from .drift import DUE, Drift, Meter
+from .extras import Extras
 from .health import Health
 from .loading import State, load
 from .log import Record
@@ -284,14 +285,15 @@ class Store(Searches):
         """Learn new books from the kept originals, code all rows by them, and calibrate: when rows have drifted.
 
         ``settings`` are those of :class:`interlace.ICQ`; bytes and layout stay unless given. Searches go on with the
-        old books meanwhile, writes wait. After an error, Ctrl-C or a crash the store is what it was; for readers it is
-        until they refresh. Books learned from labels are replaced by books without: the embedding stays.
+        old books meanwhile, writes wait. Books and codes take the place of the old ones in one step: after an error,
+        Ctrl-C or a crash before it the store is what it was, and for readers it is until they refresh. What ends the
+        calibration that follows leaves searches exact. Books learned from labels are replaced by books without: the
+        embedding stays.
         """
         said = shown(progress)
         with self._writing() as writer:
             self._check_no_batch("relearn()")
-            learning: Progress = lambda what, done: said(f"learning: {what}", 0.7 * done)  # noqa: E731
-            after = relearned(self._state.snapshot, settings, learning)
+            after = relearned(self._state.snapshot, settings, lambda what, done: said(f"learning: {what}", 0.7 * done))
             said("coding", 0.7)
             writer.checkpoint(after, everything=True, anew=True, books=after.books)
             said("calibrating", 0.9)
@@ -361,25 +363,18 @@ class Store(Searches):
         given = None if ids is None else parse_ids(ids, len(rows))
         if given is not None and self._working is None:
             self._check_ids(self._state.snapshot, given, replacing)  # before minutes of coding
-        extras = self._state.snapshot.extras
-        kept: list[Bytes] = []
-        meter = Meter(self.codebooks)
-
-        def watch(block: FloatArray, coded: Codes) -> None:
-            meter(block, coded)
-            if extras.originals is not None:
-                kept.append(extras.originals.to_bytes(block, sum(map(len, kept))))
-
-        # Other threads may write meanwhile.
-        codes = encode_rows(self.codebooks, rows, workers, effort, progress, watch)
-        originals = np.concatenate(kept) if kept else None
+        extras, codebooks = self._state.snapshot.extras, self.codebooks
         pieces = () if table is None or extras.columns is None else extras.columns.to_pieces(table)
+        coded = _coded(rows, codebooks, extras, workers, effort, progress)  # other threads may write meanwhile
         with self._writing() as writer:
             current = self._current
+            if current.books.codebooks != codebooks:  # or learn other books
+                coded = _coded(rows, current.books.codebooks, extras, workers, effort, progress)
+            codes, originals, error = coded
             new = current.default_ids(len(rows)) if given is None else given
             taken = self._check_ids(current, new, replacing)
             if len(new):
-                self._commit(writer, current.record(new, codes, taken, pieces, originals, meter.error))
+                self._commit(writer, current.record(new, codes, taken, pieces, originals, error))
             if self._working is None:
                 self._warn(current.drift)
         progress("done", 1.0)
@@ -572,6 +567,22 @@ class Store(Searches):
             f"Store({self.path!r}, mode={self.mode!r}: {len(snapshot)} rows, {snapshot.kind or 'no'} ids, "
             f"{len(snapshot.parts)} segments, {snapshot.tail.n} rows in the log, {self.codebooks!r})"
         )
+
+
+def _coded(
+    rows: Rows, codebooks: Codebooks, extras: Extras, workers: int, effort: str | None, progress: Progress
+) -> tuple[Codes, Bytes | None, float]:
+    """Codes, originals where they are kept, and the sum of the errors."""
+    kept: list[Bytes] = []
+    meter = Meter(codebooks)
+
+    def watch(block: FloatArray, codes: Codes) -> None:
+        meter(block, codes)
+        if extras.originals is not None:
+            kept.append(extras.originals.to_bytes(block, sum(map(len, kept))))
+
+    codes = encode_rows(codebooks, rows, workers, effort, progress, watch)
+    return codes, np.concatenate(kept) if kept else None, meter.error
 
 
 def _part(table: Table, first: int, n: int) -> Table:
