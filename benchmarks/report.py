@@ -53,13 +53,11 @@ def main(argv: list[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Found:
-    """What the folder of results holds: searches and codes by data set and bytes, fronts, ``il.quantizers``, the
-    streaming limit."""
+    """What the folder of results holds: searches and codes by data set and bytes, fronts, the streaming limit."""
 
     cases: Cases
     codes: Cases
     fronts: list[dict[str, Any]]
-    quantizers: list[dict[str, Any]]
     streaming: dict[str, Any] | None
     store: dict[str, Any] | None = None
 
@@ -74,7 +72,6 @@ def read(folder: Path) -> Found:
         cases=_by_place(kinds.get("peers", [])),
         codes=_by_place(kinds.get("codes", [])),
         fronts=kinds.get("front", []),
-        quantizers=[json.loads(path.read_text()) for path in sorted((folder / "quantizers").glob("*.json"))],
         streaming=next(iter(kinds.get("streaming", [])), None),
         store=next((found for found in kinds.get("store", []) if found["format"] == store_bars.FORMAT), None),
     )
@@ -100,7 +97,8 @@ def markdown(found: Found, plot_name: str) -> str:
         "# Results",
         "Made by `benchmarks/report.py` from `benchmarks/results/*.json`; do not edit. Speeds are medians over "
         "interleaved rounds in one process on one thread, and mean something only as ratios within one run. "
-        "Recall@k is the share of the true k nearest among the k found.",
+        "Recall@k is the share of the true k nearest among the k found. Baselines of `il.quantizers` are compared in "
+        "[docs/quantizers.md](../docs/quantizers.md).",
         *_warning(cases, streaming),
         _runs(found),
         _bars(found),
@@ -111,8 +109,6 @@ def markdown(found: Found, plot_name: str) -> str:
         parts.append(tables.front(front, _front_name(front)))
     for codes in found.codes.values():
         parts.append(tables.codes(codes))
-    if found.quantizers:
-        parts.append(tables.quantizers(found.quantizers))
     for case in cases.values():
         parts.append(tables.case(case))
     if streaming is not None:

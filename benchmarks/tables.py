@@ -211,33 +211,3 @@ def _threads(found: Case) -> str:
     head = ("layout", "one thread q/s", "two threads q/s", "speed-up")
     rows = [(e["layout"], f"{e['one']:,.0f}", f"{e['two']:,.0f}", f"{e['speedup']:.2f}x") for e in found["threads"]]
     return f"### Two threads, exact margin, batch, k = 10\n\n{table(head, rows)}"
-
-
-def quantizers(found: Sequence[Case]) -> str:
-    """The methods of ``il.quantizers`` that learn without labels, at equal bytes."""
-    head = (
-        *("method", "bytes", "error", "of rows not learned from", "recall@1", "recall@10", "recall@100"),
-        *("bytes/vector", "ops/vector", "learn, s", "code, us", "load"),
-    )
-    rows = [
-        (
-            one["method"],
-            str(one["n_bytes"]),
-            f"{one['error']:,.0f}",
-            f"{one['error_unseen']:,.0f}",
-            *(f"{one['recall'][k]:.4f}" for k in ("1", "10", "100")),
-            f"{one['bytes_per_vector']:.2f}",
-            f"{one['ops_per_vector']:.2f}",
-            f"{one['train_seconds']:.0f}",
-            f"{one['encode_microseconds']:.1f}",
-            str(one["load"]),
-        )
-        for one in sorted(found, key=lambda one: (one["n_bytes"], -one["error_unseen"]))
-    ]
-    data = found[0]["data"]
-    intro = (
-        f"`benchmarks/quantizers.py`: {data['name']}, {data['rows']:,} rows of {data['dim']} dimensions, "
-        f"{data['training_rows']:,} of them learned from. A high load means that other work ran beside: then seconds "
-        "say little, errors and recall the same."
-    )
-    return f"## Baselines of `il.quantizers`\n\n{intro}\n\n{table(head, rows)}"

@@ -228,9 +228,7 @@ def test_the_plot_lies_beside_the_page(report, results, tmp_path):
 def test_quick_runs_are_named(report):
     case = hand_made()
     case["quick"] = True
-    assert "Quick runs are among these" in report.markdown(
-        report.Found({("sift300k", 8): case}, {}, [], [], None), "x.png"
-    )
+    assert "Quick runs are among these" in report.markdown(report.Found({("sift300k", 8): case}, {}, [], None), "x.png")
 
 
 def test_bars(report):

@@ -138,12 +138,7 @@ def explain_row(
         [s.native for s in segments],
         filters_of(codebooks, segments, watched),
         query[0],
-        rule.kind,
-        rule.share,
-        rule.sigma,
-        rule.spread,
-        rule.least,
-        rule.reach,
+        *rule.arguments,
         asked,
         row,
     )

@@ -82,6 +82,11 @@ def shown_id(value: Any) -> str:
     return repr(value) if isinstance(value, str) else str(int(value))
 
 
+def is_id(value: Any) -> bool:
+    """Whether it is one id, and not several."""
+    return isinstance(value, int | str | np.integer) and not isinstance(value, bool)
+
+
 class Ids:
     """Immutable ids of n rows with a sorted section for look-ups by id.
 
@@ -230,7 +235,7 @@ class Ids:
 
     def contains(self, value: Any) -> bool:
         """Whether one id is here."""
-        if isinstance(value, bool) or not isinstance(value, int | np.integer | str):
+        if not is_id(value):
             return False
         try:
             return bool(self.find(as_id_array([value], "id"))[0] >= 0)

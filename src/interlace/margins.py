@@ -45,6 +45,11 @@ class Rule:
     least: float = 0.0
     reach: float = 0.0
 
+    @property
+    def arguments(self) -> tuple[str, float, float, FloatArray, float, float]:
+        """As the native functions take them."""
+        return self.kind, self.share, self.sigma, self.spread, self.least, self.reach
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:

@@ -14,7 +14,7 @@ from .arrays import FloatArray, describe, positive, to_numpy
 from .codebooks import Codebooks
 from .errors import InputError
 from .explaining import Explanation, explain_row
-from .ids import IdArray, Ids, as_id_array
+from .ids import IdArray, Ids, as_id_array, is_id
 from .matches import Matches, RangeMatches, SearchStats
 from .searching import Allowed, Mask, range_rows
 from .segments import Segment, damage_named
@@ -138,7 +138,7 @@ class Searches:
         k, offset = positive(k, "k"), positive(offset, "offset", least=0)
         if not isinstance(exclude_self, bool):
             raise InputError(f"exclude_self must be True or False, got {exclude_self!r}")
-        single = isinstance(ids, int | str | np.integer)
+        single = is_id(ids)
         own = as_id_array([ids] if single else ids, "ids")
         vectors = index.reconstruct(own)
         how: dict[str, Any] = {"margin": margin, "threads": threads, "filter": now._allowed(filter), "embedded": True}
@@ -174,7 +174,7 @@ class Searches:
         queries, _ = index._vectors(q, embedded)
         if len(queries) != 1:
             raise InputError(f"explain takes a single query, got {len(queries)}")
-        if isinstance(id, bool) or not isinstance(id, int | str | np.integer):
+        if not is_id(id):
             raise InputError(f"id must be an integer or a string, got {describe(id)}")
         row = ids.removed_row(id)
         if row < 0:

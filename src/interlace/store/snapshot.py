@@ -20,7 +20,7 @@ from .. import storage
 from .._threads import thread_count
 from ..arrays import FloatArray, normalize, positive
 from ..errors import DamagedFileError, InputError
-from ..ids import IdArray, Ids
+from ..ids import IdArray, Ids, is_id
 from ..index import Index
 from ..learning import HELD_OUT_ROWS
 from ..margins import Calibration, DeepCalibration
@@ -182,7 +182,7 @@ class Snapshot(Searches):
         """See :meth:`Store.get`."""
         if not originals:
             return self.index.reconstruct(ids)
-        kept, single = self._kept("originals=True"), isinstance(ids, int | str | np.integer)
+        kept, single = self._kept("originals=True"), is_id(ids)
         vectors = kept.take(self.ids_of_rows.rows_of([ids] if single else ids))
         return vectors[0] if single else vectors
 
@@ -205,7 +205,7 @@ class Snapshot(Searches):
         if ids is None:
             rows = self.ids_of_rows.kept_rows()
         else:
-            wanted = [ids] if isinstance(ids, int | str | np.integer) else without_padding(ids)
+            wanted = [ids] if is_id(ids) else without_padding(ids)
             rows = self.ids_of_rows.rows_of(wanted)
         return taken([*(part.table(names) for part in self.parts), self._tail_table.select(names)], rows)
 

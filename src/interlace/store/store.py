@@ -32,7 +32,7 @@ from ..errors import (
     warn_user,
 )
 from ..evaluation import Evaluation
-from ..ids import IdArray, Ids, as_id_array, parse_ids, shown_id
+from ..ids import IdArray, Ids, as_id_array, is_id, parse_ids, shown_id
 from ..index import Index
 from ..matches import Matches
 from ..progress import Progress, shown, silent
@@ -222,7 +222,7 @@ class Store(Searches):
         """Remove rows; how many. An id that is not here is an error that removes nothing, or ``missing="ignore"``."""
         if missing not in ("raise", "ignore"):
             raise InputError(f"missing must be 'raise' or 'ignore', got {missing!r}")
-        wanted = as_id_array([ids] if _is_id(ids) else ids, "ids")
+        wanted = as_id_array([ids] if is_id(ids) else ids, "ids")
         wanted = wanted[np.sort(np.unique(wanted, return_index=True)[1])]  # each once, in the order given
         with self._writing() as writer:
             current = self._current
@@ -332,7 +332,7 @@ class Store(Searches):
             raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
         workers, books = thread_count(threads), self.snapshot.books
         self._check_writable()
-        if _is_id(ids):
+        if is_id(ids):
             x, ids = to_numpy(x, "x")[None], [ids]
             payload = [payload] if isinstance(payload, Mapping) else payload
         shape = (books.dim,) if embedded else books.input_shape
@@ -590,7 +590,3 @@ def _part(table: Table, first: int, n: int) -> Table:
     if first + n > table.num_rows:
         raise InputError(f"payload must have one entry per row, and ends after {table.num_rows}")
     return table.slice(first, n)
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, int | str | np.integer) and not isinstance(value, bool)
