@@ -9,13 +9,17 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo test check bench report stub sanitize tsan levels faults fuzz clean
+.PHONY: demo test explore check bench report stub sanitize tsan levels faults fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
 
 test: check
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
+
+# The same tests with other examples for all properties, drawn anew each time.
+explore: $(STAMP) $(TORCH)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --hypothesis-profile=explore
 
 check: $(STAMP) $(TORCH)
 	$(BIN)/ruff check .

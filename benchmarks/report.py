@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import bars
+import living
 import readme
-import store_bars
 import tables
 
 HERE = Path(__file__).resolve().parent
@@ -59,7 +59,7 @@ class Found:
     codes: Cases
     fronts: list[dict[str, Any]]
     streaming: dict[str, Any] | None
-    store: dict[str, Any] | None = None
+    living: dict[str, dict[str, Any]] = field(default_factory=dict)  #: of a store, by kind
 
 
 def read(folder: Path) -> Found:
@@ -73,7 +73,12 @@ def read(folder: Path) -> Found:
         codes=_by_place(kinds.get("codes", [])),
         fronts=kinds.get("front", []),
         streaming=next(iter(kinds.get("streaming", [])), None),
-        store=next((found for found in kinds.get("store", []) if found["format"] == store_bars.FORMAT), None),
+        living={
+            kind: found
+            for kind, (known, _) in living.SECTIONS.items()
+            for found in kinds.get(kind, [])
+            if found["format"] == known
+        },
     )
 
 
@@ -113,8 +118,7 @@ def markdown(found: Found, plot_name: str) -> str:
         parts.append(tables.case(case))
     if streaming is not None:
         parts.append(tables.streaming(streaming))
-    if found.store is not None:
-        parts.append(store_bars.section(found.store))
+    parts += [living.SECTIONS[kind][1](result) for kind, result in found.living.items()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -130,7 +134,7 @@ def _runs(results: Found) -> str:
     named += [(f"codes-{name}-{n_bytes}", case) for (name, n_bytes), case in results.codes.items()]
     named += [(f"front-{front['data']['name']}-{front['n_bytes']}", front) for front in results.fronts]
     named += [("streaming", results.streaming)] if results.streaming is not None else []
-    named += [("store", results.store)] if results.store is not None else []
+    named += results.living.items()
     head = (
         "result",
         "date",

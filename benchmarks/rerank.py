@@ -56,7 +56,8 @@ def ours(data: datasets.BenchSet, folder: Path, n_timed: int) -> list[Method]:
             def search(q: datasets.FloatArray, k: int, s: il.Store = store, g: dict[str, Any] = given) -> Any:
                 return s.search(q, k, threads=1, **g).ids
 
-            facts = {"method": f"interlace {kind}", **given, "code_bytes": N_BYTES}
+            told = {"recall_asked" if name == "recall" else name: value for name, value in given.items()}
+            facts = {"method": f"interlace {kind}", **told, "code_bytes": N_BYTES}
             methods.append(Method(f"interlace {kind} {given}", search, n_timed, facts=facts))
     return methods
 

@@ -218,11 +218,13 @@ class OtherThread:
 def while_writing(index: il.Index, x: FloatArray, queries: FloatArray, folder: Path, rounds: int) -> dict[str, Any]:
     """Searches beside something that adds rows at full speed on another core, against the same searches alone.
 
-    ``process``: another process adds, and the reader asks for what is new before each call; ``thread``: a thread of the
-    same process adds; ``coding``: another process codes the same rows and has no store, which is what a busy
-    neighbour costs by itself. In turns, alone and beside it, a ratio for each pair.
+    ``process``: another process adds, and the reader asks for what is new before every 500 queries in one call, or 200
+    in calls of their own; ``thread``: a thread of the same process adds; ``coding``: another process codes the same
+    rows and has no store, which is what a busy neighbour costs by itself. In turns, alone, beside it, alone again, a
+    ratio for each turn.
     """
     np.save(folder / "rows.npy", x[:100_000])
+    least_s = 0.2 * rounds
     found: dict[str, Any] = {}
     for name in ("process", "thread", "coding"):
         store = il.create(folder / name, index)
@@ -239,13 +241,16 @@ def while_writing(index: il.Index, x: FloatArray, queries: FloatArray, folder: P
         for turn in range(rounds + 1):
             for mode, times in ratios.items():
                 calls = [queries] if mode == "batch" else list(queries[:200])
-                alone = _searching(store, calls)
+                before_it = _searching(store, calls, least_s / 2)
                 other.go_on()
+                started = time.perf_counter()
                 time.sleep(0.1)
-                beside = _searching(store, calls)
+                beside = _searching(store, calls, least_s)
                 other.pause()
-                busy_s += beside[0] + 0.1
+                busy_s += time.perf_counter() - started
+                after_it = _searching(store, calls, least_s / 2)  # of more rows than before
                 if turn:
+                    alone = [(a + b) / 2 for a, b in zip(before_it, after_it, strict=True)]
                     times.append(alone[0] / beside[0])
                     of_processor[mode].append(alone[1] / beside[1])
         done = other.end()
@@ -262,16 +267,19 @@ def while_writing(index: il.Index, x: FloatArray, queries: FloatArray, folder: P
     return found
 
 
-def _searching(store: il.Store, calls: list[FloatArray]) -> tuple[float, float]:
-    """Seconds of the clock, and of the processor, which others on the machine do not take away."""
-    started = time.thread_time()
+def _searching(store: il.Store, calls: list[FloatArray], least_s: float) -> tuple[float, float]:
+    """Seconds of the clock for all calls, and of the processor, which others on the machine do not take away.
 
-    def search() -> None:
-        store.refresh()
-        for q in calls:
-            store.search(q, K, margin="exact", threads=1)
-
-    return seconds(search), time.thread_time() - started
+    Means over so many rounds of them as need ``least_s``: a writer works in bursts, and a short look sees one or none.
+    """
+    rounds, of_clock, of_processor = 0, time.perf_counter(), time.thread_time()
+    with quiet():
+        while time.perf_counter() - of_clock < least_s:
+            rounds += 1
+            store.refresh()
+            for q in calls:
+                store.search(q, K, margin="exact", threads=1)
+    return (time.perf_counter() - of_clock) / rounds, (time.thread_time() - of_processor) / rounds
 
 
 OPEN = """

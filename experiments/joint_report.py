@@ -170,8 +170,13 @@ def _image_bars(results: list[Result]) -> list[tuple[str, str, str, bool]]:
             if other in linear:
                 gap = ours["map"] - linear[other]["map"]
                 rows.append((f"MNIST, linear: MAP against {other}", ">= 0", f"{gap:+.3f}", gap >= 0))
-        ops = ours["searches"]["crude order, 0.999"]["ops"]
-        rows.append(("MNIST, linear: ops, crude order, 0.999", "<= 1.6", f"{ops:.3f}", ops <= 1.6))
+        for margin in ("0.999", "paper"):
+            found = ours["searches"][f"crude order, {margin}"]
+            shown = f"{found['ops']:.3f}, agreement {found['agreement']:.4f}"
+            reached = found["ops"] <= 1.6 and found["agreement"] >= 0.999
+            rows.append((f"MNIST, linear: ops, crude order, {margin}", "<= 1.6 at .999", shown, reached))
+        ops = ours["searches"]["crude order, 0.999"]["ops_in_cells"]
+        rows.append(("MNIST, linear: ops, in cells (what `search` does), 0.999", "<= 1.6", f"{ops:.3f}", ops <= 1.6))
         rows.append(("MNIST, linear: seconds to fit", "< 300", f"{ours['fit_seconds']:.0f}", ours["fit_seconds"] < 300))
     for r in _of(results, data="mnist", embedding="lenet"):
         rows.append(("MNIST, LeNet: MAP@1000", ">= .97", f"{r['map@1000']:.4f}", r["map@1000"] >= 0.97))

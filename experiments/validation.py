@@ -1,6 +1,6 @@
 """Are the defaults of the recipe a choice that rows kept back would make as well? One JSON per variant.
 
-    python experiments/validation.py [--list]
+    python experiments/validation.py [--only METHOD] [--list]
 
 MNIST, linear embedding, K = 8: 18,000 rows of the training set are learned from, 2,000 other rows of the *training* set
 ask; test queries are not read. One value differs from the default at a time; ICQ and the methods it is compared with
@@ -56,10 +56,12 @@ def variants() -> dict[str, tuple[str, dict[str, Any]]]:
 def main(argv: list[str] | None = None) -> int:
     """Run what is not there yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=VARIANTS, action="append", help="this method; may be given again")
     parser.add_argument("--list", action="store_true", help="name the variants and whether they are there")
     parser.add_argument("--threads", type=int, default=1, help="of each fit (1)")
     options = parser.parse_args(argv)
-    wanted = {name: RESULTS / f"{name}.json" for name in variants()}
+    methods = options.only or VARIANTS
+    wanted = {name: RESULTS / f"{name}.json" for name, (method, _) in variants().items() if method in methods}
     if options.list:
         for name, path in wanted.items():
             print(f"{'there' if path.exists() else '-':6s}{name}")

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from interlace import _native
+
+# The same examples every time, so that a failure says something about a change; `make explore` draws others. Machines
+# are busy at times: no deadline for one example.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None, print_blob=True)
+settings.load_profile("same")
 
 
 @pytest.fixture(params=_native.simd_levels())

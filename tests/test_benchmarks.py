@@ -382,3 +382,22 @@ def test_half_a_result_is_never_there(with_faiss, tmp_path):
         peers.write(path, {"kind": object()})
     assert json.loads(path.read_text()) == {"kind": "peers"}
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_sections_of_filters_reranking_and_drift(report, results, tmp_path):
+    """Figures of the committed results stand in the page, each in the row of its setting."""
+    living = import_module("living")
+    committed = BENCHMARKS / "results"
+    expected = {"filters": "| residual | 1 % | 3,000 |", "rerank": "| interlace float16 | rerank=200, margin=0.99 |"}
+    for kind in ("filters", "rerank", "drift"):
+        (results / f"{kind}.json").write_text((committed / f"{kind}.json").read_text())
+    page = tmp_path / "page.md"
+    assert report.main(["--results", str(results), "--output", str(page), "--no-plot"]) == 0
+    text = page.read_text()
+    for kind, start in expected.items():
+        assert text.count(start) == 1, kind
+    found = json.loads((committed / "drift.json").read_text())["results"][-1]
+    assert f"| {found['moved_dims']} | {found['drift']:.2f} | {found['recall_old_books']:.3f} |" in text
+    filters = json.loads((committed / "filters.json").read_text())
+    filters["layouts"]["subspace"]["selectivities"][3]["unfiltered/batch"] = 4.9
+    assert "reached by 2 of 3 layouts" in living.filters(filters)

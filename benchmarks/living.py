@@ -1,0 +1,110 @@
+"""What an index that lives costs: the sections of RESULTS.md about filters, re-ranking and drift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import store_bars
+import tables
+
+Case = dict[str, Any]
+
+
+def filters(found: Case) -> str:
+    """Each selectivity of each layout against the unfiltered exact scan."""
+    data, bar = found["data"], found["bar"]
+    layouts = found["layouts"]
+    worst = {
+        name: min(s["unfiltered/batch"] for s in layout["selectivities"] if s["selectivity"] == bar["selectivity"])
+        for name, layout in layouts.items()
+    }
+    reached = sum(ratio >= bar["batch"] for ratio in worst.values())
+    scans = ", ".join(f"{name} {layout['unfiltered_us']:.0f} us" for name, layout in layouts.items())
+    intro = (
+        f"{data['name']}, {data['rows']:,} rows x {data['dim']}, {found['n_bytes']} bytes, k = {found['k']}, exact, "
+        "one thread. How many times as long the unfiltered scan takes, by the time of the processor: *batch* is one "
+        f"call of {data['queries']:,} queries that makes the filter ready; *single* a call of one query that does; "
+        "*ready* a call of one query with a filter made ready before (`allow`). One unfiltered query in a batch: "
+        f"{scans}; making a filter ready reads a mask of all rows. Bar: {bar['batch']:g}x in a batch at "
+        f"{bar['selectivity']:.0%} of the rows, reached by {reached} of {len(worst)} layouts."
+    )
+    head = ("layout", "rows allowed", "rows", "batch", "single", "ready", "filter ready, ms", "rows scanned", "recall")
+    rows = [
+        (
+            name,
+            f"{100 * s['selectivity']:g} %",
+            f"{s['rows']:,}",
+            *(f"{tables.times(s[f'unfiltered/{mode}'])}x" for mode in ("batch", "single", "ready")),
+            f"{s['ready_ms']:.2f}",
+            f"{s['scanned_per_query']:,.0f}",
+            f"{s['recall']:.4f}",
+        )
+        for name, layout in layouts.items()
+        for s in layout["selectivities"]
+    ]
+    return f"## Filters\n\n{intro}\n\n{tables.table(head, rows)}"
+
+
+def rerank(found: Case) -> str:
+    """Recall and speed of each depth, and the ratio to faiss at equal recall."""
+    data, at = found["data"], found["ratio_to_faiss_at_recall"]
+    names = list(dict.fromkeys(method["method"] for method in found["methods"]))
+    intro = (
+        f"{data['name']}, {data['rows']:,} rows x {data['dim']}, codes of {found['methods'][0]['code_bytes']} bytes "
+        f"and kept originals, k = {found['k']}, {data['queries']:,} queries in one call, one thread; all in turns "
+        "in one process, medians. First, how many times as fast as faiss at a recall of at least so much, each at its "
+        "fastest setting that reaches it."
+    )
+    ratios = tables.table(
+        ("recall@10", *names), [(recall, *(f"{tables.times(row[n])}x" for n in names)) for recall, row in at.items()]
+    )
+    rows = [
+        (
+            method["method"],
+            _setting(method),
+            f"{method['recall']:.4f}",
+            f"{method['qps']['median']:,.0f}",
+        )
+        for method in found["methods"]
+    ]
+    settings = tables.table(("method", "setting", "recall@10", "queries per second"), rows)
+    return f"## Re-ranking by kept originals\n\n{intro}\n\n{ratios}\n\n{settings}"
+
+
+def _setting(method: Case) -> str:
+    """What was given to `search`."""
+    given = {name: value for name, value in method.items() if name not in ("method", "code_bytes", "recall", "qps")}
+    return ", ".join(f"{name.removesuffix('_asked')}={value}" for name, value in given.items())
+
+
+def drift(found: Case) -> str:
+    """What `health` says of rows that changed, beside what other books would give."""
+    data = found["data"]
+    intro = (
+        f"{data['name']}, {data['rows']:,} rows x {data['dim']}, {found['n_bytes']} bytes. Books are learned from one "
+        "half of the rows; in the other half so many dimensions change places. *Drift* is what `health` tells: the "
+        "error of new rows against that of the rows learned from. Recall is that of the old books, and of books "
+        "learned anew from the changed rows."
+    )
+    head = ("dimensions moved", "drift", f"recall@{found['k']}, old books", "new books", "old against new")
+    rows = [
+        (
+            str(r["moved_dims"]),
+            f"{r['drift']:.2f}",
+            f"{r['recall_old_books']:.3f}",
+            f"{r['recall_new_books']:.3f}",
+            f"{r['ratio']:.2f}",
+        )
+        for r in found["results"]
+    ]
+    return f"## Drift\n\n{intro}\n\n{tables.table(head, rows)}"
+
+
+#: Kind of a result -> its format that this page knows, and its section; in the order of the page.
+SECTIONS: dict[str, tuple[int, Callable[[Case], str]]] = {
+    "store": (store_bars.FORMAT, store_bars.section),
+    "filters": (1, filters),
+    "rerank": (1, rerank),
+    "drift": (1, drift),
+}
