@@ -1,0 +1,98 @@
+"""What a query makes before it scans: a table for every book in every cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import FloatArray
+from ..codebooks import Codebooks
+from .terms import (
+    INF,
+    CellTerms,
+    F,
+    Integers,
+    cell_terms,
+    dense_words,
+    inner,
+    overlap,
+    rotate,
+    saturated,
+    squared,
+    squares,
+)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """base float32 [n_cells]; tables float32 [n_cells, n_columns, 256], padded with inf.
+
+    ``minima`` float32 [n_cells, n_columns]: no entry of the table is smaller. ``bound``: size of a distance's terms.
+    """
+
+    base: FloatArray
+    tables: FloatArray
+    minima: FloatArray
+    bound: np.float32
+
+
+def tables(codebooks: Codebooks, q: FloatArray) -> Tables:
+    """Distance of a row = base[cell] + sum over columns of tables[cell, column, code] + its cross term."""
+    l2 = codebooks.metric == "l2"
+    y = rotate(codebooks, q, centre=l2)
+    base = _base(codebooks, q, y)
+    terms = cell_terms(codebooks) if l2 else CellTerms({}, F(0), F(0))
+    bound = terms.bound + dense_words(codebooks).unit * F(2.0**31) + np.abs(constant(codebooks))
+    out = np.full((len(base), len(codebooks.columns), 256), INF, F)
+    minima = np.empty((len(base), len(codebooks.columns)), F)
+    for j, column in enumerate(codebooks.columns):
+        table = _own_table(codebooks, column, y)
+        bound += np.abs(table).max()
+        steps = terms.of.get(column, np.zeros((len(base), len(table)), np.int64))
+        out[:, j, : len(table)] = table + steps.astype(F) * terms.step
+        minima[:, j] = _minima_in_steps(table, steps, terms.step) if terms.step > 0 else table.min()
+    return Tables(base, out, minima, bound)
+
+
+def constant(codebooks: Codebooks) -> np.float32:
+    """What norms without a column add to every distance."""
+    return sum((norm.values[0] for norm in codebooks.norms if not norm.stored), F(0))
+
+
+def _base(codebooks: Codebooks, q: FloatArray, y: FloatArray) -> FloatArray:
+    """|q - c|^2 for every word c of the first book, or -(q.c), with what does not depend on the row."""
+    cell = codebooks.books[0]
+    offset = F(1) if codebooks.metric == "cosine" else constant(codebooks)
+    if codebooks.metric != "l2":
+        for d in range(codebooks.dim):
+            offset -= q[d] * codebooks.mean[d]
+        return np.asarray(offset - inner(y[cell.support], cell.words.T))
+    covered = np.zeros(codebooks.dim, bool)
+    for book in codebooks.books:  # whose tables hold q^2: the cell's, and those that share no dimension
+        if book is cell or not any(overlap(book, other) for other in codebooks.books if other is not book):
+            covered[book.support] = True
+    for free in np.flatnonzero(~covered):
+        offset += y[free] * y[free]
+    return np.asarray(offset + squared(y[cell.support], cell.words.T))
+
+
+def _own_table(codebooks: Codebooks, column: int, y: FloatArray) -> FloatArray:
+    """The part of a column's table that is the same for all cells."""
+    if column < 0:
+        return codebooks.norms[-1 - column].values
+    book = codebooks.books[column]
+    x = y[book.support]
+    if codebooks.metric != "l2":
+        return -inner(x, book.words.T)
+    if not any(overlap(book, other) for other in codebooks.books if other is not book):
+        return squared(x, book.words.T)
+    return np.asarray(squares(book) - F(2) * inner(x, book.words.T))
+
+
+def _minima_in_steps(table: FloatArray, terms: Integers, step: np.float32) -> FloatArray:
+    """Lower bound of table + step * terms in every cell, from integers: what the native search adds up quickly."""
+    low = table.min()
+    factor = (F(1) / step) * F(1 - 2.0**-20)
+    steps = np.floor(np.minimum((table - low) * factor, F(32767))).astype(np.int64)
+    return np.asarray(low + step * saturated(steps + terms).min(axis=1).astype(F))

@@ -1,0 +1,212 @@
+"""Search in cells, in the order of the kernels: crude distances first, whole ones of what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import FloatArray
+from ..codebooks import Codebooks
+from ..margins import Rule
+from .lookup import Tables, tables
+from .terms import INF, DenseWords, F, Integers, cell_terms, cross_floors, dense_words
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One answer, with the crude distance it was judged by and the floors of its cell."""
+
+    distance: np.float32
+    row: int
+    crude: np.float32
+    crude_floor: np.float32
+    floor: np.float32
+
+
+def search(
+    codebooks: Codebooks,
+    codes: NDArray[np.uint8],
+    q: FloatArray,
+    k: int,
+    rule: Rule,
+    allowed: NDArray[np.bool_] | None = None,
+    cuts: Sequence[int] = (),
+) -> tuple[list[Hit], int]:
+    """The k best rows of one query, and how many rows were compared with the whole code.
+
+    Cells in ascending order of their base, rows of a cell in their order. A row is ruled out when its crude distance
+    exceeds the limit; the limit falls with tau, the distance of the k-th best so far. ``cuts``: rows at which the
+    segments after the first begin; each has its own floors of cross terms.
+    """
+    scan = _Scan.of(codebooks, codes, q, cuts)
+    visited, share = _cells_to_visit(codebooks, codes, q, scan.t, k, rule, allowed)
+    hits: list[Hit] = []
+    survivors = 0
+    for cell in visited:
+        floors = scan.floors(cell)
+        for row in np.flatnonzero(codes[:, 0] == cell).tolist():
+            if allowed is not None and not allowed[row]:
+                continue
+            crude = scan.crude(row)
+            if crude > _limit(hits, k, rule, share, floors):
+                continue
+            survivors += 1
+            hit = Hit(scan.whole(row, crude), row, crude, floors.crude, floors.crude + floors.rest)
+            hits = sorted([*hits, hit], key=lambda hit: (hit.distance, hit.row))[:k]
+    return hits, survivors
+
+
+def range_search(
+    codebooks: Codebooks,
+    codes: NDArray[np.uint8],
+    q: FloatArray,
+    radius: np.float32,
+    exhaustive: bool = False,
+    allowed: NDArray[np.bool_] | None = None,
+    cuts: Sequence[int] = (),
+) -> tuple[list[Hit], int]:
+    """All rows whose distance is at most the radius, nearest first, and how many were compared with the whole code.
+
+    The exact rule of :func:`search` with the radius in place of tau; ``exhaustive`` compares every row.
+    """
+    scan = _Scan.of(codebooks, codes, q, cuts)
+    hits: list[Hit] = []
+    survivors = 0
+    for row, (cell, *_) in enumerate(codes.tolist()):
+        if allowed is not None and not allowed[row]:
+            continue
+        floors, crude = scan.floors(cell), scan.crude(row)
+        if not exhaustive and crude > (radius - floors.rest) + floors.slack:
+            continue
+        survivors += 1
+        distance = scan.whole(row, crude)
+        if distance <= radius:
+            hits.append(Hit(distance, row, crude, floors.crude, floors.crude + floors.rest))
+    return sorted(hits, key=lambda hit: (hit.distance, hit.row)), survivors
+
+
+@dataclass(frozen=True)
+class _Floors:
+    """No crude distance in a cell is below ``crude``, no rest below ``rest``; ``slack`` is what rounding may add."""
+
+    crude: np.float32
+    rest: np.float32
+    slack: np.float32
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """Rows and one query: what distances and their bounds are made of."""
+
+    codebooks: Codebooks
+    codes: NDArray[np.uint8]
+    t: Tables
+    dense: DenseWords
+    cross: Integers  # [n_cells] smallest cross sums
+
+    @classmethod
+    def of(cls, codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, cuts: Sequence[int]) -> _Scan:
+        segments = [part for part in np.split(codes, cuts) if len(part)] or [codes]
+        cross = np.min([cross_floors(codebooks, part) for part in segments], axis=0)
+        return cls(codebooks, codes, tables(codebooks, q), dense_words(codebooks), cross)
+
+    def floors(self, cell: int) -> _Floors:
+        t, n_crude, n_columns = self.t, self.codebooks.n_crude_columns, len(self.codebooks.columns)
+        base = crude = t.base[cell]
+        for j in range(n_crude):
+            crude = crude + t.minima[cell, j]
+        rest = F(0)
+        for j in range(n_crude, n_columns):
+            rest = rest + t.minima[cell, j]
+        if self.dense.of:
+            rest = rest + self.dense.cross_term(self.cross[cell])
+        return _Floors(crude, rest, F(n_columns + 8) * F(2.0**-23) * (np.abs(base) + t.bound))
+
+    def crude(self, row: int) -> np.float32:
+        """The first step: crude columns only."""
+        code = self.codes[row]
+        distance: np.float32 = self.t.base[code[0]]
+        for j in range(self.codebooks.n_crude_columns):
+            distance = distance + self.t.tables[code[0], j, code[1 + j]]
+        return distance
+
+    def whole(self, row: int, crude: np.float32) -> np.float32:
+        """The second step: the other columns and the cross term."""
+        code, distance = self.codes[row], crude
+        for j in range(self.codebooks.n_crude_columns, len(self.codebooks.columns)):
+            distance = distance + self.t.tables[code[0], j, code[1 + j]]
+        return distance + self.dense.cross_term(self.dense.cross_sum(code)) if self.dense.of else distance
+
+
+@np.errstate(over="ignore")  # a room without bounds
+def _cells_to_visit(
+    codebooks: Codebooks,
+    codes: NDArray[np.uint8],
+    q: FloatArray,
+    t: Tables,
+    k: int,
+    rule: Rule,
+    allowed: NDArray[np.bool_] | None,
+) -> tuple[list[int], np.float32]:
+    """Cells in ascending order of their base, and the share to search them with (cpp/core/search.h, Rule)."""
+    base = t.base
+    sizes = np.bincount(codes[:, 0] if allowed is None else codes[allowed, 0], minlength=len(base))
+    order = [int(cell) for cell in np.argsort(base + F(0), kind="stable") if sizes[cell]]
+    share = F(rule.share)
+    if rule.kind != "share" or not len(rule.spread) or not order:
+        return order, share
+    nearest, length = base[order[0]], F(1)
+    if codebooks.metric == "ip":
+        square = F(0)
+        for d in range(codebooks.dim):
+            square += q[d] * q[d]
+        length = np.sqrt(square)
+    distance = nearest  # where books share no dimension with the first, the base knows nothing of theirs
+    if codebooks.metric == "l2" and not cell_terms(codebooks).step > 0:
+        for j in range(len(codebooks.columns)):
+            distance = distance + t.minima[order[0], j]
+    if distance > F(rule.reach) * length:  # far from all that the rule was made for: exactly
+        return order, F(1)
+    unit = max(nearest, F(rule.least))
+    if codebooks.metric != "l2":
+        total = F(0)
+        for cell in order:
+            total += base[cell] - nearest
+        unit = total / F(len(order))
+    kept: list[int] = []
+    rows = 0  # k of them are visited in any case
+    for rank, cell in enumerate(order):
+        if rows >= k and not base[cell] - nearest <= rule.spread[rank] * unit:
+            break
+        kept.append(cell)
+        rows += int(sizes[cell])
+    return kept, share
+
+
+def _limit(hits: list[Hit], k: int, rule: Rule, share: np.float32, floors: _Floors) -> np.float32:
+    """The largest crude distance that is still compared with the whole code (cpp/core/search.h, Rule)."""
+    if len(hits) < k or rule.kind == "none":
+        return INF
+    tau = hits[-1].distance
+    if rule.kind == "paper":
+        return np.float32(hits[-1].crude + F(rule.sigma))
+    if share == 1:
+        return np.float32((tau - floors.rest) + floors.slack)
+    room = tau - (floors.crude + floors.rest)  # negative: nothing in the cell can be near enough
+    return np.float32((floors.crude + (share * room if room > 0 else room)) + floors.slack)
+
+
+def exhaustive(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, k: int) -> list[Hit]:
+    """The k best rows by their whole codes."""
+    return search(codebooks, codes, q, k, Rule("none", 1.0, 0.0, "inf"))[0]
+
+
+def distance_to_decoded(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray) -> NDArray[np.float64]:
+    """What the tables stand for, straight from the decoded vectors, in double precision."""
+    decoded = codebooks.decode(codes).astype(np.float64)
+    if codebooks.metric == "l2":
+        return np.asarray(((decoded - q) ** 2).sum(1))
+    return np.asarray((1.0 if codebooks.metric == "cosine" else 0.0) - decoded @ q.astype(np.float64))
