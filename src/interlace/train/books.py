@@ -59,7 +59,7 @@ class Books(nn.Module):
                     continue
                 if sweep:
                     rest += book[codes[:, k]]
-                codes[:, k] = torch.addmm(square, rest, book.T, alpha=-2.0).argmin(1)
+                codes[:, k] = _least(torch.addmm(square, rest, book.T, alpha=-2.0))
                 rest -= book[codes[:, k]]
         return codes
 
@@ -68,6 +68,11 @@ class Books(nn.Module):
         """The word of each row, book by book: n_books times [batch, dim], with gradients to the words."""
         # Not by indexing: its gradient takes four times as long where dimensions are many.
         return [nn.functional.embedding(codes[:, k], book) for k, book in enumerate(words)]
+
+
+def _least(values: Tensor) -> Tensor:
+    """Of each row the place of its smallest value, the first of equal ones. NumPy's is ten times as quick on a CPU."""
+    return torch.from_numpy(values.numpy().argmin(1)) if values.device.type == "cpu" else values.argmin(1)
 
 
 def start_books(
