@@ -100,3 +100,13 @@ def test_an_embedding_that_is_one_point_is_told_once():
     model, found = caught(lambda: icq(embedding=Dead()).fit(X, Y))
     assert found.count(il.EmbeddingCollapsedWarning) == 1
     assert np.isfinite(model.embed(X)).all()
+
+
+def test_books_of_many_dimensions_learn_in_steps_that_fit_them():
+    """At one rate for all, words of 1,024 short coordinates would be thrown about."""
+    rows = np.random.default_rng(0).normal(size=(400, 1024)).astype(np.float32)
+    rows += 3 * np.random.default_rng(1).normal(size=(4, 1024)).astype(np.float32)[Y[:400]]
+    recipe = Recipe(warm_up=0, shape=0, epochs=4, patience=9)
+    history = icq(recipe, embedding="identity", n_books=4).fit(rows, Y[:400]).history_
+    errors = [row["quantization"] / recipe.error for row in history]
+    assert max(errors) < 0.17  # of a total variance of 1; at the full rate .27

@@ -68,7 +68,7 @@ def _layouts(*layouts: str) -> tuple[Series, ...]:
 ICQ, SQ_CQ, SQ_PQ = _series("ICQ"), _series("SQ+CQ"), _series("SQ+PQ")
 DATASETS = ("synthetic1", "synthetic2", "synthetic3")
 #: Of the network with everything else, from its first layer on.
-_ALEXNET = (("warm_up", 5), ("shape", 1), ("epochs", 10))
+_ALEXNET = (("warm_up", 5), ("shape", 1), ("epochs", 6))
 _LENET = (("warm_up", 5), ("shape", 2), ("epochs", 6))
 #: Heads on features that are trained already.
 _HEAD = (("warm_up", 3), ("shape", 2), ("epochs", 8), ("patience", 4))

@@ -27,6 +27,9 @@ ROUNDING = 1e-12
 MOST_VARIANCE, START_ROWS = 32.0, 1_000
 #: Of the rates of warm-up and shape, what networks other than linear and mlp take: larger steps kill their relus.
 NETWORK_SHARE = 0.2
+#: Dimensions up to which books learn at their full rate. The total variance is about 1, so that with more of them a
+#: coordinate of a word is shorter, and steps of Adam are as long in each: of 1,024, three steps would cross the book.
+BOOK_DIMS = 16
 
 
 class Phases:
@@ -168,7 +171,8 @@ def optimizer_for(phase: str, state: State) -> torch.optim.Optimizer:
         groups.append({"params": list(state.prior.parameters()), "rate": recipe.rate_theta})
     if phase == "learn":
         books, _ = state.planned_books()
-        groups.append({"params": list(books.parameters()), "rate": recipe.rate_books})
+        share = min(1.0, math.sqrt(BOOK_DIMS / state.network.dim))
+        groups.append({"params": list(books.parameters()), "rate": share * recipe.rate_books})
     groups = [group for group in groups if group["params"]]
     # One pass over the weights instead of ten: with a thousand dimensions they take longer than their gradients.
     return torch.optim.Adam(groups, lr=recipe.rate_embedding, fused=state.device.type in ("cpu", "cuda"))
