@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import importlib
-import importlib.util
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -41,7 +40,9 @@ def arrow(module: str = "pyarrow") -> Any:
 
 def check_arrow() -> None:
     """An error if there is no pyarrow; it is not imported."""
-    if importlib.util.find_spec("pyarrow") is None:
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
         arrow()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from os import PathLike
 from typing import Any
@@ -25,8 +24,6 @@ from .manifest import Entry, Manifest, file_name
 from .originals import Originals
 from .store import Store
 from .writer import Writer
-
-logger = logging.getLogger(__name__)
 
 
 def open(
@@ -65,7 +62,7 @@ def _open_writer(folder: str, lock: WriterLock, embedding: Any, limits: Limits) 
         except FileNotFoundError as error:
             raise parts.missing(folder, found.log) from error
         if cut:
-            logger.warning("%r: %d bytes of a write that was cut short were dropped", folder, cut)
+            files.tell("%r: %d bytes of a write that was cut short were dropped", folder, cut)
         state = loading.State(found, loading.replay(base, records, found), log.place)
         manifest.sweep(folder, found)
         return Store(folder, Writer(folder, state, log, lock, limits))
