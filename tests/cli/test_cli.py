@@ -305,7 +305,7 @@ class TestSearch:
         whole = index.search(QUERIES, 5, threads=1)
         monkeypatch.setattr(search, "QUERIES_PER_BLOCK", 5)
         seen = []
-        found = search.search(index, QUERIES, 5, 0.999, 1, lambda what, done: seen.append(done))
+        found = search.search(index, QUERIES, 5, lambda what, done: seen.append(done), margin=0.999, threads=1)
         assert_array_equal(found.ids, whole.ids)
         assert_array_equal(found.distances, whole.distances)
         assert_array_equal(found.counts, whole.counts)

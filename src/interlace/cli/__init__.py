@@ -12,6 +12,7 @@ from ..errors import InterlaceError
 from . import (
     add,
     build,
+    calibrate,
     compact,
     create,
     demo,
@@ -23,6 +24,7 @@ from . import (
     health,
     info,
     plan,
+    relearn,
     remove,
     reproduce,
     search,
@@ -31,7 +33,7 @@ from . import (
 
 COMMANDS = (
     *(demo, plan, build, search, evaluate, fit, encode, info, verify),
-    *(create, add, remove, get, compact, health, export),  # of stores
+    *(create, add, remove, get, compact, health, calibrate, relearn, export),  # of stores
     reproduce,
 )
 EPILOG = """\

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ..data import EXTENSIONS, read_lines, read_vectors
+from ..data import EXTENSIONS, read_vectors
+from ..data.lines import Payload, read_rows
 from ..data.streams import MAGIC, NpyStream
 from ..errors import InputError
 
@@ -26,6 +27,7 @@ class Block:
     x: Any
     ids: list[Any] | None  # where the rows themselves have them
     done: float  # share of the whole that this block ends; NaN where nobody knows
+    payload: Payload = None  # where the rows themselves have some
 
 
 def blocks_of(data: str, key: str | None, shape: tuple[int, ...]) -> tuple[Iterator[Block], int | None]:
@@ -55,8 +57,8 @@ def _slices(vectors: Any, rows: int) -> Iterator[Block]:
 def _text_file(path: str, shape: tuple[int, ...], rows: int) -> Iterator[Block]:
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        for ids, values in read_lines(file, math.prod(shape), rows, repr(path)):
-            yield Block(values, ids, file.tell() / size if size else math.nan)
+        for ids, values, payload in read_rows(file, math.prod(shape), rows, repr(path)):
+            yield Block(values, ids, file.tell() / size if size else math.nan, payload)
 
 
 def _stream(file: IO[bytes], shape: tuple[int, ...], rows: int) -> tuple[Iterator[Block], int | None]:
@@ -64,7 +66,8 @@ def _stream(file: IO[bytes], shape: tuple[int, ...], rows: int) -> tuple[Iterato
     if not start:
         raise InputError("stdin is empty: rows as a .npy array, or as lines of JSON or CSV, are needed")
     if start != MAGIC:
-        return (Block(x, ids, math.nan) for ids, x in read_lines(file, math.prod(shape), rows, "stdin", start)), None
+        found = read_rows(file, math.prod(shape), rows, "stdin", start)
+        return (Block(x, ids, math.nan, payload) for ids, x, payload in found), None
     stream = NpyStream(file, "stdin")
     if stream.shape[1:] not in (shape, (math.prod(shape),)):  # before a block of some other width fills the memory
         raise InputError(f"stdin has rows of shape {stream.shape[1:]}, the store takes {shape}")
