@@ -83,6 +83,20 @@ class TestHelp:
             assert cli.parser().parse_args(re.split("&&|<", line)[0].split()[1:]).command == command
         assert lines
 
+    @pytest.mark.parametrize("columns", [80, 300])
+    @pytest.mark.parametrize("command", [None, *COMMANDS])
+    def test_help_fits_the_terminal(self, command, columns, run, monkeypatch):
+        """Examples too, which go on as the shell wants it."""
+        monkeypatch.setenv("COLUMNS", str(columns))
+        code, out, _ = run(*([] if command is None else [command]), "--help")
+        assert code == 0
+        lines = out.splitlines()
+        assert [line for line in lines if len(line) > min(columns, 100)] == []
+        if command is not None:
+            module = sys.modules[f"interlace.cli.{command}"]
+            examples = [" ".join(line.split()) for line in module.EPILOG.splitlines() if "  interlace " in line]
+            assert all(line in " ".join(out.replace("\\\n", "").split()) for line in examples)
+
     def test_version(self, run):
         assert run("--version") == (0, f"interlace {il.__version__} ({il.simd_level()})\n", "")
 
