@@ -179,7 +179,7 @@ class TestAdd:
         Path("bad.jsonl").write_text('{"price": 1}\n\n{"price": }\n')
         fails(run("add", "s", "q.npy", "--payload", "bad.jsonl"), "'bad.jsonl': line 3: not JSON: ")
         Path("bad.jsonl").write_text('{"price": "1"}\n')
-        fails(run("add", "s", "q.npy", "--payload", "bad.jsonl"), "'bad.jsonl' cannot be read as payload: ")
+        fails(run("add", "s", "q.npy", "--payload", "bad.jsonl"), "'bad.jsonl': payload column 'price' must be float")
         piped(monkeypatch, '{"vector": [1, 2, 3, 4, 5, 6], "payload": {"price": 1}}\n')
         fails(run("add", "s", "-", "--payload", "p.csv"), "have a payload of their own: leave --payload out")
         piped(monkeypatch, "1,2,3,4,5,6\n")

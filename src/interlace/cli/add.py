@@ -142,12 +142,8 @@ class _Adding:
             self._store.upsert(block.x, ids, **how)
 
     def _payload(self, block: Block) -> Any:
-        from ..data.payload import values_of
-
         if self._table is not None:
             if block.payload is not None:
                 raise InputError(f"the rows of {self._args.data!r} have a payload of their own: leave --payload out")
             return self._table.slice(self.n, len(block.x))
-        if block.payload is None or self._store.columns is None:  # which is an error, and the store's to tell
-            return block.payload
-        return values_of(block.payload, self._store.columns)
+        return block.payload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -37,29 +37,6 @@ def read_payload(path: str | PathLike[str], columns: Schema) -> Table:
         if isinstance(error, InputError) or (isinstance(error, OSError) and error.errno is not None):
             raise
         raise InputError(f"{name!r} cannot be read as payload: {str(error).splitlines()[0]}") from error
-
-
-def values_of(rows: Sequence[Mapping[str, Any]], columns: Schema) -> dict[str, Any]:
-    """Rows as JSON has them -> values by column; JSON knows neither dates nor decimals, and text stands for them."""
-    import pyarrow as pa
-
-    found: dict[str, Any] = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        values = [row.get(name) for row in rows]
-        kind = columns.field(name).type if name in columns.names else None
-        if kind is not None and (pa.types.is_temporal(kind) or pa.types.is_decimal(kind)):
-            values = _of_text(name, values, kind, pa)
-        found[name] = values
-    return found
-
-
-def _of_text(name: str, values: list[Any], kind: Any, pa: Any) -> Any:
-    if not all(value is None or isinstance(value, str) for value in values):
-        return values
-    try:
-        return pa.array(values, pa.string()).cast(kind)
-    except pa.ArrowException as error:
-        raise InputError(f"payload column {name!r} must be {kind}: {error}") from error
 
 
 def _shared(name: str, there: Sequence[str], columns: Schema) -> list[str]:
@@ -106,6 +83,8 @@ def _csv(separator: str) -> Callable[[str, Schema], Table]:
 
 def _json(name: str, columns: Schema) -> Table:
     """Not by pyarrow's own reader, which takes no text for dates."""
+    from ..store.columns import Columns
+
     pa, rows = _extra("pyarrow", name), list[dict[str, Any]]()
     with open(name, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
@@ -119,8 +98,11 @@ def _json(name: str, columns: Schema) -> Table:
                 raise InputError(f"{name!r}: line {number}: an object is needed, columns and their values")
             rows.append(row)
     shared = _shared(name, list(dict.fromkeys(column for row in rows for column in row)), columns)
-    found = values_of([{column: row.get(column) for column in shared} for row in rows], columns)
-    return pa.table({column: pa.array(found[column], columns.field(column).type) for column in shared})
+    wanted = Columns.of(pa.schema([columns.field(column) for column in shared]))
+    try:
+        return wanted.table([{column: row.get(column) for column in shared} for row in rows], len(rows))
+    except InputError as error:
+        raise InputError(f"{name!r}: {error}") from error
 
 
 PAYLOAD_EXTENSIONS: dict[str, Callable[[str, Schema], Table]] = {
