@@ -23,7 +23,7 @@ QUERIES = RNG.normal(size=(12, 16)).astype(np.float32)
 TRUTH, _ = evaluate.exact_neighbours(X, QUERIES, 20)
 COMMANDS = (
     *("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify", "reproduce"),
-    *("create", "add", "remove", "get", "compact", "health", "export"),
+    *("create", "add", "remove", "get", "compact", "health", "calibrate", "relearn", "export"),
 )
 
 

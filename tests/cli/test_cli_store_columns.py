@@ -138,10 +138,15 @@ class TestAdd:
         assert (code, err) == (0, "")
         assert told(il.open("s")) == ROWS
 
-    def test_lines_with_a_payload(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("flat", [False, True])
+    def test_lines_with_a_payload(self, run: Run, monkeypatch: pytest.MonkeyPatch, flat: bool) -> None:
+        """Beside id and vector, or in an object; other names are passed over."""
         monkeypatch.setattr(blocks, "ROWS", 7)
         assert run("create", "s", "--from", "x.books", *COLUMNS)[0] == 0
-        lines = [{"id": i, "vector": x.tolist(), "payload": p} for i, (x, p) in enumerate(zip(X, ROWS, strict=False))]
+        lines = [
+            {"id": i, "vector": x.tolist(), "other": i, **(row if flat else {"payload": row})}
+            for i, (x, row) in enumerate(zip(X, ROWS, strict=False))
+        ]
         piped(monkeypatch, "".join(json.dumps(line) + "\n" for line in lines))
         assert run("add", "s", "-")[0] == 0
         assert told(il.open("s")) == ROWS
@@ -211,7 +216,7 @@ class TestSearch:
         first = found[0]["ids"][0]
         assert out[0] == "query 0:"
         assert out[1].startswith(f"  {first} (")
-        assert f"price={PRICES[first]}" in out[1]
+        assert "price=None" in out[1] if PRICES[first] is None else f"price={PRICES[first]:g}" in out[1]
         assert out[6] == "  ..."
 
     def test_originals(self, run: Run, store: Path) -> None:

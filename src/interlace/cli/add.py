@@ -24,7 +24,7 @@ cannot be read, or a disk that is full, ends it: the error tells how many rows w
 DATA is any file that `interlace build` reads, or text with a row a line (.jsonl, .csv, ...), or -
 for stdin, which may be a .npy array or such text:
   [0.1, 0.2, 0.3]                           JSON, the ids are made up
-  {"id": "a", "vector": [0.1, 0.2, 0.3]}    JSON with ids, and maybe "payload": {"price": 9.5}
+  {"id": "a", "vector": [0.1, 0.2, 0.3]}    JSON with ids; "price": 9.5 if the store has a column price
   0.1,0.2,0.3                               CSV; a first line of names may call a column id
 """
 EPILOG = """\
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"store": args.store, "added": adding.n, "rows": rows, "seconds": seconds})
     else:
-        print(f"{args.store}: {adding.n:,} rows added in {seconds:.1f} s; it has {rows:,}")
+        print(f"{args.store}: {adding.n:,} row{'s' * (adding.n != 1)} added in {seconds:.1f} s; it has {rows:,}")
     return 0
 
 
@@ -92,7 +92,8 @@ class _Adding:
         from .blocks import blocks_of
 
         store, args = self._store, self._args
-        blocks, total = blocks_of(args.data, args.key, self._shape())
+        columns = () if store.columns is None else store.columns.names
+        blocks, total = blocks_of(args.data, args.key, self._shape(), columns)
         beside = [(args.ids, self._ids, "ids"), (args.payload, self._table, "rows")]
         for name, given, what in beside:
             if given is not None and total is not None and len(given) != total:

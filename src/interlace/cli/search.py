@@ -140,8 +140,11 @@ def _payload(store: Any, ids: Any) -> list[dict[str, Any]]:
 
 
 def _told(store: Any, ids: Any) -> list[tuple[str, ...]]:
-    """The same for people."""
-    return [tuple(f"{name}={value}" for name, value in row.items()) for row in _payload(store, ids)]
+    """The same for people, who need no 17 digits."""
+    shown = [
+        {name: f"{v:.6g}" if isinstance(v, float) else v for name, v in row.items()} for row in _payload(store, ids)
+    ]
+    return [tuple(f"{name}={value}" for name, value in row.items()) for row in shown]
 
 
 def search(index: Index | Store, queries: Any, k: int, progress: Progress, **how: Any) -> Matches:

@@ -1,7 +1,7 @@
 """Vectors that come as text, one a line: JSON or CSV, from a file or a pipe, in blocks.
 
     [0.1, 0.2, 0.3]
-    {"id": "a", "vector": [0.1, 0.2, 0.3], "payload": {"price": 9.5}}
+    {"id": "a", "vector": [0.1, 0.2, 0.3], "price": 9.5}
     0.1,0.2,0.3
 
 Values of CSV are separated by commas, tabs, semicolons or spaces; a first line that is not numbers names the columns,
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -38,8 +39,10 @@ def read_lines(
     return ((ids, values) for ids, values, _ in read_rows(file, width, rows, name, start))
 
 
-def read_rows(file: IO[bytes], width: int, rows: int, name: str = "input", start: bytes = b"") -> Iterator[Block]:
-    """The same with what a store may keep beside its rows."""
+def read_rows(
+    file: IO[bytes], width: int, rows: int, name: str = "input", start: bytes = b"", columns: Sequence[str] = ()
+) -> Iterator[Block]:
+    """The same with what a store keeps beside its rows: values of its columns, and all of an object ``payload``."""
     parse: Callable[[str], Row] | None = None
     named: bool | None = None  # whether rows have ids; all of them, or none
     ids: list[Any] = []
@@ -49,7 +52,7 @@ def read_rows(file: IO[bytes], width: int, rows: int, name: str = "input", start
         for number, text in _lines(file, start, max(LONGEST, BYTES_PER_VALUE * width), name):
             try:
                 if parse is None:
-                    parse, is_row = _parser(text)
+                    parse, is_row = _parser(text, columns)
                     if not is_row:
                         continue
                 row_id, row, beside = parse(text)
@@ -102,10 +105,10 @@ def _text(line: bytes, number: int, name: str) -> str:
         raise InputError(f"{name}: line {number} is not text: JSON, CSV or a .npy file is needed") from error
 
 
-def _parser(first: str) -> tuple[Callable[[str], Row], bool]:
+def _parser(first: str, columns: Sequence[str]) -> tuple[Callable[[str], Row], bool]:
     """How to read lines like the first one, and whether that one is a row."""
     if first[0] in "[{":
-        return _json_row, True
+        return partial(_json_row, columns=[name for name in columns if name not in ("id", "vector", "payload")]), True
     separator = next((s for s in (",", "\t", ";") if s in first), None)
     cells = [cell.strip().strip('"') for cell in first.split(separator)]
     if all(map(_is_number, cells)):
@@ -133,7 +136,7 @@ def _csv_parser(separator: str | None, id_at: int | None) -> Callable[[str], Row
     return parse
 
 
-def _json_row(text: str) -> Row:
+def _json_row(text: str, columns: Sequence[str]) -> Row:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:  # which counts lines of this text, and would say line 1
@@ -150,6 +153,7 @@ def _json_row(text: str) -> Row:
             raise InputError(f"an object with 'vector' (and 'id') is needed, it has {', '.join(found) or 'nothing'}")
         if not isinstance(payload, dict):
             raise InputError(f"its payload is {payload!r:.60}: an object is needed, columns and their values")
+        payload = {name: found[name] for name in columns if name in found} | payload
         found = found["vector"]
     if not isinstance(found, list):
         raise InputError(f"a list of numbers is needed, got {found!r:.60}")
