@@ -408,9 +408,12 @@ class Index(Searches):
         """Write everything to one file, atomically; segments are merged into one."""
         storage.write(path, *self.to_arrays())
 
-    def to_store(self, path: str | PathLike[str]) -> Any:
-        """Make a :class:`interlace.Store` of these rows in the directory ``path``, which must be new or empty."""
-        return importlib.import_module(".store", __package__).create(path, self)  # it stands above this module
+    def to_store(self, path: str | PathLike[str], **how: Any) -> Any:
+        """Make a :class:`interlace.Store` of these rows in the directory ``path``, which must be new or empty.
+
+        ``how`` is what :func:`interlace.create` takes: ``columns``, their ``payload``, ``limits``.
+        """
+        return importlib.import_module(".store", __package__).create(path, self, **how)  # it stands above this module
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Sections and description of a file (docs/format.md); the inverse is :meth:`open`."""

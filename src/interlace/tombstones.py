@@ -54,7 +54,7 @@ class Tombstones:
         """From a file, which remembers how many there are."""
         if bits.shape != ((n + 7) // 8,) or (n % 8 and int(bits[-1]) >> n % 8):
             raise ValueError(f"{bits.size} bytes of tombstones for {n} rows")
-        found = int(_ONES[bits].sum())
+        found = int(np.count_nonzero(np.unpackbits(bits).view(np.bool_)))
         if found != count:
             raise ValueError(f"{found} tombstones, {count} expected")
         return cls(n, bits, count)
@@ -70,7 +70,7 @@ class Tombstones:
         bits[: len(self.bits)] = self.bits
         again = _test(bits, rows).any()
         if len(rows) < FEW:
-            again |= len(np.unique(rows)) != len(rows)
+            again |= len(set(rows.tolist())) != len(rows)
             np.bitwise_or.at(bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
         else:
             mask = np.zeros(n, np.bool_)
@@ -127,6 +127,3 @@ class JoinedTombstones:
 
 def _test(bits: Bits, at: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.asarray((bits[at >> 3] >> (at & 7).astype(np.uint8)) & 1, np.bool_)
-
-
-_ONES = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)

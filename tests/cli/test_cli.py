@@ -23,7 +23,7 @@ QUERIES = RNG.normal(size=(12, 16)).astype(np.float32)
 TRUTH, _ = evaluate.exact_neighbours(X, QUERIES, 20)
 COMMANDS = (
     *("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify", "reproduce"),
-    *("create", "add", "remove", "get", "compact", "health", "export"),
+    *("create", "add", "remove", "get", "compact", "health", "calibrate", "relearn", "export"),
 )
 
 
@@ -82,6 +82,20 @@ class TestHelp:
         for line in lines:
             assert cli.parser().parse_args(re.split("&&|<", line)[0].split()[1:]).command == command
         assert lines
+
+    @pytest.mark.parametrize("columns", [80, 300])
+    @pytest.mark.parametrize("command", [None, *COMMANDS])
+    def test_help_fits_the_terminal(self, command, columns, run, monkeypatch):
+        """Examples too, which go on as the shell wants it."""
+        monkeypatch.setenv("COLUMNS", str(columns))
+        code, out, _ = run(*([] if command is None else [command]), "--help")
+        assert code == 0
+        lines = out.splitlines()
+        assert [line for line in lines if len(line) > min(columns, 100)] == []
+        if command is not None:
+            module = sys.modules[f"interlace.cli.{command}"]
+            examples = [" ".join(line.split()) for line in module.EPILOG.splitlines() if "  interlace " in line]
+            assert all(line in " ".join(out.replace("\\\n", "").split()) for line in examples)
 
     def test_version(self, run):
         assert run("--version") == (0, f"interlace {il.__version__} ({il.simd_level()})\n", "")
@@ -305,7 +319,7 @@ class TestSearch:
         whole = index.search(QUERIES, 5, threads=1)
         monkeypatch.setattr(search, "QUERIES_PER_BLOCK", 5)
         seen = []
-        found = search.search(index, QUERIES, 5, 0.999, 1, lambda what, done: seen.append(done))
+        found = search.search(index, QUERIES, 5, lambda what, done: seen.append(done), margin=0.999, threads=1)
         assert_array_equal(found.ids, whole.ids)
         assert_array_equal(found.distances, whole.distances)
         assert_array_equal(found.counts, whole.counts)

@@ -83,7 +83,7 @@ class TestCreate:
         assert (code, err) == (0, "")
         assert json.loads(out) == {
             **{"store": "t", "from": source, "rows": rows, "dim": 6},
-            **{"metric": "l2", "n_bytes": 4},
+            **{"metric": "l2", "n_bytes": 4, "columns": None, "originals": None},
         }
         assert len(il.open("t")) == rows
         fails(run("create", "t", "--from", source), "is a store already")

@@ -98,6 +98,10 @@ class Worker:
 
     def warm_up(self) -> None:
         """Every seed as it is: imports what is imported late, and must not fail."""
+        import logging
+
+        logging.disable()  # of logs that were cut short there are many
+
         for target in self.targets:
             for seed in target.seeds:
                 target.run(seed.data, self._new_folder(), seed)

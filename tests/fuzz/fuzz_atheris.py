@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-NAMES = ("index", "model", "checkpoint", "manifest", "log", "segment", "removed", "books")
+NAMES = ("index", "model", "checkpoint", "manifest", "log", "segment", "removed", "books", "payload", "originals")
 LIMITS = ("-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=65536", "-print_final_stats=0")
 
 

@@ -2,13 +2,14 @@
 
     PYTHONPATH=tests:tests/store python tests/fuzz/fuzz_seeds.py
 
-They are committed. Stores of an older format should stay beside new ones: they must still open.
+They are committed, and what is there stays as it is: stores of an older version must still open. To make one anew,
+remove it; a new format gets a new name in ``STORES``.
 """
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from store_helpers import filled
@@ -17,22 +18,28 @@ import interlace as il
 from helpers import hand_made
 
 SEEDS = Path(__file__).resolve().parent / "seeds"
+#: Of version 1, then of version 2: with columns and originals of either kind.
+STORES: dict[str, dict[str, Any]] = {
+    "store-int64": {"kind": "int64"},
+    "store-string": {"kind": "string"},
+    "store-2-int64": {"kind": "int64", "rich": True},
+    "store-2-string": {"kind": "string", "rich": True, "originals": "int8"},
+}
 
 
 def main() -> None:
-    """All of them, anew."""
+    """Those that are missing."""
     SEEDS.mkdir(exist_ok=True)
-    for kind in ("int64", "string"):
-        folder = SEEDS / f"store-{kind}"
-        if folder.exists():
-            shutil.rmtree(folder)
-        store, _ = filled(folder, kind=kind)
-        store.close()
-        (folder / "LOCK").unlink()
-    hand_made(cross=True).save(SEEDS / "codebooks.interlace")
-    x = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
-    recipe = il.Recipe(epochs=1, warm_up=1)
-    il.ICQ(n_books=2, n_words=4, dim=4, recipe=recipe, checkpoint=SEEDS / "checkpoint.ckpt").fit(x, np.arange(60) % 3)
+    for name, how in STORES.items():
+        if not (SEEDS / name).exists():
+            filled(SEEDS / name, **how)[0].close()
+            (SEEDS / name / "LOCK").unlink()
+    if not (SEEDS / "codebooks.interlace").exists():
+        hand_made(cross=True).save(SEEDS / "codebooks.interlace")
+    if not (checkpoint := SEEDS / "checkpoint.ckpt").exists():
+        x = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+        recipe = il.Recipe(epochs=1, warm_up=1)
+        il.ICQ(n_books=2, n_words=4, dim=4, recipe=recipe, checkpoint=checkpoint).fit(x, np.arange(60) % 3)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 
 import fuzz_mutations as mutations
 import numpy as np
+import pyarrow.compute as pc
 
 import interlace as il
 from interlace import storage
@@ -23,7 +24,7 @@ from interlace.store import verify
 
 HERE = Path(__file__).resolve().parent
 GOLDEN, SEEDS = HERE.parent / "golden", HERE / "seeds"
-STORES = ("store-int64", "store-string")
+STORES = ("store-int64", "store-string", "store-2-int64", "store-2-string")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,24 @@ def use(found: il.Index | il.Store, *, verified: bool = True) -> None:
             found.verify()
 
 
+def use_extras(store: il.Store) -> None:
+    """Whatever reads columns and originals. Not a filter of text, which is compiled: nothing else should be."""
+    queries = np.random.default_rng(0).normal(size=(2, store.dim)).astype(np.float32)
+    with Tolerated():
+        if store.columns is None:
+            return
+    for column in ("n", "tag"):
+        with Tolerated():
+            store.search(queries, 3, filter=pc.field(column).is_valid(), threads=1, embedded=True)
+    with Tolerated():
+        store.payload(store.ids[:5]).validate(full=True)
+        store.payload().to_pylist()
+    with Tolerated():
+        store.search(queries, 3, rerank=9, margin="exact", threads=1, embedded=True)
+    with Tolerated():
+        store.get(store.ids[-5:], originals=True)
+
+
 def run_index(data: bytes, folder: Path, seed: Seed) -> None:
     """An index file."""
     (folder / "file").write_bytes(data)
@@ -129,11 +148,12 @@ def run_store(data: bytes, folder: Path, seed: Seed) -> None:
     with Tolerated():
         opened = il.open(store)
         use(opened, verified=False)
+        assert isinstance(opened, il.Store)
+        use_extras(opened)
         with Tolerated():
-            assert isinstance(opened, il.Store)
             opened.health()
             opened.refresh()
-            opened.to_file(folder / "file")
+            opened.to_file(folder / "file", payload=False)
     with Tolerated():
         verify(str(store))  # also where it could not be opened
     if zlib.crc32(data) % 4:
@@ -144,11 +164,13 @@ def run_store(data: bytes, folder: Path, seed: Seed) -> None:
         try:
             with Tolerated():
                 first = next(iter(writer), 1)
-                writer.upsert(np.zeros((1, writer.dim), np.float32), [first], threads=1)
+                payload = None if writer.columns is None else [{"n": 1}]
+                writer.upsert(np.zeros((1, writer.dim), np.float32), [first], payload=payload, threads=1)
             with Tolerated():
                 writer.compact()
             with Tolerated():
                 use(writer, verified=False)
+                use_extras(writer)
         finally:
             writer.close()
 
@@ -161,7 +183,8 @@ def _files(pattern: str, folder: Path = SEEDS) -> tuple[Seed, ...]:
 
 
 def _of_stores(name: str) -> tuple[Seed, ...]:
-    return tuple(seed for store in STORES for seed in _files(f"{store}/{name}"))
+    """Of all stores that have such a file."""
+    return tuple(seed for seed in _files(f"store-*/{name}") if seed.path.parent.name in STORES)
 
 
 def targets(names: Iterable[str] = ()) -> list[Target]:
@@ -177,6 +200,8 @@ def targets(names: Iterable[str] = ()) -> list[Target]:
         Target("segment", _of_stores("segment-*.interlace"), mutations.container, run_store),
         Target("removed", _of_stores("removed-*.interlace"), mutations.container, run_store),
         Target("books", _of_stores("books-*.interlace"), mutations.container, run_store),
+        Target("payload", _of_stores("payload-*.interlace"), mutations.container, run_store),
+        Target("originals", _of_stores("originals-*.interlace"), mutations.container, run_store),
     ]
     wanted = set(names)
     if unknown := wanted - {target.name for target in found}:

@@ -11,7 +11,7 @@ from pathlib import Path
 import fuzz_mutations as mutations
 import numpy as np
 import pytest
-from fuzz_targets import HERE, Target, targets
+from fuzz_targets import HERE, STORES, Target, targets
 
 import interlace as il
 from interlace import storage
@@ -116,8 +116,18 @@ def test_seeds_are_small_and_sound(tmp_path: Path) -> None:
             if target.name in NAMES:
                 (tmp_path / f"{target.name}{number}").mkdir()
                 target.run(seed.data, tmp_path / f"{target.name}{number}", seed)
-    for name in ("store-int64", "store-string"):
-        il.open(HERE / "seeds" / name).verify()
+    for name in STORES:
+        store = il.open(HERE / "seeds" / name)
+        store.verify()
+        assert store.version == 1 + ("-2-" in name)
+        assert {path.name for path in Path(store.path).iterdir()} == {manifests.NAME, *store._state.manifest.names}
+
+
+def test_every_kind_of_file_has_a_target() -> None:
+    """Of stores of the newest format; a new kind of file needs one, too."""
+    kinds = {path.name.split("-")[0] for name in STORES for path in (HERE / "seeds" / name).iterdir()}
+    assert kinds - {manifests.NAME} <= {target.name for target in targets()}
+    assert max(il.open(HERE / "seeds" / name).version for name in STORES) == manifests.VERSION
 
 
 def test_json_is_changed_everywhere() -> None:

@@ -139,9 +139,12 @@ def files_of(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name != "LOCK")
 
 
-def filled(folder: Path, *, kind: str = "int64", limits: Limits = SMALL, rich: bool = False) -> tuple[il.Store, Model]:
+def filled(
+    folder: Path, *, kind: str = "int64", limits: Limits = SMALL, rich: bool = False, originals: str = "float16"
+) -> tuple[il.Store, Model]:
     """A store with several segments, tombstones in a file and in the log, and rows in the log; and its model."""
-    store, model = il.create(folder, BOOKS, limits=limits, **(RICH if rich else {})), Model()
+    extras = {**RICH, "originals": originals} if rich else {}
+    store, model = il.create(folder, BOOKS, limits=limits, **extras), Model()
     names = (lambda numbers: [f"é{i}" for i in numbers]) if kind == "string" else list
     for step, n in enumerate((20, 30, 3)):
         ids = names(range(100 * step, 100 * step + n))

@@ -379,4 +379,11 @@ def test_decimals_and_dates_are_taken_as_they_are(tmp_path: Path) -> None:
     store = il.create(tmp_path / "s", BOOKS, columns={"d": pa.decimal128(5, 2), "t": "timestamp[ms]"})
     when = np.array(["2024-05-01T12:00", "2024-05-02"], "datetime64[s]")
     store.add(vectors(2), payload={"d": [decimal.Decimal("1.25"), None], "t": when})
+    written = [{"d": "1.25", "t": "2024-05-01T12:00:00"}, {"d": None, "t": "2024-05-02"}]  # as JSON has them
+    for payload in (written, pa.Table.from_pylist(written), {name: [row[name] for row in written] for name in "dt"}):
+        store.add(vectors(2), payload=payload)
+    assert store.payload().to_pylist() == 4 * store.payload([0, 1]).to_pylist()
+    for bad in ({"d": ["1.257", None]}, {"d": ["x", None]}, {"t": ["soon", None]}, {"t": ["2024-05-01", 7]}):
+        with pytest.raises(il.InputError, match=f"payload column '{min(bad)}' must be"):
+            store.add(vectors(2), payload=bad)
     assert store.payload().to_pylist()[0] == {"d": decimal.Decimal("1.25"), "t": datetime.datetime(2024, 5, 1, 12)}

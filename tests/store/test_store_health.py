@@ -163,6 +163,10 @@ def test_without_held_out_rows_the_first_ones_are_compared_with(tmp_path: Path) 
     store.add(x[1200:2400], threads=1)
     assert store.health().drift == pytest.approx(1, abs=0.2)
     assert store.health().added == 2400
+    few = il.create(tmp_path / "few", books)
+    few.add(x[:300], threads=1)
+    few.compact()
+    assert " of the first 300 rows of this store, and it takes 1,000 to tell\n" in str(few.health())
 
 
 def test_an_index_keeps_its_held_out_error(tmp_path: Path) -> None:

@@ -167,6 +167,12 @@ def test_opening(tmp_path: Path, store: il.Store) -> None:
         il.open(store.path, mode="w")
     with pytest.raises(il.InputError, match="limits must be Limits"):
         il.open(store.path, mode="a", limits={"rows": 3})
+    with pytest.raises(il.InputError, match="limits must be Limits"):
+        il.create(tmp_path / "new", BOOKS, limits={"rows": 3})
+    assert not (tmp_path / "new").exists()
+    for mode in ("r", "a"):
+        with pytest.raises(FileNotFoundError, match="new" if mode == "r" else r"there is no store; il\.create"):
+            il.open(tmp_path / "new", mode=mode)
     build(60).save(tmp_path / "file")
     with pytest.raises(il.InputError, match="is a file, which never changes"):
         il.open(tmp_path / "file", mode="a")

@@ -12,6 +12,7 @@ from ..errors import InterlaceError
 from . import (
     add,
     build,
+    calibrate,
     compact,
     create,
     demo,
@@ -23,15 +24,17 @@ from . import (
     health,
     info,
     plan,
+    relearn,
     remove,
     reproduce,
     search,
     verify,
 )
+from .help import Help
 
 COMMANDS = (
     *(demo, plan, build, search, evaluate, fit, encode, info, verify),
-    *(create, add, remove, get, compact, health, export),  # of stores
+    *(create, add, remove, get, compact, health, calibrate, relearn, export),  # of stores
     reproduce,
 )
 EPILOG = """\
@@ -58,12 +61,11 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
     )
-    raw = argparse.RawDescriptionHelpFormatter
     top = Parser(
         prog="interlace",
         description="Similarity search in a few bytes per vector.",
         epilog=EPILOG,
-        formatter_class=raw,
+        formatter_class=Help,
         parents=[common],
     )
     top.add_argument(
@@ -76,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
             help=module.HELP,
             description=module.DESCRIPTION,
             epilog=module.EPILOG,
-            formatter_class=raw,
+            formatter_class=Help,
             parents=[common],
         )
         module.add_arguments(sub)

@@ -14,6 +14,7 @@ from .stores import add_store
 if TYPE_CHECKING:
     from .. import Store
     from ..progress import Progress
+    from .blocks import Block
 
 HELP = "add rows to a store, from a file or from stdin"
 DESCRIPTION = """\
@@ -23,13 +24,13 @@ cannot be read, or a disk that is full, ends it: the error tells how many rows w
 DATA is any file that `interlace build` reads, or text with a row a line (.jsonl, .csv, ...), or -
 for stdin, which may be a .npy array or such text:
   [0.1, 0.2, 0.3]                           JSON, the ids are made up
-  {"id": "a", "vector": [0.1, 0.2, 0.3]}    JSON with ids
+  {"id": "a", "vector": [0.1, 0.2, 0.3]}    JSON with ids; "price": 9.5 if the store has a column price
   0.1,0.2,0.3                               CSV; a first line of names may call a column id
 """
 EPILOG = """\
 examples:
   interlace add my.store more.npy
-  interlace add my.store items.parquet --key embedding --ids names.txt
+  interlace add my.store items.parquet --key embedding --ids names.txt --payload items.parquet
   interlace add my.store changed.jsonl --upsert
   interlace add my.store - < rows.csv
 """
@@ -42,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
     ids = "ids of the rows: a 1-D .npy, or text with one id per line (default: the integers that follow)"
     parser.add_argument("--ids", metavar="FILE", help=ids)
+    payload = "values of the store's columns, a row for each of DATA: .parquet, .arrow, .csv, .tsv, .jsonl"
+    parser.add_argument("--payload", metavar="FILE", help=payload)
     parser.add_argument("--upsert", action="store_true", help="replace rows whose ids are there; else they are refused")
     efforts = ("fastest", "fast", "balanced", "best")
     parser.add_argument("--effort", choices=efforts, help="time of coding against accuracy (as the books were learned)")
@@ -69,35 +72,41 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"store": args.store, "added": adding.n, "rows": rows, "seconds": seconds})
     else:
-        print(f"{args.store}: {adding.n:,} rows added in {seconds:.1f} s; it has {rows:,}")
+        print(f"{args.store}: {adding.n:,} row{'s' * (adding.n != 1)} added in {seconds:.1f} s; it has {rows:,}")
     return 0
 
 
 class _Adding:
     def __init__(self, args: argparse.Namespace, store: Store) -> None:
+        from ..data import read_payload
         from .inputs import read_ids
         from .stores import as_store_ids
 
         self._args, self._store = args, store
         self._ids = None if args.ids is None else as_store_ids(read_ids(args.ids).tolist(), store)
+        self._table = None if args.payload is None else read_payload(args.payload, store.columns)
         self.n = 0  # rows added so far
 
     def run(self, progress: Progress) -> None:
         """All blocks, or an error that says how many rows were added."""
         from .blocks import blocks_of
 
-        store, given = self._store, self._ids
-        blocks, total = blocks_of(self._args.data, self._args.key, self._shape())
-        if given is not None and total is not None and len(given) != total:
-            raise InputError(f"{self._args.ids!r} has {len(given):,} ids, {self._args.data!r} has {total:,} rows")
+        store, args = self._store, self._args
+        columns = () if store.columns is None else store.columns.names
+        blocks, total = blocks_of(args.data, args.key, self._shape(), columns)
+        beside = [(args.ids, self._ids, "ids"), (args.payload, self._table, "rows")]
+        for name, given, what in beside:
+            if given is not None and total is not None and len(given) != total:
+                raise InputError(f"{name!r} has {len(given):,} {what}, {args.data!r} has {total:,} rows")
         try:
             progress("adding", 0.0 if total else float("nan"))
             for block in blocks:
-                self._put(block.x, block.ids)
+                self._put(block)
                 self.n += len(block.x)
                 progress(f"{self.n:,} rows added", block.done)
-            if given is not None and len(given) > self.n:
-                raise InputError(f"{self._args.ids!r} has {len(given):,} ids, there were {self.n:,} rows")
+            for name, given, what in beside:
+                if given is not None and len(given) > self.n:
+                    raise InputError(f"{name!r} has {len(given):,} {what}, {args.data!r} only {self.n:,} rows")
         except InputError as error:
             raise PartlyAddedError(f"{error}; {self._told()}", self.n) if self.n else error from error
         except FileError as error:
@@ -109,25 +118,33 @@ class _Adding:
             raise
 
     def _told(self) -> str:
-        return f"{self.n:,} row{'s' * (self.n != 1)} before were added"
+        return "1 row before was added" if self.n == 1 else f"{self.n:,} rows before were added"
 
     def _shape(self) -> tuple[int, ...]:
         return (self._store.dim,) if self._args.embedded else self._store.input_shape
 
-    def _put(self, x: Any, own: list[Any] | None) -> None:
+    def _put(self, block: Block) -> None:
         from .stores import as_store_ids
 
         args, ids = self._args, None
         if self._ids is not None:
-            if own is not None:
+            if block.ids is not None:
                 raise InputError(f"the rows of {args.data!r} have ids of their own: leave --ids out")
-            ids = self._ids[self.n : self.n + len(x)]
-        elif own is not None:
-            ids = as_store_ids(own, self._store)
-        how = {"effort": args.effort, "threads": args.threads, "embedded": args.embedded}
+            ids = self._ids[self.n : self.n + len(block.x)]
+        elif block.ids is not None:
+            ids = as_store_ids(block.ids, self._store)
+        how: dict[str, Any] = {"effort": args.effort, "threads": args.threads, "embedded": args.embedded}
+        how["payload"] = self._payload(block)
         if not args.upsert:
-            self._store.add(x, ids, **how)
+            self._store.add(block.x, ids, **how)
         elif ids is None:
             raise InputError("--upsert needs ids: --ids FILE, or rows that have them")
         else:
-            self._store.upsert(x, ids, **how)
+            self._store.upsert(block.x, ids, **how)
+
+    def _payload(self, block: Block) -> Any:
+        if self._table is not None:
+            if block.payload is not None:
+                raise InputError(f"the rows of {self._args.data!r} have a payload of their own: leave --payload out")
+            return self._table.slice(self.n, len(block.x))
+        return block.payload

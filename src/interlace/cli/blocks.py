@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ..data import EXTENSIONS, read_lines, read_vectors
+from ..data import EXTENSIONS, read_vectors
+from ..data.lines import Payload, read_rows
 from ..data.streams import MAGIC, NpyStream
 from ..errors import InputError
 
@@ -26,19 +27,25 @@ class Block:
     x: Any
     ids: list[Any] | None  # where the rows themselves have them
     done: float  # share of the whole that this block ends; NaN where nobody knows
+    payload: Payload = None  # where the rows themselves have some
 
 
-def blocks_of(data: str, key: str | None, shape: tuple[int, ...]) -> tuple[Iterator[Block], int | None]:
-    """Blocks, and how many rows there are, where that is known before they are read; ``-`` is stdin."""
+def blocks_of(
+    data: str, key: str | None, shape: tuple[int, ...], columns: Sequence[str] = ()
+) -> tuple[Iterator[Block], int | None]:
+    """Blocks, and how many rows there are, where that is known before they are read; ``-`` is stdin.
+
+    Lines of JSON may have values of these columns.
+    """
     rows = max(1, min(ROWS, VALUES // math.prod(shape)))
     if data == "-":
         if key is not None:
             raise InputError(f"stdin holds a single array; a key ({key!r}) belongs to .npz, .parquet and .h5 files")
-        return _stream(sys.stdin.buffer, shape, rows)
+        return _stream(sys.stdin.buffer, shape, rows, columns)
     if Path(data).suffix.lower() in TEXT:
         if key is not None:
             raise InputError(f"{data!r} holds lines; a key ({key!r}) belongs to .npz, .parquet and .h5 files")
-        return _text_file(data, shape, rows), None
+        return _text_file(data, shape, rows, columns), None
     if Path(data).suffix.lower() not in EXTENSIONS:
         raise InputError(f"{data!r} has an unknown extension; known are {', '.join((*EXTENSIONS, *TEXT))}")
     vectors = read_vectors(data, key, input_shape=shape)
@@ -52,19 +59,22 @@ def _slices(vectors: Any, rows: int) -> Iterator[Block]:
         yield Block(vectors[first:stop], None, stop / n)
 
 
-def _text_file(path: str, shape: tuple[int, ...], rows: int) -> Iterator[Block]:
+def _text_file(path: str, shape: tuple[int, ...], rows: int, columns: Sequence[str]) -> Iterator[Block]:
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        for ids, values in read_lines(file, math.prod(shape), rows, repr(path)):
-            yield Block(values, ids, file.tell() / size if size else math.nan)
+        for ids, values, payload in read_rows(file, math.prod(shape), rows, repr(path), columns=columns):
+            yield Block(values, ids, file.tell() / size if size else math.nan, payload)
 
 
-def _stream(file: IO[bytes], shape: tuple[int, ...], rows: int) -> tuple[Iterator[Block], int | None]:
+def _stream(
+    file: IO[bytes], shape: tuple[int, ...], rows: int, columns: Sequence[str]
+) -> tuple[Iterator[Block], int | None]:
     start = file.read(len(MAGIC))
     if not start:
         raise InputError("stdin is empty: rows as a .npy array, or as lines of JSON or CSV, are needed")
     if start != MAGIC:
-        return (Block(x, ids, math.nan) for ids, x in read_lines(file, math.prod(shape), rows, "stdin", start)), None
+        found = read_rows(file, math.prod(shape), rows, "stdin", start, columns)
+        return (Block(x, ids, math.nan, payload) for ids, x, payload in found), None
     stream = NpyStream(file, "stdin")
     if stream.shape[1:] not in (shape, (math.prod(shape),)):  # before a block of some other width fills the memory
         raise InputError(f"stdin has rows of shape {stream.shape[1:]}, the store takes {shape}")

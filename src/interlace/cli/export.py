@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
+from ..errors import InputError
 from .options import add_json
 from .stores import add_store
+
+if TYPE_CHECKING:
+    from .. import Store
 
 HELP = "write all rows of a store as one index file"
 DESCRIPTION = """\
 Writes the rows of a store, their ids and its calibration as one index file, which every command
-takes that takes an index. The store stays as it is.
+takes that takes an index. The store stays as it is. An index has no columns: --payload writes those of
+the store to a file of their own, row by row in the same order, and --no-payload leaves them out.
 """
 EPILOG = """\
-example:
+examples:
   interlace export my.store -o my.index
+  interlace export my.store -o my.index --payload my.parquet
 """
 
 
@@ -25,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="index file to write; an old index is replaced"
     )
+    columns = parser.add_mutually_exclusive_group()
+    columns.add_argument("--payload", metavar="FILE.parquet", help="where the columns of the rows go")
+    columns.add_argument("--no-payload", action="store_true", help="leave the columns out")
     add_json(parser)
 
 
@@ -36,10 +46,45 @@ def run(args: argparse.Namespace) -> int:
 
     check_interlace_target(args.output, "an index")
     store = open_store(args.store)
-    store.to_file(args.output)
+    if args.payload is not None:
+        _check_payload(args, store)
+    elif store.columns is not None and not args.no_payload:
+        raise InputError(
+            "an index file has no columns: --payload FILE.parquet writes them to a file of their own, --no-payload "
+            "leaves them out"
+        )
+    store.to_file(args.output, payload=False)
+    if args.payload is not None:
+        _write_payload(args.payload, store)
     size = os.path.getsize(args.output)
     if args.json:
-        print_json({"store": args.store, "file": args.output, "rows": len(store), "file_bytes": size})
+        facts = {"file": args.output, "rows": len(store), "file_bytes": size, "payload": args.payload}
+        print_json({"store": args.store, **facts})
     else:
         print(f"{args.output}: {len(store):,} rows, {size:,} bytes")
+        if args.payload is not None:
+            print(f"{args.payload}: columns {', '.join(store.columns.names)}")
     return 0
+
+
+def _check_payload(args: argparse.Namespace, store: Store) -> None:
+    """Before anything is written."""
+    from .targets import check_folder
+
+    if not args.payload.endswith(".parquet"):
+        raise InputError(f"--payload writes .parquet files, got {args.payload!r}")
+    if store.columns is None:
+        raise InputError(f"{args.store!r} has no columns: leave --payload out")
+    check_folder(args.payload, "columns")
+
+
+def _write_payload(path: str, store: Store) -> None:
+    import pyarrow.parquet as parquet
+
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        parquet.write_table(store.payload(), temporary)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)

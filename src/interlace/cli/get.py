@@ -10,13 +10,14 @@ from .stores import add_ids, add_store
 HELP = "get rows of a store by their ids"
 DESCRIPTION = """\
 Gets the vectors that the codes of rows stand for, which are near those that were added, and not the
-same. With -o they go to a .npy array, a row for each id in the order given; without, each is a line
-of JSON on stdout, as `interlace add` reads it.
+same; --originals gets those that the store keeps. With -o they go to a .npy array, a row for each id
+in the order given; without, each is a line of JSON on stdout with its columns, as `interlace add`
+reads it.
 """
 EPILOG = """\
 examples:
   interlace get my.store --id 17
-  interlace get my.store ids.txt -o vectors.npy
+  interlace get my.store ids.txt --originals -o vectors.npy
 """
 ROWS = 4096  # decoded at a time
 
@@ -25,13 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace get``."""
     add_store(parser)
     add_ids(parser, "get")
+    parser.add_argument("--originals", action="store_true", help="the vectors themselves, where the store keeps them")
     parser.add_argument("-o", "--output", metavar="FILE.npy", help="array to write")
 
 
 def run(args: argparse.Namespace) -> int:
     """Get and write."""
     from ..errors import InputError
-    from .output import save_npy
+    from .output import in_json, save_npy
     from .stores import given_ids, open_store
     from .targets import check_folder
 
@@ -42,13 +44,18 @@ def run(args: argparse.Namespace) -> int:
     store = open_store(args.store)
     ids = given_ids(args, store)
     if args.output is not None:
-        save_npy(args.output, store.get(ids))
+        save_npy(args.output, store.get(ids, originals=args.originals))
         print(f"wrote {args.output}: {len(ids):,} x {store.dim}")
         return 0
     snapshot = store.snapshot
     snapshot.ids_of_rows.rows_of(ids)  # an unknown id is told before the first line
     for first in range(0, len(ids), ROWS):
         some = ids[first : first + ROWS]
-        for value, vector in zip(some, snapshot.get(some).tolist(), strict=True):
-            print(json.dumps({"id": value, "vector": vector}))
+        vectors = snapshot.get(some, originals=args.originals).tolist()
+        rows = [{"id": value, "vector": vector} for value, vector in zip(some, vectors, strict=True)]
+        if store.columns is not None:
+            payload = snapshot.payload(some).to_pylist()
+            rows = [{**row, "payload": values} for row, values in zip(rows, payload, strict=True)]
+        for row in rows:
+            print(json.dumps(row, default=in_json))
     return 0

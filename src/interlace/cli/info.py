@@ -80,7 +80,7 @@ def _codebooks(codebooks: Codebooks) -> dict[str, Any]:
 
 def _store(path: str) -> dict[str, Any]:
     """The same of a store; files in place of sections."""
-    from .stores import open_store
+    from .stores import extras_of, open_store
 
     store = open_store(path)
     state, report = store.snapshot, store.report()
@@ -96,7 +96,7 @@ def _store(path: str) -> dict[str, Any]:
     found |= _codebooks(store.codebooks)
     if store.embedding is not None:
         found["embedding"] = repr(store.embedding)
-    return found | {"segments": files, "log_rows": state.tail.n}
+    return found | extras_of(store) | {"segments": files, "log_rows": state.tail.n}
 
 
 def _calibration(file: Any) -> dict[str, Any] | None:
@@ -126,6 +126,8 @@ def _text(found: dict[str, Any]) -> str:
             text = f"made for {made['n']:,} rows; k up to {max(made['ks'])}, agreement up to {max(made['targets'])}"
         facts.append(("calibration", text))
     if found["kind"] == "store":
+        columns = ", ".join(f"{name} ({kind})" for name, kind in (found["columns"] or {}).items())
+        facts += [("columns", columns or "none"), ("originals", found["originals"] or "not kept")]
         facts.append(("log", f"{found['log_rows']:,} rows that are in no segment yet"))
         rows: list[tuple[str, ...]] = [("segment", "rows", "removed", "bytes")]
         rows += [(s["name"], *(f"{s[name]:,}" for name in rows[0][1:])) for s in found["segments"]]

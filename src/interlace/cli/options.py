@@ -25,6 +25,17 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"a number above 0 and at most 1 is needed, got {text!r}")
+    return value
+
+
 def margin(text: str) -> float | str:
     """``exact``, ``paper``, ``inf`` or a target agreement between 0 and 1."""
     if text in ("exact", "paper"):
@@ -69,8 +80,8 @@ LEARNING = (
 )
 
 
-def add_learning(parser: argparse.ArgumentParser) -> None:
-    """How books are learned: the options of `build` and `fit`, and of `plan`."""
+def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> None:
+    """How books are learned: the options of `build` and `fit`, and of `plan`; `relearn` has a metric already."""
     group = parser.add_argument_group("learning")
 
     def add(to: Any, *names: str, **settings: Any) -> None:
@@ -82,7 +93,8 @@ def add_learning(parser: argparse.ArgumentParser) -> None:
     layouts = ("auto", "hybrid", "subspace", "residual")
     add(group, "--layout", choices=layouts, help="how books share the dimensions; auto tries them on a sample (auto)")
     metrics = ("l2", "ip", "cosine")
-    add(group, "--metric", choices=metrics, help="l2 (Euclidean), ip (inner product) or cosine (l2)")
+    if metric:
+        add(group, "--metric", choices=metrics, help="l2 (Euclidean), ip (inner product) or cosine (l2)")
     add(group, "--n-words", type=positive, metavar="N", help="words of a book, 2 to 256 (256)")
     add(group, "--n-crude", type=positive, metavar="N", help="books read in the first, crude step (by layout)")
     rotations = ("auto", "principal", "learned", "none")

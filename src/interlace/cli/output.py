@@ -35,7 +35,12 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value
+    return value if value is None or isinstance(value, str | int | float) else in_json(value)
+
+
+def in_json(value: Any) -> str:
+    """Values of columns that JSON has no word for, as the text that stands for them: dates, decimals, bytes."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def save_npy(path: str, array: NDArray[Any]) -> None:

@@ -39,5 +39,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"store": args.store, "removed": removed, "rows": rows})
     else:
-        print(f"{args.store}: {removed:,} rows removed; it has {rows:,}")
+        print(f"{args.store}: {removed:,} row{'s' * (removed != 1)} removed; it has {rows:,}")
     return 0

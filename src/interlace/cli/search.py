@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from .options import add_embedded, add_json, add_threads, margin, natural, positive
+from .options import add_embedded, add_json, add_threads, margin, natural, positive, share
 
 if TYPE_CHECKING:
     from .. import Index, Matches, Store
@@ -17,6 +17,8 @@ HELP = "find the nearest vectors of each query"
 DESCRIPTION = """\
 Finds the k nearest vectors of each query and tells what the search cost: how many rows its
 crude step ruled out ("survivors" were compared with their whole code), and how long it took.
+Of a store, only rows whose columns fit a filter may be hits, and the best rows may be compared with
+the vectors themselves, where it keeps them.
 """
 EPILOG = """\
 margins:
@@ -29,6 +31,8 @@ examples:
   interlace search my.index queries.npy -k 10
   interlace search my.index queries.fvecs -k 100 --margin exact --truth groundtruth.ivecs
   interlace search my.index queries.npy --output hits.npz --json
+  interlace search my.store queries.npy --filter "price < 10 and tag in ('a', 'b')" --payload
+  interlace search my.store queries.npy --recall 0.95
 """
 QUERIES_PER_BLOCK = 4096
 
@@ -43,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--margin", type=margin, default=0.999, help="how careful the crude step is, see below (default: 0.999)"
     )
+    parser.add_argument("--offset", type=natural, default=0, metavar="N", help="pass over the N nearest (default: 0)")
     parser.add_argument("--key", help="which array, column or data set of QUERIES")
     parser.add_argument(
         "--truth", metavar="FILE", help="ids of the true neighbours (.ivecs, .npy, ...): print recall@k"
@@ -52,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show", type=natural, default=5, metavar="N", help="queries whose hits are printed (default: 5)"
     )
+    of_stores = parser.add_argument_group("stores")
+    of_stores.add_argument("--filter", metavar="TEXT", help="rows that may be hits, by their columns (docs/store.md)")
+    of_stores.add_argument("--payload", action="store_true", help="print the columns of hits, too")
+    depth = of_stores.add_mutually_exclusive_group()
+    depth.add_argument("--rerank", type=positive, metavar="N", help="compare the N best with their kept originals")
+    depth.add_argument("--recall", type=share, metavar="R", help="re-rank as deep as this recall needs (calibrated)")
     add_embedded(parser)
     add_threads(parser)
     add_json(parser)
@@ -63,21 +74,23 @@ def run(args: argparse.Namespace) -> int:
     from .. import open as open_index
     from ..data import read_vectors
     from .inputs import read_truth
-    from .output import print_json, progress_bar
+    from .output import aligned, print_json, progress_bar
 
     if args.output is not None and not args.output.endswith(".npz"):
         raise InputError(f"--output writes .npz files, got {args.output!r}")
     index = open_index(args.index)
+    how = _of_stores(args, index)
     queries = read_vectors(args.queries, args.key, input_shape=None if args.embedded else index.input_shape)
     truth = None if args.truth is None else read_truth(args.truth, args.truth_key)
     with progress_bar() as progress:
-        matches = search(index, queries, args.k, args.margin, args.threads, progress, args.embedded)
+        matches = search(index, queries, args.k, progress, **how)
     recall = None if truth is None else evaluate.recall(matches.ids, truth, args.k)
     if args.output is not None:
         _save(args.output, matches)
     if args.json:
         hits = [
             {"ids": matches.ids[i, :count].tolist(), "distances": matches.distances[i, :count]}
+            | ({"payload": _payload(index, matches.ids[i, :count])} if args.payload else {})
             for i, count in enumerate(matches.counts[: args.show].tolist())
         ]
         stats = asdict(matches.stats) | {"ops_per_vector": matches.stats.ops_per_vector}
@@ -85,7 +98,12 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for i, count in enumerate(matches.counts[: args.show].tolist()):
         best = [f"{matches.ids[i, j]} ({matches.distances[i, j]:.4g})" for j in range(min(count, 5))]
-        print(f"query {i}: " + ("  ".join(best) + ("  ..." if count > 5 else "") if best else "no hits"))
+        if args.payload and best:
+            print(f"query {i}:")
+            rows = [(hit, *values) for hit, values in zip(best, _told(index, matches.ids[i, : len(best)]), strict=True)]
+            print(aligned(rows) + ("\n  ..." if count > 5 else ""))
+        else:
+            print(f"query {i}: " + ("  ".join(best) + ("  ..." if count > 5 else "") if best else "no hits"))
     if len(matches) > args.show:
         print(
             f"... and {len(matches) - args.show} more queries"
@@ -101,34 +119,54 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def search(
-    index: Index | Store,
-    queries: Any,
-    k: int,
-    margin: float | str,
-    threads: int | None,
-    progress: Progress,
-    embedded: bool = False,
-) -> Matches:
+def _of_stores(args: argparse.Namespace, index: Index | Store) -> dict[str, Any]:
+    """Keywords of the search; what only stores know is refused for others."""
+    from .. import InputError, Store
+
+    how: dict[str, Any] = {name: getattr(args, name) for name in ("margin", "offset", "threads", "embedded")}
+    given = {name: getattr(args, name) for name in ("filter", "rerank", "recall", "payload")}
+    given = {name: value for name, value in given.items() if value is not None and value is not False}
+    if given and not isinstance(index, Store):
+        raise InputError(f"--{min(given)} is for stores, and {args.index!r} is an index: `interlace create` makes one")
+    if given.pop("payload", False) and isinstance(index, Store) and index.columns is None:
+        raise InputError(f"{args.index!r} has no columns: leave --payload out")
+    return how | given
+
+
+def _payload(store: Any, ids: Any) -> list[dict[str, Any]]:
+    """Columns of hits."""
+    found: list[dict[str, Any]] = store.payload(ids).to_pylist()
+    return found
+
+
+def _told(store: Any, ids: Any) -> list[tuple[str, ...]]:
+    """The same for people, who need no 17 digits."""
+    shown = [
+        {name: f"{v:.6g}" if isinstance(v, float) else v for name, v in row.items()} for row in _payload(store, ids)
+    ]
+    return [tuple(f"{name}={value}" for name, value in row.items()) for row in shown]
+
+
+def search(index: Index | Store, queries: Any, k: int, progress: Progress, **how: Any) -> Matches:
     """``index.search`` in blocks, so that the bar moves and queries are read as they are needed; same answer."""
     import numpy as np
+
+    from ..matches import SearchStats
 
     n, parts = len(queries), []
     for start in range(0, max(n, 1), QUERIES_PER_BLOCK):
         progress("searching", start / max(n, 1))
         block = queries[start : start + QUERIES_PER_BLOCK]
-        parts.append(index.search(block, k, margin=margin, threads=threads, embedded=embedded))
+        parts.append(index.search(block, k, **how))
     progress("done", 1.0)
     if len(parts) == 1:
         return parts[0]
-    names = ("queries", "cells", "scanned", "survivors", "lookups", "seconds")
-    sums = {name: sum(getattr(part.stats, name) for part in parts) for name in names}
     return replace(
         parts[0],
         ids=np.concatenate([part.ids for part in parts]),
         distances=np.concatenate([part.distances for part in parts]),
         counts=np.concatenate([part.counts for part in parts]),
-        stats=replace(parts[0].stats, **sums),
+        stats=SearchStats.summed([part.stats for part in parts]),
     )
 
 

@@ -40,6 +40,12 @@ def open_store(path: str, mode: str = "r") -> Store:
     return store
 
 
+def extras_of(store: Store) -> dict[str, Any]:
+    """What rows have beside id and code: types of columns by name, how originals are kept."""
+    columns = None if store.columns is None else {field.name: str(field.type) for field in store.columns}
+    return {"columns": columns, "originals": store.originals}
+
+
 def given_ids(args: argparse.Namespace, store: Store) -> list[Any]:
     """Those of IDS, then those of --id."""
     from .inputs import ids_of_lines, read_ids

@@ -1,7 +1,7 @@
 """Vectors that come as text, one a line: JSON or CSV, from a file or a pipe, in blocks.
 
     [0.1, 0.2, 0.3]
-    {"id": "a", "vector": [0.1, 0.2, 0.3]}
+    {"id": "a", "vector": [0.1, 0.2, 0.3], "price": 9.5}
     0.1,0.2,0.3
 
 Values of CSV are separated by commas, tabs, semicolons or spaces; a first line that is not numbers names the columns,
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -23,27 +24,38 @@ from ..errors import InputError
 #: A line may be longer only for more values: text without an end must not fill the memory.
 LONGEST, BYTES_PER_VALUE = 1 << 20, 64
 
-Row = tuple[Any, list[float]]  # id or None, values
-Block = tuple[list[Any] | None, NDArray[np.float64]]  # ids or None, values [rows, width]
+Row = tuple[Any, list[float], dict[str, Any]]  # id or None, values, payload
+Payload = list[dict[str, Any]] | None  # of each row; None where no row has any
+Block = tuple[list[Any] | None, NDArray[np.float64], Payload]  # ids or None, values [rows, width], payload
 
 
-def read_lines(file: IO[bytes], width: int, rows: int, name: str = "input", start: bytes = b"") -> Iterator[Block]:
-    """Blocks of at most so many rows of ``width`` values; ``start`` are bytes that were read already.
+def read_lines(
+    file: IO[bytes], width: int, rows: int, name: str = "input", start: bytes = b""
+) -> Iterator[tuple[list[Any] | None, NDArray[np.float64]]]:
+    """Blocks of at most so many rows of ``width`` values, with their ids; ``start`` are bytes that were read already.
 
     A line that is no such row raises InputError that names it, after a block of the rows before.
     """
+    return ((ids, values) for ids, values, _ in read_rows(file, width, rows, name, start))
+
+
+def read_rows(
+    file: IO[bytes], width: int, rows: int, name: str = "input", start: bytes = b"", columns: Sequence[str] = ()
+) -> Iterator[Block]:
+    """The same with what a store keeps beside its rows: values of its columns, and all of an object ``payload``."""
     parse: Callable[[str], Row] | None = None
     named: bool | None = None  # whether rows have ids; all of them, or none
     ids: list[Any] = []
     values: list[list[float]] = []
+    payload: list[dict[str, Any]] = []
     try:
         for number, text in _lines(file, start, max(LONGEST, BYTES_PER_VALUE * width), name):
             try:
                 if parse is None:
-                    parse, is_row = _parser(text)
+                    parse, is_row = _parser(text, columns)
                     if not is_row:
                         continue
-                row_id, row = parse(text)
+                row_id, row, beside = parse(text)
                 _check(row, width)
                 if named is not None and named != (row_id is not None):
                     raise InputError(
@@ -54,19 +66,20 @@ def read_lines(file: IO[bytes], width: int, rows: int, name: str = "input", star
                 raise InputError(f"{name}: line {number}: {error}") from error
             ids.append(row_id)
             values.append(row)
+            payload.append(beside)
             if len(values) == rows:
-                yield _block(ids, values)
-                ids, values = [], []
+                yield _block(ids, values, payload)
+                ids, values, payload = [], [], []
     except InputError:
         if values:
-            yield _block(ids, values)
+            yield _block(ids, values, payload)
         raise
     if values:
-        yield _block(ids, values)
+        yield _block(ids, values, payload)
 
 
-def _block(ids: list[Any], values: list[list[float]]) -> Block:
-    return (None if ids[0] is None else ids), np.array(values, np.float64)
+def _block(ids: list[Any], values: list[list[float]], payload: list[dict[str, Any]]) -> Block:
+    return (None if ids[0] is None else ids), np.array(values, np.float64), payload if any(payload) else None
 
 
 def _lines(file: IO[bytes], start: bytes, longest: int, name: str) -> Iterator[tuple[int, str]]:
@@ -92,10 +105,10 @@ def _text(line: bytes, number: int, name: str) -> str:
         raise InputError(f"{name}: line {number} is not text: JSON, CSV or a .npy file is needed") from error
 
 
-def _parser(first: str) -> tuple[Callable[[str], Row], bool]:
+def _parser(first: str, columns: Sequence[str]) -> tuple[Callable[[str], Row], bool]:
     """How to read lines like the first one, and whether that one is a row."""
     if first[0] in "[{":
-        return _json_row, True
+        return partial(_json_row, columns=[name for name in columns if name not in ("id", "vector", "payload")]), True
     separator = next((s for s in (",", "\t", ";") if s in first), None)
     cells = [cell.strip().strip('"') for cell in first.split(separator)]
     if all(map(_is_number, cells)):
@@ -115,7 +128,7 @@ def _csv_parser(separator: str | None, id_at: int | None) -> Callable[[str], Row
                 raise InputError(f"it has {len(cells)} columns, the id is column {id_at + 1}")
             row_id = cells.pop(id_at).strip('"')
         try:
-            return row_id, [float(cell) for cell in cells]
+            return row_id, [float(cell) for cell in cells], {}
         except ValueError:
             bad = next(i for i, cell in enumerate(cells) if not _is_number(cell))
             raise InputError(f"value {bad + 1} is {cells[bad]!r:.60}, not a number") from None
@@ -123,20 +136,24 @@ def _csv_parser(separator: str | None, id_at: int | None) -> Callable[[str], Row
     return parse
 
 
-def _json_row(text: str) -> Row:
+def _json_row(text: str, columns: Sequence[str]) -> Row:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:  # which counts lines of this text, and would say line 1
         raise InputError(f"not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}") from None
-    row_id = None
+    row_id: Any = None
+    payload: Any = {}
     if isinstance(found, dict):
-        row_id = found.get("id")
+        row_id, payload = found.get("id"), {} if found.get("payload") is None else found["payload"]
         if row_id is not None and type(row_id) not in (int, str):
             raise InputError(f"its id is {row_id!r:.60}: an integer or a string is needed")
         if "vector" not in found:
             raise InputError(f"an object with 'vector' (and 'id') is needed, it has {', '.join(found) or 'nothing'}")
+        if not isinstance(payload, dict):
+            raise InputError(f"its payload is {payload!r:.60}: an object is needed, columns and their values")
+        payload = {name: found[name] for name in columns if name in found} | payload
         found = found["vector"]
     if not isinstance(found, list):
         raise InputError(f"a list of numbers is needed, got {found!r:.60}")
@@ -144,7 +161,7 @@ def _json_row(text: str) -> Row:
         if type(value) is not float and type(value) is not int:
             raise InputError(f"value {i + 1} is {value!r:.60}, not a number")
     try:
-        return row_id, list(map(float, found))
+        return row_id, list(map(float, found)), payload
     except OverflowError:
         raise InputError("it has an integer that no float can hold") from None
 

@@ -1,6 +1,7 @@
 """An index that lives in a directory (docs/store.md).
 
-store.py       what users call: search, add, upsert, remove, batch, compact, refresh
+store.py       what users call to write: add, upsert, remove, batch, compact, calibrate, relearn
+reading.py     what they call to read: search, get, payload, health, report, verify
 opening.py     create and open
 writer.py      how a write gets to the disk: log, checkpoint
 snapshot.py    what a search sees: segments, rows of the log, removed rows

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import importlib
-import importlib.util
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -41,7 +40,9 @@ def arrow(module: str = "pyarrow") -> Any:
 
 def check_arrow() -> None:
     """An error if there is no pyarrow; it is not imported."""
-    if importlib.util.find_spec("pyarrow") is None:
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
         arrow()
 
 
@@ -323,11 +324,16 @@ def _column(field: Any, values: Any, pa: Any) -> Any:
         came = str(array.type)
         if array.type.equals(field.type):
             return array
-        if kind_of(array.type) not in (kind_of(field.type), "nothing"):
+        if kind_of(array.type) not in (kind_of(field.type), "text" if _is_written(field.type, pa) else "", "nothing"):
             raise TypeError("one is not taken for the other")
         return array.cast(field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"payload column {field.name!r} must be {field.type}, got {came}: {error}") from error
+
+
+def _is_written(kind: Any, pa: Any) -> bool:
+    """Whether text stands for such values: JSON and CSV know neither dates nor decimals."""
+    return bool(pa.types.is_temporal(kind) or pa.types.is_decimal(kind))
 
 
 def _as_arrow(field: Any, values: Any, pa: Any) -> Any:
@@ -338,7 +344,8 @@ def _as_arrow(field: Any, values: Any, pa: Any) -> Any:
         values = to_numpy(values, f"payload column {field.name!r}")
         values = pa.array(values) if values.dtype != object and values.ndim == 1 else list(values)
     if isinstance(values, list | tuple):
-        return pa.array(values, field.type)
+        written = _is_written(field.type, pa) and all(value is None or isinstance(value, str) for value in values)
+        return pa.array(values, pa.string() if written else field.type)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values

@@ -21,6 +21,16 @@ def call(name: str, *arguments: Any) -> Any:
     return getattr(os, name)(*arguments)
 
 
+def tell(text: str, *values: Any) -> None:
+    """A warning to the log of the program, about a disk that no caller has to hear of.
+
+    logging is imported when there is something to tell: opening a store should take no longer than need be.
+    """
+    import logging
+
+    logging.getLogger("interlace.store").warning(text, *values)
+
+
 def create(path: str, parts: Iterable[Any]) -> None:
     """A new file with these bytes, which are on disk afterwards; nothing is left of one that could not be written."""
     file = call("open", path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

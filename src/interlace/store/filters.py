@@ -8,7 +8,6 @@ neither true nor false, as in SQL, and a row qualifies where the whole is true.
 from __future__ import annotations
 
 import ast
-import decimal
 import math
 import operator
 import re
@@ -280,6 +279,8 @@ def _in_type(values: list[Any], kind: Any, pa: Any) -> Any:
         whole = [int(v) for v in values if math.isfinite(v) and v == int(v)]
         return pa.array([v for v in whole if bounds.min <= v <= bounds.max], kind)
     if types.is_decimal(kind):
+        import decimal
+
         return pa.array([decimal.Decimal(repr(v)) for v in values], kind)
     if types.is_temporal(kind):
         return pa.array(values).cast(kind)

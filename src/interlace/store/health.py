@@ -72,7 +72,7 @@ class Health:
         return found
 
     def __str__(self) -> str:
-        said = f"{self.rows:,} rows in {_counted(self.segments, 'segment')} and {self.log_rows:,} in the log"
+        said = f"{_counted(self.rows, 'row')} in {_counted(self.segments, 'segment')} and {self.log_rows:,} in the log"
         facts = [("size", f"{self.bytes:,} bytes")]
         lost = f"{_counted(self.removed, 'row')} not compacted away ({self.removed_share:.1%})"
         facts.append(("removed", lost if self.removed else "no rows that are not compacted away"))
@@ -107,8 +107,10 @@ def _training(drift: Drift) -> str:
     rows = drift.reference.rows
     if drift.held_out:
         return f"{_counted(rows, 'row')} held out of learning"
-    if rows < LEAST:
+    if not rows:
         return f"the first {LEAST:,} rows tell, {drift.added.rows:,} came"
+    if rows < LEAST:
+        return f"the first {_counted(rows, 'row')} of this store, and it takes {LEAST:,} to tell"
     return f"the first {_counted(rows, 'row')} of this store"
 
 

@@ -71,7 +71,7 @@ class JoinedIds(Ids):
         hit = rows >= 0
         parts, inner = self.place(rows[hit])
         found = np.empty(len(inner), out.dtype)
-        for part in np.unique(parts).tolist():
+        for part in np.flatnonzero(np.bincount(parts)).tolist():
             here = parts == part
             found[here] = self._parts[part][0].take(inner[here])
         out[hit] = found

@@ -45,6 +45,7 @@ _COUNTS = struct.Struct("<IIII")  # kind of ids, rows that come to be, bytes of 
 _INTEGERS, _STRINGS = 1, 2
 _EXTRAS = 1 << 8  # added to the kind of ids: columns and originals stand behind the codes
 _SIZES = struct.Struct("<II")  # pieces of the columns, bytes of an original
+_U1, _U4, _U8, _I8, _F8 = (np.dtype(name) for name in ("u1", "<u4", "<u8", "<i8", "<f8"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,34 +116,32 @@ class Record:
         kind, n, width, n_dead = _COUNTS.unpack_from(payload)
         extras, kind, at = kind & _EXTRAS, kind & ~_EXTRAS, _COUNTS.size
 
-        def take(dtype: str, count: int) -> NDArray[Any]:
+        def take(dtype: np.dtype[Any], count: int) -> NDArray[Any]:
             nonlocal at
-            size = np.dtype(dtype).itemsize * count
-            if at + size > len(payload):
+            first, at = at, at + dtype.itemsize * count
+            if at > len(payload):
                 raise ValueError("a record is shorter than its rows")
-            array = np.frombuffer(payload[at : at + size], dtype)
-            at += size
-            return array
+            return np.frombuffer(payload, dtype, count, first)
 
-        parts, rows = take("<u4", n_dead).astype(np.uint32), take("<u4", n_dead).astype(np.uint32)
+        parts, rows = take(_U4, n_dead), take(_U4, n_dead)
         ids: IdArray
         if kind == _INTEGERS:
-            ids = take("<i8", n).astype(np.int64)
+            ids = take(_I8, n).astype(np.int64, copy=False)
         elif kind == _STRINGS:
-            offsets = take("<u8", n + 1).tolist()
-            text = bytes(take("u1", offsets[-1]))
+            offsets = take(_U8, n + 1).tolist()
+            text = bytes(take(_U1, offsets[-1]))
             ids = np.empty(n, object)
             ids[:] = [text[a:b].decode() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
         else:
             raise ValueError(f"ids of kind {kind}")
-        codes = take("u1", n * width).reshape(n, width)
+        codes = take(_U1, n * width).reshape(n, width)
         pieces: tuple[bytes, ...] = ()
         originals = None
         if extras:
-            n_pieces, size = _SIZES.unpack(bytes(take("u1", _SIZES.size)))
-            pieces = tuple(bytes(take("u1", length)) for length in take("<u8", n_pieces).tolist())
-            originals = take("u1", n * size).reshape(n, size) if size else None
-        error = float(take("<f8", 1)[0]) if at + _ERROR.size == len(payload) else math.nan
+            n_pieces, size = _SIZES.unpack(bytes(take(_U1, _SIZES.size)))
+            pieces = tuple(bytes(take(_U1, length)) for length in take(_U8, n_pieces).tolist())
+            originals = take(_U1, n * size).reshape(n, size) if size else None
+        error = float(take(_F8, 1)[0]) if at + _ERROR.size == len(payload) else math.nan
         if at != len(payload):
             raise ValueError("a record is longer than its rows")
         if not (math.isnan(error) or 0 <= error < math.inf):

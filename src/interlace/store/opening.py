@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import errno
 import os
 from os import PathLike
 from typing import Any
@@ -26,8 +26,6 @@ from .originals import Originals
 from .store import Store
 from .writer import Writer
 
-logger = logging.getLogger(__name__)
-
 
 def open(
     path: str | PathLike[str], embedding: Any = None, *, mode: str = "r", limits: Limits | None = None
@@ -40,11 +38,12 @@ def open(
     """
     if mode not in ("r", "a"):
         raise InputError(f"mode must be 'r' or 'a', got {mode!r}")
-    if limits is not None and not isinstance(limits, Limits):
-        raise InputError(f"limits must be Limits, got {describe(limits)}")
+    _check_limits(limits)
     if not os.path.isdir(path):
-        if mode == "a":
+        if mode == "a" and os.path.exists(path):
             raise InputError(f"{os.fspath(path)!r} is a file, which never changes: index.to_store(path) makes a store")
+        if mode == "a":
+            raise FileNotFoundError(errno.ENOENT, "there is no store; il.create(path, ...) makes one", os.fspath(path))
         return Index.open(path, embedding)
     folder = os.path.realpath(path)
     if mode == "r":
@@ -65,7 +64,7 @@ def _open_writer(folder: str, lock: WriterLock, embedding: Any, limits: Limits) 
         except FileNotFoundError as error:
             raise parts.missing(folder, found.log) from error
         if cut:
-            logger.warning("%r: %d bytes of a write that was cut short were dropped", folder, cut)
+            files.tell("%r: %d bytes of a write that was cut short were dropped", folder, cut)
         state = loading.State(found, loading.replay(base, records, found), log.place)
         manifest.sweep(folder, found)
         return Store(folder, Writer(folder, state, log, lock, limits))
@@ -92,6 +91,7 @@ def create(
     as ``{"price": "float32", "tag": "string"}``; ``payload`` has their values for the rows of an index, see
     :meth:`Store.add`. ``originals="float16"`` or ``"int8"`` keeps the vectors beside their codes, to re-rank with.
     """
+    _check_limits(limits)
     index = _index_of(source)
     extras = Extras(
         None if columns is None else Columns.of(columns), None if originals is None else Originals(originals, index.dim)
@@ -182,6 +182,11 @@ def _index_of(source: Any) -> Index:
     if hasattr(source, "fit"):
         raise InputError(f"the {type(source).__name__} has learned nothing yet: call fit first")
     raise InputError(f"a store is made from Codebooks, a fitted model or an Index, got {describe(source)}")
+
+
+def _check_limits(limits: Any) -> None:
+    if limits is not None and not isinstance(limits, Limits):
+        raise InputError(f"limits must be Limits of il.store, got {describe(limits)}")
 
 
 def _check_empty(folder: str) -> None:

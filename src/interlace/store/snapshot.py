@@ -304,7 +304,7 @@ class Snapshot(Searches):
             if kind == "int64":
                 next_id = max(next_id, int(record.ids.max()) + 1)
         removed = [*self.removed[:-1], self.removed[-1].adding(np.zeros(0, np.int64), tail.n)]
-        for part in np.unique(record.parts).tolist():
+        for part in sorted(set(record.parts.tolist())):  # np.unique would import numpy.ma, at every first open
             if part >= len(removed):
                 raise InputError(f"rows of segment {part} removed, there are {len(removed) - 1}")
             removed[part] = removed[part].adding(record.rows[record.parts == part].astype(np.int64))

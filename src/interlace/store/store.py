@@ -7,11 +7,9 @@ there when they began. How a write gets to the disk is told in ``writer.py``.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from numpy.typing import NDArray
 from .._threads import thread_count
 from ..arrays import FloatArray, Rows, to_numpy
 from ..codebooks import Codebooks
-from ..embedding import Embedding
 from ..encode import EFFORTS, encode_rows
 from ..errors import (
     DuplicateIdError,
@@ -31,33 +28,27 @@ from ..errors import (
     UnknownIdError,
     warn_user,
 )
-from ..evaluation import Evaluation
 from ..ids import IdArray, Ids, as_id_array, is_id, parse_ids, shown_id
 from ..index import Index
-from ..matches import Matches
 from ..progress import Progress, shown, silent
-from ..report import Report
-from ..searches import Searches
 from ..segments import Codes
 from ..spool import yields_blocks
 from .columns import Table
 from .drift import DUE, Drift, Meter
 from .extras import Extras
-from .health import Health
 from .loading import State, load
 from .log import Record
-from .manifest import NAME
 from .originals import Bytes
+from .reading import Reading
 from .relearning import relearned
 from .snapshot import Snapshot
-from .verifying import verify
 from .writer import Writer
 
 _END = object()
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
-class Store(Searches):
+class Store(Reading):
     """Vectors coded by :class:`Codebooks` in a directory: added, replaced and removed by id, and searched meanwhile.
 
     ``il.create(path, ...)`` makes one, ``il.open(path)`` opens it for reading, ``il.open(path, mode="a")`` for writing
@@ -76,74 +67,7 @@ class Store(Searches):
         self._pending: list[Record] = []
         self._warned = False  # that re-learning is due
 
-    # --- reading
-
-    def search(
-        self,
-        q: Any,
-        k: int = 10,
-        *,
-        offset: int = 0,
-        margin: float | str = 0.999,
-        threads: int | None = None,
-        filter: Any = None,
-        embedded: bool = False,
-        rerank: int | None = None,
-        recall: float | None = None,
-    ) -> Matches:
-        """The k nearest rows of each query, as :meth:`Index.search` finds them.
-
-        ``filter`` is a boolean mask over rows in insertion order (that of :attr:`ids`), an array of allowed ids, or an
-        expression over columns: ``"price < 10 and tag in ('a', 'b')"``, or a ``pyarrow.compute.Expression``.
-
-        Where originals are kept, the ``rerank`` best rows by code are compared with theirs, and the k nearest of those
-        come back with these distances. ``recall`` chooses ``rerank`` and ``margin`` by what :meth:`calibrate` measured.
-        """
-        return self.snapshot.search(
-            q,
-            k,
-            offset=offset,
-            margin=margin,
-            threads=threads,
-            filter=filter,
-            embedded=embedded,
-            rerank=rerank,
-            recall=recall,
-        )
-
-    def _now(self) -> Snapshot:
-        return self.snapshot
-
-    def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
-        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
-
-        ``originals``: the vectors themselves, as far as the store keeps them.
-        """
-        return self.snapshot.get(ids, originals=originals)
-
-    def payload(self, ids: Any = None, columns: Any = None) -> Any:
-        """Columns of these ids in their order, or of all rows in that of :attr:`ids`, as a ``pyarrow.Table``.
-
-        ``columns`` names some of them. ``store.payload(matches.ids[0])`` has a row for each hit of the first query.
-        """
-        return self.snapshot.payload(ids, columns)
-
-    @property
-    def columns(self) -> Any:
-        """The ``pyarrow.Schema`` of its columns, or None."""
-        return self._state.snapshot.columns
-
-    @property
-    def originals(self) -> str | None:
-        """How it keeps vectors beside their codes: ``float16``, ``int8``, or None."""
-        originals = self._state.snapshot.extras.originals
-        return None if originals is None else originals.kind
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The state of this moment, to be searched for as long as you like."""
-        self._check_open()
-        return self._state.snapshot
+    # --- its state
 
     @property
     def _state(self) -> State:
@@ -151,18 +75,9 @@ class Store(Searches):
         return source if isinstance(source, State) else source.state
 
     @property
-    def ids(self) -> IdArray:
-        """Every id in insertion order; int64, or strings in an object array."""
-        return self.snapshot.ids
-
-    def __len__(self) -> int:
-        return len(self.snapshot)
-
-    def __contains__(self, value: object) -> bool:
-        return value in self.snapshot
-
-    def __iter__(self) -> Iterator[int | str]:
-        return iter(self.snapshot)
+    def mode(self) -> str:
+        """``r`` or ``a``."""
+        return "a" if isinstance(self._source, Writer) else "r"
 
     def refresh(self) -> bool:
         """See what others have written since; whether there was anything. A writer sees its own writes anyway."""
@@ -475,88 +390,6 @@ class Store(Searches):
     def _check_no_batch(self, what: str) -> None:
         if self._working is not None:
             raise InputError(f"{what} cannot run inside a batch, whose rows are not written yet")
-
-    # --- about it
-
-    @property
-    def mode(self) -> str:
-        """``r`` or ``a``."""
-        return "a" if isinstance(self._source, Writer) else "r"
-
-    @property
-    def version(self) -> int:
-        """Of its format."""
-        return self._state.manifest.version
-
-    @property
-    def generation(self) -> int:
-        """Number of its manifest: how often its files have changed."""
-        return self._state.manifest.generation
-
-    @property
-    def codebooks(self) -> Codebooks:
-        """What all its rows are coded by."""
-        return self._state.snapshot.books.codebooks
-
-    @property
-    def embedding(self) -> Embedding | None:
-        """Makes vectors of raw inputs, where there is one."""
-        return self._state.snapshot.books.embedding
-
-    @property
-    def dim(self) -> int:
-        """Dimensions of a vector, after the embedding if there is one."""
-        return self.codebooks.dim
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one raw input, what :meth:`add` and :meth:`search` take."""
-        return self._state.snapshot.books.input_shape
-
-    @property
-    def metric(self) -> str:
-        """``l2``, ``ip`` or ``cosine``."""
-        return self.codebooks.metric
-
-    def to_file(self, path: str | PathLike[str], *, payload: bool = True) -> None:
-        """Write all rows as one index file, which ``il.open`` opens as an :class:`Index`.
-
-        Such a file holds codes and ids, no originals and no columns: where there are some, ``payload=False`` says that
-        they are to be left out.
-        """
-        if payload and self.columns is not None:
-            raise InputError("an index file has no columns; to_file(path, payload=False) writes it without")
-        self.snapshot.to_index().save(path)
-
-    def report(self) -> Report:
-        """Bytes by part; those of removed rows count until they are gone."""
-        state = self._state
-        return dataclasses.replace(state.snapshot.index.report(), file=self._size(state))
-
-    def health(self) -> Health:
-        """What lies about, whether margins still hold, whether the books still fit the rows that come."""
-        self._check_open()
-        state = self._state
-        return Health.of(state.snapshot, self._size(state))
-
-    def _size(self, state: State) -> int:
-        """Bytes of all files."""
-        size = 0
-        for name in (NAME, *state.manifest.names):
-            with contextlib.suppress(FileNotFoundError):  # a reader's files may have lost their names
-                size += os.stat(os.path.join(self.path, name)).st_size
-        return size
-
-    def evaluate(self, queries: Any = None, k: int = 10, **how: Any) -> Evaluation:
-        """How good and how fast searches are, see :meth:`Index.evaluate`; of a copy where rows were removed."""
-        snapshot = self.snapshot
-        index = snapshot.index if snapshot.ids_of_rows.removed is None else snapshot.to_index()
-        return index.evaluate(queries, k, **how)
-
-    def verify(self) -> None:
-        """Raise unless all that is on disk is sound: every byte, every code, every id."""
-        self._check_open()
-        verify(self.path, self.embedding)
 
     def __reduce__(self) -> Any:
         raise TypeError("a Store is not pickled: open its directory in the other process")

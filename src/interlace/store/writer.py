@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
 import os
 from collections.abc import Callable
 
@@ -25,8 +24,6 @@ from .lock import WriterLock
 from .log import Log, Record
 from .manifest import Entry, Manifest, file_name
 from .snapshot import Snapshot
-
-logger = logging.getLogger(__name__)
 
 
 class Writer:
@@ -89,7 +86,7 @@ class Writer:
         try:
             manifests.sweep(self.folder, manifest)
         except OSError as error:  # the next checkpoint, or the next writer, sweeps again
-            logger.warning("files of %r that are no longer needed could not be removed: %s", self.folder, error)
+            files.tell("files of %r that are no longer needed could not be removed: %s", self.folder, error)
 
     def close(self) -> None:
         """Let another one write. All that was written is on disk already."""
@@ -178,7 +175,7 @@ class Writer:
             self.checkpoint(self.state.snapshot)
         except OSError as error:
             self._patience *= 2
-            logger.warning("the log of %r grows, because it could not become a segment: %s", self.folder, error)
+            files.tell("the log of %r grows, because it could not become a segment: %s", self.folder, error)
 
     def _failed(self, error: OSError) -> FileError:
         if isinstance(error, FileError):  # which says what it is: a segment that is damaged, and cannot be rewritten

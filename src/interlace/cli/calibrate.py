@@ -1,0 +1,52 @@
+"""``interlace calibrate``: margins, and how deep a re-rank must go, for the rows that a store has now."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from .options import add_embedded, add_json, add_threads
+from .stores import add_store
+
+HELP = "make the margins of a store hold for its rows of now"
+DESCRIPTION = """\
+A margin such as 0.999 is calibrated for the rows that a store had; beyond 10 % more of them searches
+are exact, and slower, until this is done again. Where the store keeps originals, --recall of
+`interlace search` is measured, too. Queries like those to come are best; without them, originals of
+rows are the queries if they are kept, and otherwise the vectors that codes stand for.
+"""
+EPILOG = """\
+examples:
+  interlace calibrate my.store queries.npy
+  interlace calibrate my.store
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``interlace calibrate``."""
+    add_store(parser)
+    parser.add_argument("queries", metavar="QUERIES", nargs="?", help="file of query vectors, one per row")
+    parser.add_argument("--key", help="which array, column or data set of QUERIES")
+    add_embedded(parser)
+    add_threads(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Calibrate and tell."""
+    from ..data import read_vectors
+    from .output import print_json
+    from .stores import open_store
+
+    started = time.perf_counter()
+    with open_store(args.store, "a") as store:
+        shape = None if args.embedded else store.input_shape
+        queries = None if args.queries is None else read_vectors(args.queries, args.key, input_shape=shape)
+        store.calibrate(queries, threads=args.threads, embedded=args.embedded)
+        health = store.health()
+    seconds = time.perf_counter() - started
+    if args.json:
+        print_json({"store": args.store, "rows": health.rows, "calibrated": health.calibrated, "seconds": seconds})
+    else:
+        print(f"{args.store}: calibrated in {seconds:.1f} s; {health.calibration}")
+    return 0

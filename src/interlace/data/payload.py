@@ -1,0 +1,116 @@
+"""``read_payload``: values for the columns of a store, out of a file of tables or lines; needs the ``io`` extra."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .columns import _extra
+
+Schema = Any  # pyarrow.Schema
+Table = Any  # pyarrow.Table
+
+
+def read_payload(path: str | PathLike[str], columns: Schema) -> Table:
+    """The columns of a file that a store has, too (``store.columns``), as a ``pyarrow.Table``; others are not read.
+
+    .parquet, .arrow and .feather have types of their own. In .csv and .tsv, whose first line has the names, and in
+    .jsonl and .ndjson values are read in the types of the store; an empty cell that is not quoted is null.
+    """
+    name = os.fspath(path)
+    reader = PAYLOAD_EXTENSIONS.get(Path(name).suffix.lower())
+    if reader is None:
+        raise InputError(f"payload is read from {', '.join(PAYLOAD_EXTENSIONS)} files, got {name!r}")
+    if not os.path.exists(name):
+        raise FileNotFoundError(f"there is no file {name!r}")
+    if columns is None:
+        raise InputError(f"payload ({name!r}) is for a store that has columns")
+    pa = _extra("pyarrow", name)
+    try:
+        return reader(name, columns)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, InputError) or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        raise InputError(f"{name!r} cannot be read as payload: {str(error).splitlines()[0]}") from error
+
+
+def _shared(name: str, there: Sequence[str], columns: Schema) -> list[str]:
+    found = [column for column in columns.names if column in there]
+    if not found:
+        listed = ", ".join(map(repr, there[:20])) or "none"
+        raise InputError(
+            f"{name!r} has no column that the store has: its columns are {listed}, those of the store "
+            f"{', '.join(map(repr, columns.names))}"
+        )
+    return found
+
+
+def _parquet(name: str, columns: Schema) -> Table:
+    parquet = _extra("pyarrow.parquet", name)
+    with parquet.ParquetFile(name) as file:
+        return file.read(_shared(name, file.schema_arrow.names, columns))
+
+
+def _arrow(name: str, columns: Schema) -> Table:
+    feather = _extra("pyarrow.feather", name)
+    table = feather.read_table(name)  # mapped
+    return table.select(_shared(name, table.schema.names, columns))
+
+
+def _csv(separator: str) -> Callable[[str, Schema], Table]:
+    def read(name: str, columns: Schema) -> Table:
+        csv = _extra("pyarrow.csv", name)
+        parse = csv.ParseOptions(delimiter=separator)
+        with csv.open_csv(name, parse_options=parse) as file:
+            shared = _shared(name, file.schema.names, columns)
+        # Only an empty cell is null: 'NA' and 'null' may be somebody's tags.
+        convert = csv.ConvertOptions(
+            include_columns=shared,
+            column_types={column: columns.field(column).type for column in shared},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        return csv.read_csv(name, parse_options=parse, convert_options=convert)
+
+    return read
+
+
+def _json(name: str, columns: Schema) -> Table:
+    """Not by pyarrow's own reader, which takes no text for dates."""
+    from ..store.columns import Columns
+
+    pa, rows = _extra("pyarrow", name), list[dict[str, Any]]()
+    with open(name, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{name!r}: line {number}: not JSON: {error}") from None
+            if not isinstance(row, dict):
+                raise InputError(f"{name!r}: line {number}: an object is needed, columns and their values")
+            rows.append(row)
+    shared = _shared(name, list(dict.fromkeys(column for row in rows for column in row)), columns)
+    wanted = Columns.of(pa.schema([columns.field(column) for column in shared]))
+    try:
+        return wanted.table([{column: row.get(column) for column in shared} for row in rows], len(rows))
+    except InputError as error:
+        raise InputError(f"{name!r}: {error}") from error
+
+
+PAYLOAD_EXTENSIONS: dict[str, Callable[[str, Schema], Table]] = {
+    ".parquet": _parquet,
+    ".arrow": _arrow,
+    ".feather": _arrow,
+    ".csv": _csv(","),
+    ".tsv": _csv("\t"),
+    ".jsonl": _json,
+    ".ndjson": _json,
+}

@@ -1,0 +1,194 @@
+"""What a reader asks of a store: searches, rows, columns, and what it is like. Nothing here writes to it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+from ..arrays import FloatArray
+from ..codebooks import Codebooks
+from ..embedding import Embedding
+from ..errors import InputError
+from ..evaluation import Evaluation
+from ..ids import IdArray
+from ..matches import Matches
+from ..report import Report
+from ..searches import Searches
+from .health import Health
+from .loading import State
+from .manifest import NAME
+from .snapshot import Snapshot
+from .verifying import verify
+
+
+class Reading(Searches):
+    """The reading half of a :class:`Store`; whose state it reads, and whether it is still open, the store says."""
+
+    path: str
+
+    @property
+    def _state(self) -> State:
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        raise NotImplementedError
+
+    def search(
+        self,
+        q: Any,
+        k: int = 10,
+        *,
+        offset: int = 0,
+        margin: float | str = 0.999,
+        threads: int | None = None,
+        filter: Any = None,
+        embedded: bool = False,
+        rerank: int | None = None,
+        recall: float | None = None,
+    ) -> Matches:
+        """The k nearest rows of each query, as :meth:`Index.search` finds them.
+
+        ``filter`` is a boolean mask over rows in insertion order (that of :attr:`ids`), an array of allowed ids, or an
+        expression over columns: ``"price < 10 and tag in ('a', 'b')"``, or a ``pyarrow.compute.Expression``.
+
+        Where originals are kept, the ``rerank`` best rows by code are compared with theirs, and the k nearest of those
+        come back with these distances. ``recall`` chooses ``rerank`` and ``margin`` by what :meth:`calibrate` measured.
+        """
+        return self.snapshot.search(
+            q,
+            k,
+            offset=offset,
+            margin=margin,
+            threads=threads,
+            filter=filter,
+            embedded=embedded,
+            rerank=rerank,
+            recall=recall,
+        )
+
+    def _now(self) -> Snapshot:
+        return self.snapshot
+
+    def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
+        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
+
+        ``originals``: the vectors themselves, as far as the store keeps them.
+        """
+        return self.snapshot.get(ids, originals=originals)
+
+    def payload(self, ids: Any = None, columns: Any = None) -> Any:
+        """Columns of these ids in their order, or of all rows in that of :attr:`ids`, as a ``pyarrow.Table``.
+
+        ``columns`` names some of them. ``store.payload(matches.ids[0])`` has a row for each hit of the first query.
+        """
+        return self.snapshot.payload(ids, columns)
+
+    @property
+    def columns(self) -> Any:
+        """The ``pyarrow.Schema`` of its columns, or None."""
+        return self._state.snapshot.columns
+
+    @property
+    def originals(self) -> str | None:
+        """How it keeps vectors beside their codes: ``float16``, ``int8``, or None."""
+        originals = self._state.snapshot.extras.originals
+        return None if originals is None else originals.kind
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of this moment, to be searched for as long as you like."""
+        self._check_open()
+        return self._state.snapshot
+
+    @property
+    def ids(self) -> IdArray:
+        """Every id in insertion order; int64, or strings in an object array."""
+        return self.snapshot.ids
+
+    def __len__(self) -> int:
+        return len(self.snapshot)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.snapshot
+
+    def __iter__(self) -> Iterator[int | str]:
+        return iter(self.snapshot)
+
+    @property
+    def version(self) -> int:
+        """Of its format."""
+        return self._state.manifest.version
+
+    @property
+    def generation(self) -> int:
+        """Number of its manifest: how often its files have changed."""
+        return self._state.manifest.generation
+
+    @property
+    def codebooks(self) -> Codebooks:
+        """What all its rows are coded by."""
+        return self._state.snapshot.books.codebooks
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """Makes vectors of raw inputs, where there is one."""
+        return self._state.snapshot.books.embedding
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector, after the embedding if there is one."""
+        return self.codebooks.dim
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one raw input, what :meth:`add` and :meth:`search` take."""
+        return self._state.snapshot.books.input_shape
+
+    @property
+    def metric(self) -> str:
+        """``l2``, ``ip`` or ``cosine``."""
+        return self.codebooks.metric
+
+    def to_file(self, path: str | PathLike[str], *, payload: bool = True) -> None:
+        """Write all rows as one index file, which ``il.open`` opens as an :class:`Index`.
+
+        Such a file holds codes and ids, no originals and no columns: where there are some, ``payload=False`` says that
+        they are to be left out.
+        """
+        if payload and self.columns is not None:
+            raise InputError("an index file has no columns; to_file(path, payload=False) writes it without")
+        self.snapshot.to_index().save(path)
+
+    def report(self) -> Report:
+        """Bytes by part; those of removed rows count until they are gone."""
+        state = self._state
+        return dataclasses.replace(state.snapshot.index.report(), file=self._size(state))
+
+    def health(self) -> Health:
+        """What lies about, whether margins still hold, whether the books still fit the rows that come."""
+        self._check_open()
+        state = self._state
+        return Health.of(state.snapshot, self._size(state))
+
+    def _size(self, state: State) -> int:
+        """Bytes of all files."""
+        size = 0
+        for name in (NAME, *state.manifest.names):
+            with contextlib.suppress(FileNotFoundError):  # a reader's files may have lost their names
+                size += os.stat(os.path.join(self.path, name)).st_size
+        return size
+
+    def evaluate(self, queries: Any = None, k: int = 10, **how: Any) -> Evaluation:
+        """How good and how fast searches are, see :meth:`Index.evaluate`; of a copy where rows were removed."""
+        snapshot = self.snapshot
+        index = snapshot.index if snapshot.ids_of_rows.removed is None else snapshot.to_index()
+        return index.evaluate(queries, k, **how)
+
+    def verify(self) -> None:
+        """Raise unless all that is on disk is sound: every byte, every code, every id."""
+        self._check_open()
+        verify(self.path, self.embedding)
