@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -135,22 +136,14 @@ class Searches:
         """
         now = self._now()
         index = now._searched()
-        k, offset = positive(k, "k"), positive(offset, "offset", least=0)
-        if not isinstance(exclude_self, bool):
-            raise InputError(f"exclude_self must be True or False, got {exclude_self!r}")
-        single = is_id(ids)
-        own = as_id_array([ids] if single else ids, "ids")
-        vectors = index.reconstruct(own)
-        how: dict[str, Any] = {"margin": margin, "threads": threads, "filter": now._allowed(filter), "embedded": True}
-        if not exclude_self:
-            return index.search(vectors[0] if single else vectors, k, offset=offset, **how)
-        found = index.search(vectors, k + offset + 1, offset=0, **how)
-        values, distances, counts = _without(own, found)
-        part = slice(offset, offset + k)
-        values, distances, counts = values[:, part], distances[:, part], np.clip(counts - offset, 0, k)
-        if single:
-            return Matches(values[0], distances[0], int(counts[0]), found.stats, found.metric)
-        return Matches(values, distances, counts, found.stats, found.metric)
+        allowed = now._allowed(filter)
+
+        def search(vectors: FloatArray, k: int, offset: int) -> Matches:
+            return index.search(
+                vectors, k, offset=offset, margin=margin, threads=threads, filter=allowed, embedded=True
+            )
+
+        return neighbours_of(ids, k, offset, exclude_self, index.reconstruct, search)
 
     def explain(
         self,
@@ -191,6 +184,32 @@ class Searches:
                 lambda k, filtered: index._rule(margin, k, filtered),
                 mask,
             )
+
+
+def neighbours_of(
+    ids: Any,
+    k: int,
+    offset: int,
+    exclude_self: bool,
+    vectors_of: Callable[[IdArray], FloatArray],
+    search: Callable[[FloatArray, int, int], Matches],
+) -> Matches:
+    """What ``search(vectors, k, offset)`` finds for rows that are here, less the rows themselves."""
+    k, offset = positive(k, "k"), positive(offset, "offset", least=0)
+    if not isinstance(exclude_self, bool):
+        raise InputError(f"exclude_self must be True or False, got {exclude_self!r}")
+    single = is_id(ids)
+    own = as_id_array([ids] if single else ids, "ids")
+    vectors = vectors_of(own)
+    if not exclude_self:
+        return search(vectors[0] if single else vectors, k, offset)
+    found = search(vectors, k + offset + 1, 0)
+    values, distances, counts = _without(own, found)
+    part = slice(offset, offset + k)
+    values, distances, counts = values[:, part], distances[:, part], np.clip(counts - offset, 0, k)
+    if single:
+        return Matches(values[0], distances[0], int(counts[0]), found.stats, found.metric)
+    return Matches(values, distances, counts, found.stats, found.metric)
 
 
 def _radii(radius: Any, n: int) -> FloatArray:

@@ -153,6 +153,25 @@ def test_re_ranked_searches(tmp_path: Path, kind: str, metric: str) -> None:
         assert reader.originals == kind
 
 
+def test_neighbours_of_rows_that_are_here_by_their_originals(tmp_path: Path) -> None:
+    x = clustered(800, 16, seed=3)
+    store = il.create(tmp_path / "s", il.Index.build(x, n_bytes=4, threads=1).codebooks, originals="float16")
+    store.add(x, np.arange(800) + 5, threads=1)
+    asked = [17, 400, 804]
+    kept = store.get(store.ids, originals=True).astype(np.float64)
+    away = ((kept[np.array(asked) - 5, None] - kept[None]) ** 2).sum(2)
+    away[np.arange(3), np.array(asked) - 5] = -1
+    true = store.ids[np.argsort(away, axis=1)]
+    found = store.search_by_id(asked, 5, rerank=799, threads=1)
+    assert np.array_equal(found.ids, true[:, 1:6])
+    assert np.array_equal(store.search_by_id(asked, 3, offset=2, rerank=799, threads=1).ids, true[:, 3:6])
+    assert np.array_equal(store.search_by_id(asked, 3, exclude_self=False, rerank=800, threads=1).ids, true[:, :3])
+    assert np.array_equal(store.search_by_id(17, 5, rerank=799, filter=true[0, 3:9], threads=1).ids, true[0, 3:8])
+    assert len(store.search_by_id(asked, 5, rerank=5, threads=1).ids[0]) == 5  # of five other rows
+    store.calibrate(threads=1)
+    assert store.search_by_id(asked, 5, recall=0.9, threads=1).stats.reranked > 0
+
+
 def test_many_queries_are_taken_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, _ = filled(tmp_path / "s", rich=True)
     q = vectors(30, 3)
@@ -175,6 +194,8 @@ def test_refused(tmp_path: Path) -> None:
         lambda: plain.search(np.zeros(4), rerank=20),
         lambda: plain.search(np.zeros(4), recall=0.9),
         lambda: plain.get([1], originals=True),
+        lambda: plain.search_by_id(1, rerank=20),
+        lambda: plain.search_by_id(1, recall=0.9),
     ):
         with pytest.raises(il.InputError, match="needs kept originals: il.create.path, source, originals='float16'."):
             act()
@@ -184,6 +205,7 @@ def test_refused(tmp_path: Path) -> None:
         ({"rerank": 0}, "rerank must be a positive integer"),
         ({"rerank": 10.0}, "rerank must be a positive integer"),
         ({"recall": 0.9, "rerank": 20}, "pass recall or rerank, not both"),
+        ({"recall": 0.9, "margin": "exact"}, "pass recall or margin, not both .margin was 'exact'."),
         ({"recall": 0.9}, "recall is what store.calibrate.queries. measures"),
         ({"recall": 1.0}, "recall must lie between 0 and 1, got 1.0"),
         ({"recall": "high"}, "recall must lie between 0 and 1, got 'high'"),

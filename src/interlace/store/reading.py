@@ -70,6 +70,35 @@ class Reading(Searches):
             recall=recall,
         )
 
+    def search_by_id(
+        self,
+        ids: Any,
+        k: int = 10,
+        *,
+        exclude_self: bool = True,
+        offset: int = 0,
+        margin: float | str = 0.999,
+        threads: int | None = None,
+        filter: Any = None,
+        rerank: int | None = None,
+        recall: float | None = None,
+    ) -> Matches:
+        """The k nearest rows of rows that are here, as :meth:`Index.search_by_id` finds them.
+
+        With ``rerank`` or ``recall``, as for :meth:`search`, by the originals of these rows.
+        """
+        return self.snapshot.search_by_id(
+            ids,
+            k,
+            exclude_self=exclude_self,
+            offset=offset,
+            margin=margin,
+            threads=threads,
+            filter=filter,
+            rerank=rerank,
+            recall=recall,
+        )
+
     def _now(self) -> Snapshot:
         return self.snapshot
 

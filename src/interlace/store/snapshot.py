@@ -25,7 +25,7 @@ from ..index import Index
 from ..learning import HELD_OUT_ROWS
 from ..margins import Calibration, DeepCalibration
 from ..matches import Matches, SearchStats
-from ..searches import Searches
+from ..searches import Searches, neighbours_of
 from ..searching import Allowed, calibrate
 from ..segments import Codes, Segment, damage_named
 from ..tombstones import Tombstones
@@ -43,6 +43,7 @@ from .tail import Pieces, Tail
 
 ROWS = 4096  # ids made at a time while iterating
 FILTERS = 4  # expressions that are remembered
+MARGIN = 0.999  # where none is given
 ANSWERS = 1 << 22  # rows found by code at a time, to be looked at again
 
 
@@ -90,7 +91,7 @@ class Snapshot(Searches):
         k: int = 10,
         *,
         offset: int = 0,
-        margin: float | str = 0.999,
+        margin: float | str = MARGIN,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -108,10 +109,38 @@ class Snapshot(Searches):
             self._kept("recall")
             if rerank is not None:
                 raise InputError("recall chooses the depth of the re-rank: pass recall or rerank, not both")
+            if margin != MARGIN:
+                raise InputError(f"recall chooses the margin: pass recall or margin, not both (margin was {margin!r})")
             margin, rerank = effort(recall, k + offset, len(self), self.books._calibration)
         depth = positive(rerank, "rerank")
         found = self._reranked(q, k + offset, depth, margin, threads, self._allowed(filter), embedded)
         return found if not offset else _after(found, offset)
+
+    def search_by_id(
+        self,
+        ids: Any,
+        k: int = 10,
+        *,
+        exclude_self: bool = True,
+        offset: int = 0,
+        margin: float | str = MARGIN,
+        threads: int | None = None,
+        filter: Any = None,
+        rerank: int | None = None,
+        recall: float | None = None,
+    ) -> Matches:
+        """See :meth:`Store.search_by_id`."""
+        how: dict[str, Any] = {"margin": margin, "threads": threads, "filter": filter}
+        if rerank is None and recall is None:
+            return super().search_by_id(ids, k, exclude_self=exclude_self, offset=offset, **how)
+        self._kept("recall" if rerank is None else "rerank")
+        if rerank is not None:
+            how["rerank"] = positive(rerank, "rerank") + exclude_self  # the row itself is none of them
+
+        def search(vectors: FloatArray, k: int, offset: int) -> Matches:
+            return self.search(vectors, k, offset=offset, embedded=True, recall=recall, **how)
+
+        return neighbours_of(ids, k, offset, exclude_self, lambda own: self.get(own, originals=True), search)
 
     def _searched(self) -> Index:
         return self.index
