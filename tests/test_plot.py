@@ -232,9 +232,18 @@ class TestMargins:
         with pytest.raises(il.InputError, match=r"no margin of \(0\.99,\) is calibrated for k = 10"):
             il.plot.margin_points(bare, QUERIES, 10, [0.99])
 
+    def test_no_answer_is_longer_than_the_index(self, model: il.ICQ) -> None:
+        bare = il.Index.from_codes(model.codebooks_, model.encode(X[:20]))
+        (whole,) = il.plot.margin_points(bare, QUERIES, 20, "exact", threads=1)
+        (more,) = il.plot.margin_points(bare, QUERIES, 10**9, ["exact"], threads=1)  # no room for so many ids
+        assert more == whole
+        assert more.k == 20
+
     def test_bad_input(self, index: il.Index, model: il.ICQ) -> None:
-        with pytest.raises(il.InputError, match="margins are moved for an Index"):
+        with pytest.raises(il.InputError, match=r"margins are moved for an Index.* got a fitted ICQ"):
             il.plot.ops_against_agreement(model, QUERIES)
+        with pytest.raises(il.InputError, match=r"margins are tried by queries: pass some"):
+            il.plot.ops_against_agreement(index)
         with pytest.raises(il.InputError, match="got 0 queries and 1500 rows"):
             il.plot.margin_points(index, QUERIES[:0])
         for bad in (("paper",), ("paper", -1), ("exact", 1), ("paper", math.nan)):
