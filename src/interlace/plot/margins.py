@@ -158,10 +158,10 @@ def _name_points(ax: Any, points: list[MarginPoint], least: float) -> None:
             continue
         taken.append((point.margin, x, y))
         colour, _, _, _, text = SERIES[point.margin]
-        # Those of the paper stand left of their points, the others right: the curves run side by side.
+        # Those of the paper stand left of their points, the others below them, clear of the markers beside.
         left = point.margin == "paper"
-        how = {"xytext": (-6, 3) if left else (7, -3), "textcoords": "offset points", "color": colour}
-        side = {"ha": "right", "va": "bottom"} if left else {"ha": "left", "va": "top"}
+        how = {"xytext": (-6, 3) if left else (0, -6), "textcoords": "offset points", "color": colour}
+        side = {"ha": "right", "va": "bottom"} if left else {"ha": "center", "va": "top"}
         ax.annotate(text.format(point.value), at, fontsize=SMALL, **how, **side)
 
 
