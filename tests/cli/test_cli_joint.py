@@ -322,6 +322,17 @@ def test_info_prints_the_card(run: Run) -> None:
     assert "| validation_map | " in out
 
 
+def test_warnings_are_lines_like_errors(run: Run, folder: Path) -> None:
+    np.save(folder / "odd.npy", np.where(np.arange(len(QUERY_LABELS)) < 3, 77, QUERY_LABELS))
+    code, out, err = run("evaluate", "model.icq", "q.npy", "--labels", "odd.npy")
+    assert code == 0
+    assert "MAP" in out
+    assert err == (
+        f"interlace: warning: 3 of {len(QUERY_LABELS)} queries have a label that no row of the database has (77): "
+        "their average precision is 0\n"
+    )
+
+
 def test_a_model_of_an_unknown_kind(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(il.ICQ, "_estimator", "DQ")
     fitted("icq").save(folder / "dq.icq")
