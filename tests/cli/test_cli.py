@@ -83,6 +83,11 @@ class TestHelp:
             assert cli.parser().parse_args(re.split("&&|<", line)[0].split()[1:]).command == command
         assert lines
 
+    @pytest.mark.parametrize("command", ["fit", "build", "evaluate"])
+    def test_help_fits_a_terminal(self, command, run, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+        assert max(len(line) for line in run(command, "--help")[1].splitlines()) <= 80
+
     def test_version(self, run):
         assert run("--version") == (0, f"interlace {il.__version__} ({il.simd_level()})\n", "")
 

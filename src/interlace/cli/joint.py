@@ -38,7 +38,8 @@ def add_joint(parser: argparse.ArgumentParser) -> None:
     add("--embedding", choices=names, help="what makes vectors of the inputs, learned with the books (linear)")
     add("--dim", type=positive, metavar="N", help="dimensions of these vectors (16, or as many as classes)")
     add("--hidden", type=widths, metavar="N,N", help="widths of the hidden layers of mlp (256)")
-    add("--loss", choices=LOSSES, help="what makes rows of a class alike (contrastive)")
+    losses = f"what makes rows of a class alike: {', '.join(LOSSES)} (contrastive)"
+    add("--loss", choices=LOSSES, metavar="NAME", help=losses)
     add("--optimize", choices=OPTIMIZERS, help="all at once by gradient, or in turns (joint)")
     add("--recipe", choices=("default", "paper"), help="weights and rates: ours, or the paper as written (default)")
     add("--set", action="append", type=setting, metavar="NAME=VALUE", help="change a value of the recipe; repeatable")
