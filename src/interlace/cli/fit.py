@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Learn, save, tell."""
     from ..data import read_inputs, read_vectors
+    from ..errors import InputError
     from .output import INTERRUPTED, progress_bar, warnings_in_a_line
     from .targets import check_interlace_target
 
@@ -74,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
     labelled = "labels" in args
     check_interlace_target(args.output, "a model", args.data, args.labels if labelled else None)
     if "checkpoint" in args:
-        check_interlace_target(args.checkpoint, "a checkpoint", args.data, args.labels, args.output)
+        if os.path.realpath(args.checkpoint) == os.path.realpath(args.output):
+            raise InputError(f"--output and --checkpoint are one file, {args.output!r}: give each its own")
+        check_interlace_target(args.checkpoint, "a checkpoint", args.data, args.labels)
     if args.plot is not None:
         _check_plot(args)
     vectors = (read_inputs if labelled else read_vectors)(args.data, args.key)
@@ -165,8 +169,9 @@ def _tell(args: argparse.Namespace, model: Model, rows: int, seconds: float, int
     if args.plot is not None:
         print(f"plot: {args.plot}")
     if choice is None:
-        print(f"next: interlace evaluate {args.output} QUERIES --labels QUERY_LABELS")
-        print(f"      interlace build DATA --model {args.output} -o my.index")
+        name = shlex.quote(args.output)
+        print(f"next: interlace evaluate {name} QUERIES --labels QUERY_LABELS")
+        print(f"      interlace build DATA --model {name} -o my.index")
 
 
 def _facts(model: Model, high: float) -> list[tuple[str, ...]]:
