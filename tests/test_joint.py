@@ -65,7 +65,11 @@ def test_what_a_fit_leaves(model: Any) -> None:
     assert (info["rows"], info["classes"], info["kind"]) == (600, 4, info["kind"])
     assert Recipe(**info["recipe"]) == model.recipe
     json.dumps([info, model.history_])
-    assert "validation_map" in model.card()
+    card = model.card()
+    assert (
+        f"| MAP | {info['validation_map']:.4f} of rows held out, by the best of {len(model.history_)} epochs |" in card
+    )
+    assert f"| operations | {info['ops']:.2f} of 4 table additions per vector, by an exact search for 100 rows" in card
     assert model.fit(X, Y) is model
 
 
