@@ -299,6 +299,7 @@ def test_a_dataset_can_be_coded_indexed_and_scored() -> None:
         assert_array_equal(model.encode(given), model.encode(x))
         assert_array_equal(model.index(given).search(x[:5], 3).ids, model.index(x).search(x[:5], 3).ids)
         assert model.score(given) == model.score(x, y)
+        assert model.score(x[:50], y[:50], given) == model.score(x[:50], y[:50], x, y)
 
 
 def test_a_pickle_keeps_the_module() -> None:
