@@ -65,7 +65,11 @@ def test_what_a_fit_leaves(model: Any) -> None:
     assert (info["rows"], info["classes"], info["kind"]) == (600, 4, info["kind"])
     assert Recipe(**info["recipe"]) == model.recipe
     json.dumps([info, model.history_])
-    assert "validation_map" in model.card()
+    card = model.card()
+    assert (
+        f"| MAP | {info['validation_map']:.4f} of rows held out, by the best of {len(model.history_)} epochs |" in card
+    )
+    assert f"| operations | {info['ops']:.2f} of 4 table additions per vector, by an exact search for 100 rows" in card
     assert model.fit(X, Y) is model
 
 
@@ -295,6 +299,7 @@ def test_a_dataset_can_be_coded_indexed_and_scored() -> None:
         assert_array_equal(model.encode(given), model.encode(x))
         assert_array_equal(model.index(given).search(x[:5], 3).ids, model.index(x).search(x[:5], 3).ids)
         assert model.score(given) == model.score(x, y)
+        assert model.score(x[:50], y[:50], given) == model.score(x[:50], y[:50], x, y)
 
 
 def test_a_pickle_keeps_the_module() -> None:

@@ -64,7 +64,7 @@ def test_tensors_and_strings_of_any_length() -> None:
         ("abc", "must be 1-D"),
         ({1, 2, 3}, "must be 1-D, one label per row, got set"),
         ([0.0, 1.0, 2.0], "got dtype float64; pass integers"),
-        ((v for v in [0.5, 1.0, 2.0]), "got dtype float64; pass integers"),
+        ((v for v in [0.5, 1.0, 2.0]), "got dtype float64, not all of them whole numbers"),
         ([0, 1, None], r"y_database\[2\] is None"),
     ],
 )

@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,10 @@ class TestLosses:
         assert ax.figure.get_axes() == [ax]
 
     def test_losses_of_either_sign(self) -> None:
-        assert il.plot.losses([row | {"prior": -0.01} for row in HISTORY]).get_yscale() == "symlog"
+        figure = Figure(figsize=(7.2, 3), layout="constrained")
+        ax = il.plot.losses([row | {"prior": -0.01} for row in HISTORY], ax=figure.subplots())
+        assert ax.get_yscale() == "symlog"
+        inside(figure)
 
     def test_names_that_do_not_fit_are_left_out(self) -> None:
         learn = [HISTORY[-1] | {"epoch": epoch} for epoch in range(2, 100)]
@@ -226,15 +230,39 @@ class TestMargins:
         )
         inside(ax.figure)
 
+    def test_names_of_points_are_clear_of_the_markers(self, index: il.Index) -> None:
+        points = il.plot.margin_points(index, QUERIES, 10)
+        most = max(p.ops_per_vector for p in points)
+        targets = [p for p in points if p.margin == "target"]
+        near = [replace(p, ops_per_vector=most * (0.5 + 0.04 * i), agreement=1.0) for i, p in enumerate(targets)]
+        ax = il.plot.ops_against_agreement([*near, *(p for p in points if p.margin != "target")])
+        canvas = FigureCanvasAgg(ax.figure)
+        canvas.draw()
+        (line,) = (line for line in ax.get_lines() if line.get_label().startswith("calibrated"))
+        radius = line.get_markersize() / 2 * ax.figure.dpi / 72
+        for text in (text for text in ax.texts if text.get_text().startswith("0.")):
+            box = text.get_window_extent(canvas.get_renderer()).padded(radius)
+            for place in ax.transData.transform(line.get_xydata()):
+                assert not box.contains(*place), f"{text.get_text()} lies on a marker"
+
     def test_targets_without_calibration_are_left_out(self, model: il.ICQ) -> None:
         bare = il.Index.from_codes(model.codebooks_, model.encode(X[:200]))
         assert {p.margin for p in il.plot.margin_points(bare, QUERIES, 10)} == {"paper", "exact"}
         with pytest.raises(il.InputError, match=r"no margin of \(0\.99,\) is calibrated for k = 10"):
             il.plot.margin_points(bare, QUERIES, 10, [0.99])
 
+    def test_no_answer_is_longer_than_the_index(self, model: il.ICQ) -> None:
+        bare = il.Index.from_codes(model.codebooks_, model.encode(X[:20]))
+        (whole,) = il.plot.margin_points(bare, QUERIES, 20, "exact", threads=1)
+        (more,) = il.plot.margin_points(bare, QUERIES, 10**9, ["exact"], threads=1)  # no room for so many ids
+        assert more == whole
+        assert more.k == 20
+
     def test_bad_input(self, index: il.Index, model: il.ICQ) -> None:
-        with pytest.raises(il.InputError, match="margins are moved for an Index"):
+        with pytest.raises(il.InputError, match=r"margins are moved for an Index.* got a fitted ICQ"):
             il.plot.ops_against_agreement(model, QUERIES)
+        with pytest.raises(il.InputError, match=r"margins are tried by queries: pass some"):
+            il.plot.ops_against_agreement(index)
         with pytest.raises(il.InputError, match="got 0 queries and 1500 rows"):
             il.plot.margin_points(index, QUERIES[:0])
         for bad in (("paper",), ("paper", -1), ("exact", 1), ("paper", math.nan)):

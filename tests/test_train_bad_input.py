@@ -33,13 +33,35 @@ class Returns(nn.Module):
         return self.make(self.layer(x))
 
 
+class NotCopied(nn.Linear):
+    """As torch.jit does it: the weights of a copy are computed, not its own."""
+
+    def __init__(self):
+        super().__init__(12, 4)
+
+    def __deepcopy__(self, memo):
+        copied = NotCopied()
+        copied._parameters["weight"] = self.weight * 1
+        return copied
+
+
+class NaNInTraining(nn.Linear):
+    def __init__(self):
+        super().__init__(12, 4)
+
+    def forward(self, x):
+        return super().forward(x) * (float("nan") if self.training else 1.0)
+
+
 BAD = {
     "labels of the wrong length": ({}, X, Y[:-1], "y has 599 labels, x has 600 rows"),
     "one class": ({}, X, np.zeros(600, int), "labels must name at least two classes, all are 0"),
     "float labels": ({}, X, Y + 0.5, "labels must be integers or strings, got dtype float64"),
-    "NaN labels": ({}, X, np.where(Y == 2, np.nan, Y), r"labels must be integers or strings, y\[\d+\] is nan"),
+    "float labels of whole numbers": ({}, X, Y + 1.0, r"got dtype float64; pass integers: y.astype\(int\)"),
+    "float labels of others": ({}, X, Y + 0.5, "got dtype float64, not all of them whole numbers"),
+    "NaN labels": ({}, X, np.where(Y == 2, np.nan, Y), r"labels must be integers or strings, y\[\d+\] is nan$"),
     "one-hot labels": ({}, X, np.eye(4)[Y], "one-hot; pass y.argmax"),
-    "no row to hold out": ({}, X[:3], np.arange(3), "no row can be held out for validation"),
+    "no row to hold out": ({}, X[:3], np.arange(3), "no row can be held out for validation.*; validation=0"),
     "NaN": ({}, HOLE, Y, r"\[123, 4\] is nan"),
     "NaN in the whole": ({}, X * np.nan, Y, "is nan"),
     "NaN, and float labels": ({}, HOLE, Y + 0.5, r"\[123, 4\] is nan"),
@@ -91,6 +113,15 @@ BAD = {
     "all rows held out": ({"validation": 1.0}, X, Y, "validation must be a share"),
     "a number of rows held out": ({"validation": 100}, X, Y, "validation must be a share"),
     "an unknown device": ({"device": "abacus"}, X, Y, "device must be 'auto' or one that torch has here"),
+    "no device": ({"device": None}, X, Y, "device must be 'auto' or one that torch has here, got None"),
+    "a device without numbers": ({"device": "meta"}, X, Y, "device must be 'auto' or one that torch has here"),
+    "a module whose copy is not its own": ({"embedding": NotCopied()}, X, Y, "NotCopied cannot be learned: its copy"),
+    "a module that gives NaN while it learns": (
+        {"embedding": NaNInTraining()},
+        X,
+        Y,
+        "no batch of epoch 0 had a finite loss, so the embedding cannot be learned",
+    ),
     "a negative seed": ({"seed": -1}, X, Y, "seed must be"),
     "dim of nothing": ({"dim": 0}, X, Y, "dim must be a positive integer"),
     "a layout": ({"layout": "hybrid"}, X, Y, "with labels layout is 'subspace', given by the method"),
@@ -99,6 +130,7 @@ BAD = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:a loss or its gradient is not finite:RuntimeWarning")
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_told_before_anything_is_learned(name):
     settings, x, y, message = BAD[name]
@@ -127,3 +159,14 @@ def test_labels_are_missing():
     with pytest.raises(il.InputError, match="items of the dataset must be pairs"):
         icq(progress=quiet).fit(TensorDataset(torch.from_numpy(X)))
     assert not quiet.said
+
+
+def test_a_dataset_is_no_array():
+    dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
+    with pytest.raises(il.InputError, match="X must be an array where no labels are learned from, got a TensorDataset"):
+        il.ICQ(2, supervised=False).fit(dataset)
+
+
+def test_shares_of_numpy():
+    shared = [icq(validation=share).fit(X, Y) for share in (np.float32(0.25), 0.25)]
+    np.testing.assert_array_equal(shared[0].codes_, shared[1].codes_)

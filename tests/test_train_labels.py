@@ -56,7 +56,7 @@ def test_classes_stand_for_the_labels(y):
         (np.array([0, 1, 0, 1], np.float32), "got dtype float32; pass integers"),
         (torch.tensor([0.0, 1.0, 0.0, 1.0]), "pass integers"),
         ([0, 1, np.nan, 1], r"y\[2\] is nan, y\[0\] is 0"),
-        (np.array([0, 1, np.nan, 1]), r"y\[2\] is nan; pass integers"),
+        (np.array([0, 1, np.nan, 1]), r"y\[2\] is nan$"),
         (np.eye(4)[[0, 1, 2, 3]], r"shape \(4, 4\) and dtype float64, which is one-hot; pass y.argmax\(1\)"),
         (np.eye(2, dtype=bool)[[0, 1, 0, 1]].tolist(), "which is one-hot"),
         ([[0], [1], [0], [1]], r"pass y.ravel\(\)"),

@@ -35,6 +35,13 @@ def card(
     }
     if embedding is not None:
         facts["embedding"] = f"{embedding.label}, {embedding.n_bytes:,} bytes, fingerprint {embedding.fingerprint[:12]}"
+    if info.get("validation_map") is not None:
+        facts["MAP"] = f"{info['validation_map']:.4f} of rows held out, by the best of {info['epochs']} epochs"
+    if "ops" in info:
+        facts["operations"] = (
+            f"{info['ops']:.2f} of {codebooks.n_books} table additions per vector, by an exact search for "
+            f"{info['list']} rows; {info['ops_in_cells']:.2f} in order of the cells"
+        )
     parts = [f"# {title}", _table(facts)]
     if info:
         parts.append("## How it was fitted\n\n" + _table(dict(_flat(info))))

@@ -225,6 +225,8 @@ def readable(x: Any) -> tuple[Any, NDArray[Any] | None]:
     become float64, as in scikit-learn.
     """
     names: Any = None
+    if is_dataset(x):
+        raise InputError(f"X must be an array where no labels are learned from, got a {type(x).__name__} of torch")
     if (table := arrow_rows(x, "X")) is not None:
         x, names = table, table.titles  # of the columns of numbers, others were left out
     elif is_frame(x):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def only_with_labels(model: Any) -> dict[str, Any]:
     if not isinstance(model.hidden, tuple | list):
         raise InputError(f"hidden must be the widths of the hidden layers, such as (256,), got {model.hidden!r}")
     validation = model.validation
-    if isinstance(validation, bool) or not isinstance(validation, int | float) or not 0 <= validation < 1:
+    if isinstance(validation, bool) or not isinstance(validation, Real) or not 0 <= float(validation) < 1:
         raise InputError(f"validation must be a share of the rows from 0 to below 1, got {validation!r}")
     return {
         "dim": None if model.dim is None else positive(model.dim, "dim"),

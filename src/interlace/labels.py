@@ -33,8 +33,14 @@ def as_labels(y: Any, n: int, *, name: str = "y", rows: str = "x") -> NDArray[An
         raise InputError(f"{name} has {len(array)} labels, {rows} has {n} rows")
     if array.dtype.kind == "f":
         bad = ~np.isfinite(array)
-        where = f"{name}[{int(np.argmax(bad))}] is {array[bad][0]}" if bad.any() else f"got dtype {array.dtype}"
-        raise InputError(f"labels must be integers or strings, {where}; pass integers: {name}.astype(int)")
+        if bad.any():
+            raise InputError(f"labels must be integers or strings, {name}[{int(np.argmax(bad))}] is {array[bad][0]}")
+        whole = (
+            f"; pass integers: {name}.astype(int)"
+            if (array == np.floor(array)).all()
+            else ", not all of them whole numbers"
+        )
+        raise InputError(f"labels must be integers or strings, got dtype {array.dtype}{whole}")
     if array.dtype.kind not in "iubUS":
         raise InputError(f"labels must be integers or strings, got {describe(array)}")
     return _decoded(array, name) if array.dtype.kind == "S" else array

@@ -197,7 +197,7 @@ class Model(Transformer):
     ) -> float:
         """MAP@``at`` (None: of the whole ranking) of queries X with labels y, ranked by the exhaustive scan of codes.
 
-        A torch ``Dataset`` or ``DataLoader`` has its labels inside: give it without y.
+        A torch ``Dataset`` or ``DataLoader`` has its labels inside: give it without y, or without y_database.
 
         The database are the rows that the model was fitted on with labels, as long as it has their ``codes_`` and
         ``labels_``, or ``X_database`` with labels ``y_database``. A row is relevant to a query of its label; the
@@ -205,6 +205,8 @@ class Model(Transformer):
         are what ``fit`` takes. Some that no row of the database has are warned of, none that it has is an error.
         """
         self._check_fitted()
+        if y_database is None and is_dataset(X_database):
+            y_database = _labels_in(X_database)
         if (X_database is None) != (y_database is None):
             raise InputError("X_database and y_database belong together: give both, or none")
         if X_database is None and not (hasattr(self, "codes_") and hasattr(self, "labels_")):

@@ -63,9 +63,9 @@ def no_file_but_the_inputs(folder: Path) -> None:
 
 class TestFit:
     def test_the_model_is_the_one_that_python_learns(self, run: Run) -> None:
-        code, out, err = run("fit", "x.npy", "--labels", "y.npy", *QUICK, *SETS, "-o", "fitted.icq")
+        code, out, err = run("fit", "x.npy", "--labels", "y.npy", *QUICK, *SETS, "-o", "a model.icq")
         assert (code, err) == (0, "")
-        model, wanted = il.ICQ.load("fitted.icq"), fitted("icq")
+        model, wanted = il.ICQ.load("a model.icq"), fitted("icq")
         assert model.codebooks_ == wanted.codebooks_
         np.testing.assert_array_equal(model.codes_, wanted.codes_)
         assert il.Recipe.named(model.recipe) == il.Recipe(**RECIPE)
@@ -73,7 +73,7 @@ class TestFit:
         assert f"validation MAP  {wanted.fit_info_['validation_map']:.4f}, of 40 held-out rows" in out
         assert f"{wanted.fit_info_['ops']:.2f} of 4 (exact, k = 100)" in out
         assert f"{len(model.codebooks_.crude_dims)} of 8 dimensions" in out
-        assert "next: interlace evaluate fitted.icq QUERIES --labels QUERY_LABELS" in out
+        assert "next: interlace evaluate 'a model.icq' QUERIES --labels QUERY_LABELS" in out
 
     @pytest.mark.parametrize(
         ("data", "labels", "told"),
@@ -191,6 +191,7 @@ class TestFit:
         assert_fails(run(*args, "--checkpoint", "gone/run", "-o", "bad.icq"), "cannot write a checkpoint to 'gone/run'")
         assert_fails(run(*args, "--checkpoint", "q.npy", "-o", "bad.icq"), "not overwriting 'q.npy'")
         assert_fails(run(*args, "--checkpoint", "y.npy", "-o", "bad.icq"), "it is read, too")
+        assert_fails(run(*args, "--checkpoint", "./bad.icq", "-o", "bad.icq"), "--output and --checkpoint are one file")
         assert_fails(run(*args, "--plot", "bad.bmp", "-o", "bad.icq"), "--plot writes .png, .pdf, .svg files")
         assert_fails(run(*args, "--embedding", "lenet", "-o", "bad.icq"), "lenet takes images")
         assert_fails(run(*args, "--n-books", 99, "-o", "bad.icq"), "1 to 64 books, got 99")
@@ -320,6 +321,17 @@ def test_info_prints_the_card(run: Run) -> None:
     assert code == 0
     assert il.ICQ.load("model.icq").card().rstrip() in out
     assert "| validation_map | " in out
+
+
+def test_warnings_are_lines_like_errors(run: Run, folder: Path) -> None:
+    np.save(folder / "odd.npy", np.where(np.arange(len(QUERY_LABELS)) < 3, 77, QUERY_LABELS))
+    code, out, err = run("evaluate", "model.icq", "q.npy", "--labels", "odd.npy")
+    assert code == 0
+    assert "MAP" in out
+    assert err == (
+        f"interlace: warning: 3 of {len(QUERY_LABELS)} queries have a label that no row of the database has (77): "
+        "their average precision is 0\n"
+    )
 
 
 def test_a_model_of_an_unknown_kind(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

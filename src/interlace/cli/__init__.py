@@ -98,8 +98,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
     except SystemExit as stop:  # argparse leaves by itself after --help and after wrong usage
         return int(stop.code or 0)
+    from .output import warnings_in_a_line
+
     try:
-        code: int = args.run(args)
+        with warnings_in_a_line():
+            code: int = args.run(args)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 HELP = "learn codes for a file of vectors and write an index"
 DESCRIPTION = """\
-Learns codes from a sample of the vectors, codes all of them, and writes one index file.
-Vectors: .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin; .parquet and .h5 with
-pip install 'interlace[io]'. The file is read in blocks and may be larger than memory.
-A model with an embedding (--model) takes raw inputs, in their shape or as flat rows.
+Learns codes from a sample of the vectors, codes all of them, and writes one
+index file. Vectors: .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin;
+.parquet and .h5 with pip install 'interlace[io]'. The file is read in blocks
+and may be larger than memory. A model with an embedding (--model) takes raw
+inputs, in their shape or as flat rows.
 """
 EPILOG = """\
 examples:
   interlace build vectors.npy -o my.index
-  interlace build features.npz --key train --n-bytes 16 --metric cosine -o my.index
+  interlace build set.npz --key train --n-bytes 16 --metric cosine -o my.index
   interlace build items.parquet --key embedding --ids names.txt -o items.index
-  interlace build vectors.npy --layout residual --effort best --max-memory 2GB -o my.index
+  interlace build vectors.npy --effort best --max-memory 2GB -o my.index
   interlace build more.npy --model model.icq -o more.index
 """
 

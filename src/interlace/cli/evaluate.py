@@ -9,24 +9,26 @@ from .options import add_embedded, add_json, add_threads, margin, natural, posit
 
 HELP = "measure recall, agreement and speed of an index, or MAP of a model"
 DESCRIPTION = """\
-Measures how good and how fast searches are. An index holds codes, not vectors: give the file it
-was built from (--vectors), and the true neighbours are found there by brute force; or give them
-(--truth, with queries). With neither there is no recall, only agreement with the full scan.
-Without queries, some of the vectors are the queries, each one's own row left out.
+Measures how good and how fast searches are. An index holds codes, not vectors:
+give the file it was built from (--vectors), and the true neighbours are found
+there by brute force; or give them (--truth, with queries). With neither there
+is no recall, only agreement with the full scan. Without queries, some of the
+vectors are the queries, each one's own row left out.
 
-A model that was fitted with labels is measured by the labels of queries (--labels): MAP of the
-ranking of all rows, MAP@R of the first R, by the full scan of the codes; work and agreement of
-the margin. It holds the codes and labels of the rows it was fitted on; --vectors gives the rows
-to search instead (with --vectors-labels, unless they are the same rows), and then MAP of the
+A model that was fitted with labels is measured by the labels of queries
+(--labels): MAP of the ranking of all rows, MAP@R of the first R, by the full
+scan of the codes; work and agreement of the margin. It holds the codes and
+labels of the rows it was fitted on; --vectors gives the rows to search instead
+(with --vectors-labels, unless they are the same rows), and then MAP of the
 embedding without codes is told, too.
 """
 EPILOG = """\
 examples:
   interlace evaluate my.index --vectors vectors.npy
-  interlace evaluate my.index queries.npy --vectors vectors.npy -k 100 --margin exact
-  interlace evaluate my.index --queries queries.fvecs --truth groundtruth.ivecs --json
+  interlace evaluate my.index queries.npy --vectors vectors.npy -k 100
+  interlace evaluate my.index queries.fvecs --truth truth.ivecs --json
   interlace evaluate model.icq queries.npy --labels query-labels.npy
-  interlace evaluate model.icq queries.npy --labels y.txt --vectors x.npy --at 100 --margin paper
+  interlace evaluate model.icq q.npy --labels qy.txt --vectors x.npy --at 100
 """
 
 

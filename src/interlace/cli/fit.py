@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -17,31 +18,34 @@ if TYPE_CHECKING:
 
 HELP = "learn a model from a file of vectors, for build --model and encode"
 DESCRIPTION = """\
-Learns books from a sample of the vectors and writes them to one model file. Indexes that are
-built with it (`interlace build --model`) and codes (`interlace encode`) can be compared with each
-other. Vectors: the files that `interlace build` reads.
+Learns books from a sample of the vectors and writes them to one model file.
+Indexes that are built with it (`interlace build --model`) and codes
+(`interlace encode`) can be compared with each other. Vectors: the files that
+`interlace build` reads.
 
-With --labels an embedding is learned together with the books, such that rows of a class are
-found by their codes. Inputs are then flat rows or images [rows, channels, height, width].
+With --labels an embedding is learned together with the books, such that rows
+of a class are found by their codes. Inputs are then flat rows or images
+[rows, channels, height, width].
 
-Ctrl-C ends learning early: the best model so far is written, and the exit code is 130. Before
-there are books nothing is written.
+Ctrl-C ends learning early: the best model so far is written, and the exit code
+is 130. Before there are books nothing is written.
 """
 EPILOG = """\
 labels:
-  labels.npy, labels.txt, labels.csv   a file with one label per row (integers or strings)
-  labels.csv --labels-key class        the column of that name in the first line
-  set.npz --labels-key y               an array, column or data set of a .npz, .parquet or .h5
-  class                                any other name: that array or column of DATA itself
+  y.npy, y.txt, y.csv       one label per row, integers or strings
+  y.csv --labels-key class  the column of that name in the first line
+  set.npz --labels-key y    an array, column or data set (.npz, .parquet, .h5)
+  class                     any other name: that array or column of DATA itself
 
 examples:
   interlace fit vectors.npy -o model.icq
-  interlace fit features.npz --key train --n-bytes 16 --layout residual -o model.icq
-  interlace fit vectors.npy --max-train-rows 20000 --max-memory 1GB --json -o model.icq
-  interlace fit x.npy --labels y.npy --n-books 8 --dim 16 --plot fit.png -o model.icq
-  interlace fit items.parquet --key 'f*' --labels class --embedding mlp --hidden 256,128 -o model.icq
-  interlace fit images.npy --labels y.txt --embedding lenet --checkpoint run.ckpt -o model.icq
-  interlace fit x.npy --labels y.npy --recipe paper --set pi2=0.3 --set gamma1=0.01 -o model.icq
+  interlace fit set.npz --key train --n-bytes 16 --layout residual -o model.icq
+  interlace fit vectors.npy --max-train-rows 20000 --max-memory 1GB -o model.icq
+  interlace fit x.npy --labels y.npy --dim 16 --plot fit.png -o model.icq
+  interlace fit x.npy --labels y.npy --embedding mlp --hidden 256,128 -o m.icq
+  interlace fit items.parquet --key 'f*' --labels class --json -o model.icq
+  interlace fit i.npy --labels y.txt --embedding lenet --checkpoint c -o m.icq
+  interlace fit x.npy --labels y.npy --recipe paper --set pi2=0.3 -o model.icq
 """
 PLOTS = (".png", ".pdf", ".svg")
 
@@ -64,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Learn, save, tell."""
     from ..data import read_inputs, read_vectors
+    from ..errors import InputError
     from .output import INTERRUPTED, progress_bar, warnings_in_a_line
     from .targets import check_interlace_target
 
@@ -71,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
     labelled = "labels" in args
     check_interlace_target(args.output, "a model", args.data, args.labels if labelled else None)
     if "checkpoint" in args:
-        check_interlace_target(args.checkpoint, "a checkpoint", args.data, args.labels, args.output)
+        if os.path.realpath(args.checkpoint) == os.path.realpath(args.output):
+            raise InputError(f"--output and --checkpoint are one file, {args.output!r}: give each its own")
+        check_interlace_target(args.checkpoint, "a checkpoint", args.data, args.labels)
     if args.plot is not None:
         _check_plot(args)
     vectors = (read_inputs if labelled else read_vectors)(args.data, args.key)
@@ -162,8 +169,9 @@ def _tell(args: argparse.Namespace, model: Model, rows: int, seconds: float, int
     if args.plot is not None:
         print(f"plot: {args.plot}")
     if choice is None:
-        print(f"next: interlace evaluate {args.output} QUERIES --labels QUERY_LABELS")
-        print(f"      interlace build DATA --model {args.output} -o my.index")
+        name = shlex.quote(args.output)
+        print(f"next: interlace evaluate {name} QUERIES --labels QUERY_LABELS")
+        print(f"      interlace build DATA --model {name} -o my.index")
 
 
 def _facts(model: Model, high: float) -> list[tuple[str, ...]]:

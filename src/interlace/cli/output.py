@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EmbeddingCollapsedWarning, FewRowsWarning, PriorCollapsedWarning, RelearnWarning
 from ..progress import Bar, Progress, silent
 
 if TYPE_CHECKING:
@@ -97,8 +96,6 @@ def warnings_in_a_line() -> Iterator[list[str]]:
         print(f"interlace: warning: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        for category in (FewRowsWarning, EmbeddingCollapsedWarning, PriorCollapsedWarning, RelearnWarning):
-            warnings.simplefilter("always", category)
-        warnings.filterwarnings("always", INTERRUPTED)
+        warnings.simplefilter("default", UserWarning)  # all of the library's, each text once
         warnings.showwarning = show
         yield said

@@ -75,7 +75,7 @@ def _draw(ax: Any, history: Sequence[Mapping[str, Any]]) -> None:
         ax.set_ylabel("loss, weighted (log scale)")
     else:  # L_P is a log-likelihood and may be of either sign
         ax.set_yscale("symlog", linthresh=1e-3)
-        ax.set_ylabel("loss, weighted (log scale on both sides of 0)")
+        ax.set_ylabel("loss, weighted (symmetric log)")
     ax.set_xlabel("epoch")
     whole_numbers(ax.xaxis)
     tidy(ax, "y")

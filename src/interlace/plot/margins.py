@@ -55,11 +55,14 @@ def margin_points(
 
     ``margins`` holds ``"exact"``, targets below 1 and ``("paper", c)``, the paper's rule with c times sigma
     (``"paper"`` is c = 1); by default some of each. Targets that the index is not calibrated for are left out; where
-    nothing is left, that is an error. ``truth`` are ids of true neighbours [queries, at least k].
+    nothing is left, that is an error. ``truth`` are ids of true neighbours [queries, at least k]. An answer holds all
+    rows at most: so does k.
     """
     if not isinstance(index, Index):
-        raise InputError(f"margins are moved for an Index, got {kind_of(index)}")
-    k, workers = positive(k, "k"), thread_count(threads)
+        raise InputError(f"margins are moved for an Index, such as model.index(x), got {kind_of(index)}")
+    if queries is None:
+        raise InputError("margins are tried by queries: pass some that are like yours, not rows of the index")
+    k, workers = min(positive(k, "k"), max(len(index), 1)), thread_count(threads)
     vectors, _ = index._queries(queries, False)
     if index.metric == "cosine":
         vectors = normalize(vectors, name="queries")
@@ -74,7 +77,8 @@ def margin_points(
 
     everything, _ = search(margin_rules.Rule("none", 1.0, 0.0, "inf"))
     points = []
-    asked = MARGINS if margins is None else tuple(margins)
+    one = isinstance(margins, str | float | int)
+    asked = MARGINS if margins is None else (margins,) if one else tuple(margins)
     for margin in asked:
         name, value, rule = _rule(margin, index, k)
         if rule.label.startswith("exact ("):  # what a target falls back to
@@ -82,7 +86,7 @@ def margin_points(
         rows, work = search(rule)
         found = None if true_ids is None else recall(index._ids.take(rows), true_ids, k)
         same = agreement(rows, everything)
-        hits = len(vectors) * min(k, len(index))
+        hits = len(vectors) * k
         cost = float(work[3]), same, float(work[2])
         points.append(MarginPoint(name, value, *cost, found, hits, k, books.n_books, rule.label))
     if not points:
@@ -154,10 +158,10 @@ def _name_points(ax: Any, points: list[MarginPoint], least: float) -> None:
             continue
         taken.append((point.margin, x, y))
         colour, _, _, _, text = SERIES[point.margin]
-        # Those of the paper stand left of their points, the others right: the curves run side by side.
+        # Those of the paper stand left of their points, the others below them, clear of the markers beside.
         left = point.margin == "paper"
-        how = {"xytext": (-6, 3) if left else (7, -3), "textcoords": "offset points", "color": colour}
-        side = {"ha": "right", "va": "bottom"} if left else {"ha": "left", "va": "top"}
+        how = {"xytext": (-6, 3) if left else (0, -6), "textcoords": "offset points", "color": colour}
+        side = {"ha": "right", "va": "bottom"} if left else {"ha": "center", "va": "top"}
         ax.annotate(text.format(point.value), at, fontsize=SMALL, **how, **side)
 
 

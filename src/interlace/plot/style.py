@@ -54,4 +54,6 @@ def legend_below(ax: Any, drawn: list[Any], columns: int) -> None:
 
 def kind_of(value: Any) -> str:
     """For errors: what came."""
-    return f"an unfitted {type(value).__name__}" if isinstance(value, Model) else describe(value)
+    if not isinstance(value, Model):
+        return describe(value)
+    return f"{'a fitted' if hasattr(value, 'codebooks_') else 'an unfitted'} {type(value).__name__}"

@@ -179,7 +179,10 @@ def _shares(counts: Numbers, validation: float, rng: np.random.Generator) -> Num
     room = np.maximum(counts - 1, 0)
     wanted = min(max(1, round(validation * int(counts.sum()))), int(room.sum()))
     if wanted == 0:
-        raise InputError(f"no row can be held out for validation: each of {len(counts)} classes has a single row")
+        raise InputError(
+            f"no row can be held out for validation: each of {len(counts)} classes has a single row; validation=0 "
+            "learns from all"
+        )
     exact = validation * counts
     taken: Numbers = np.minimum(np.floor(exact).astype(np.int64), room)
     while (missing := wanted - int(taken.sum())) > 0:

@@ -110,6 +110,8 @@ def _network(data: Data, settings: Joint) -> Network:
             own = copy.deepcopy(embedding)  # learning starts from the user's weights and leaves them as they are
         except Exception as error:  # whatever a user's class raises
             raise InputError(f"{type(embedding).__name__} cannot be copied by copy.deepcopy: {error}") from error
+        if not all(p.is_leaf for p in own.parameters()):  # what torch.jit makes of a copy
+            raise InputError(f"{type(embedding).__name__} cannot be learned: its copy has no parameters of its own")
         return wrap(own, data.input_shape, dim)
     if dim is None:
         dim = default_dim(embedding, math.prod(data.input_shape), data.n_classes)

@@ -335,7 +335,7 @@ def device_of(device: Any) -> str:
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.empty(0, device=device)
+        torch.empty(1, device=torch.device(device)).item()  # "meta" has devices without numbers
     except (RuntimeError, TypeError, AssertionError) as error:
         raise InputError(f"device must be 'auto' or one that torch has here, got {device!r}: {error}") from error
     return str(device)

@@ -48,7 +48,7 @@ class Passes:
             self._refresh_norm_values()
         assert state.optimizer is not None
         sums: dict[str, float] = {}
-        seen = 0  # a DataLoader may leave rows out, or repeat them
+        seen = left_out = 0  # a DataLoader may leave rows out, or repeat them
         size = recipe.batch_rows(len(self.data))
         for inputs, labels, rows in self.data.batches(size, state.epoch, settings.seed):
             self._set_rates(phase, min(1.0, seen / len(self.data)), embedding, books)
@@ -63,10 +63,17 @@ class Passes:
                 loss.backward()  # type: ignore[no-untyped-call]
                 if self._is_finite(loss, parts):
                     state.optimizer.step()
+                else:
+                    left_out += len(labels)
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(labels)
         if not seen:
             raise InputError(f"the DataLoader gave no batch of the {len(self.data)} rows to learn from")
+        if left_out == seen and phase == "warm-up":  # later there is something to keep
+            raise InputError(
+                f"no batch of epoch {state.epoch} had a finite loss, so the embedding cannot be learned: does the "
+                "module give NaN or inf in training mode, or for some rows?"
+            )
         return {name: value / seen for name, value in sums.items()}
 
     def _is_finite(self, loss: Tensor, parts: dict[str, Tensor]) -> bool:
