@@ -55,11 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Add and tell."""
-    from .output import print_json, progress_bar, warnings_in_a_line
+    from .output import print_json, progress_bar
     from .stores import open_store
 
     started = time.perf_counter()
-    with open_store(args.store, "a") as store, warnings_in_a_line():
+    with open_store(args.store, "a") as store:
         adding = _Adding(args, store)
         try:
             with progress_bar() as progress:

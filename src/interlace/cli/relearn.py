@@ -32,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Learn and tell."""
-    from .output import print_json, progress_bar, warnings_in_a_line
+    from .output import print_json, progress_bar
     from .stores import open_store
 
     started = time.perf_counter()
-    with open_store(args.store, "a") as store, warnings_in_a_line(), progress_bar() as progress:
+    with open_store(args.store, "a") as store, progress_bar() as progress:
         store.relearn(progress=progress, threads=args.threads, **learning(args))
         rows, codebooks, generation = len(store), store.codebooks, store.generation
     seconds = time.perf_counter() - started
