@@ -142,8 +142,18 @@ def _run(args: argparse.Namespace, runs: list[Run], store: Store, size: Size) ->
     lines = _Lines()
     try:
         outcome = run_all(
-            runs, store, size, resume=args.resume, threads=args.threads, say=lines.say, progress=lines.bar
+            runs,
+            store,
+            size,
+            resume=args.resume,
+            threads=args.threads,
+            say=lines.say,
+            progress=lines.bar,
+            debug=getattr(args, "debug", False),
         )
+    except KeyboardInterrupt:
+        lines.say("what is finished is kept; the same command goes on from here")
+        raise
     finally:
         lines.clear()
     figures = list(dict.fromkeys(run.figure for run in runs))

@@ -71,14 +71,32 @@ class Store:
                     return result
         return None
 
+    def check_writable(self) -> None:
+        """Make the folder, and an error of what will not take a file: fits take minutes, and their results are lost."""
+        probe = self.folder / f".{os.getpid()}.tmp"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise InputError(f"results cannot be written into {str(self.folder)!r}: {error.strerror}") from error
+
+    def text(self, run: Run, result: Result) -> str:
+        """The JSON of a result."""
+        whole = {"format": FORMAT, "size": self.size, "run": run.to_dict(), **result}
+        return json.dumps(_rounded(whole), indent=1, allow_nan=False) + "\n"
+
     def write(self, run: Run, result: Result) -> Path:
         """Atomically; what is there already stays as it is."""
+        return self.keep(run, self.text(run, result))
+
+    def keep(self, run: Run, text: str) -> Path:
+        """The same for what :meth:`text` made."""
         path = self.path(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        whole = {"format": FORMAT, "size": self.size, "run": run.to_dict(), **result}
         try:
-            temporary.write_text(json.dumps(_rounded(whole), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
             if not path.exists():
                 os.replace(temporary, path)
         finally:
