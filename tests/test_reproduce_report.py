@@ -267,7 +267,7 @@ def stored(folder: Path, *figures: str) -> Store:
 class TestReport:
     def test_a_table_has_every_line_and_the_baselines(self) -> None:
         table = table_of(Results(some("synthetic-cq")), "synthetic1").splitlines()
-        assert table[0] == "**synthetic1**"
+        assert table[0] == "**Dataset 1**"
         assert [row.split(" | ")[0] for row in table[4:]] == [
             *("| ICQ",) * 2,
             *("| SQ+CQ",) * 2,
@@ -293,10 +293,24 @@ class TestReport:
         first = write_report(store, tmp_path / "a.md", pictures=False)[0].read_bytes()
         assert write_report(store, tmp_path / "b.md", pictures=False)[0].read_bytes() == first
 
-    def test_without_results_there_is_a_page_that_says_little(self, tmp_path: Path) -> None:
-        page, without = write_report(Store(tmp_path), tmp_path / "RESULTS.md")
-        assert without == list(FIGURES)
-        assert "## " not in page.read_text()
+    def test_without_results_there_is_nothing_to_report(self, tmp_path: Path) -> None:
+        with pytest.raises(il.InputError, match="there are no results in '.*none' to report"):
+            write_report(Store(tmp_path / "none"), tmp_path / "none" / "RESULTS.md")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_results_of_a_small_size_say_so(self, tmp_path: Path) -> None:
+        store = stored(tmp_path, "synthetic-cq")
+        assert "size" not in page_text(store, tmp_path / "RESULTS.md")
+        for path in tmp_path.rglob("*.json"):
+            path.write_text(path.read_text().replace('"size": "full"', '"size": "quick"'))
+        page = page_text(Store(tmp_path, "quick"), tmp_path / "RESULTS.md")
+        assert "**These runs are of size quick" in page.split("## Claims")[0]
+
+    def test_links_lead_somewhere(self, tmp_path: Path) -> None:
+        store = stored(tmp_path, "synthetic-cq")
+        assert "](PROTOCOL.md)" not in page_text(store, tmp_path / "RESULTS.md")
+        (tmp_path / "PROTOCOL.md").touch()
+        assert "](PROTOCOL.md)" in page_text(store, tmp_path / "RESULTS.md")
 
     def test_the_page_of_the_project_is_what_its_results_say(self) -> None:
         experiments = Path(__file__).parents[1] / "experiments"

@@ -112,6 +112,12 @@ class TestFinished:
         assert code == 0
         assert "0 runs done, 6 were there, 0 failed" in out
         assert err == ""
+        table = out[out.index("Dataset 1\n") :].splitlines()
+        assert table[1].split() == ["K", "MAP", "float", "MAP", "error", "exhaustive", "two-step", "seeds"]
+        assert [line.split()[0] for line in table[2:8]] == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "class", "random"]
+        assert all(len(line) <= 80 for line in table[:8])
+        assert "claims (of size tiny: the answers say little)" in out
+        assert "not measured: 1 of 5, which need more runs" in out
         assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")} == before
 
     def test_the_report_is_there(self, finished: Path) -> None:
@@ -309,8 +315,10 @@ class TestBadInput:
         [
             (("fig3",), "no figure 'fig3'; there are synthetic-pq, synthetic-cq"),
             ((), "name a figure (synthetic-pq, "),
+            (("report",), "there are no results in 'experiments/results' to report"),
+            (("report", "--list"), "--list tells figures, or the runs of one; 'report' has none"),
             (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of SQ+XQ; it has ICQ, SQ+CQ"),
-            (("synthetic-cq", "--only", "SQ+PQ"), "synthetic-cq has no runs of SQ+PQ; it has ICQ, SQ+CQ"),
+            (("synthetic-cq", "--only", "SQ+PQ"), "random codes, synthetic1, synthetic2, synthetic3, 2, 4, 8, 16\n"),
             (("synthetic-cq", "--plugin", "absent.py"), "a plugin is a Python file (.py), 'absent.py' is not one"),
             (("synthetic-cq", "--size", "huge"), "no size 'huge'"),
             (("synthetic-cq", "--size", "tiny", "--quick"), "give --quick or --size, not both"),

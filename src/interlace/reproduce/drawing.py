@@ -200,8 +200,13 @@ def _codes(axes: Any, results: Results) -> None:
         _plain_ticks(ax.xaxis)
         ax.set_xlabel("bytes per vector")
         ax.set_ylabel(what)
-        ax.set_title(results.data_name(data), fontsize=10)
+        ax.set_title(title_of(results, data), fontsize=10)
         tidy(ax, "both")
+
+
+def title_of(results: Results, data: str) -> str:
+    """Of a data set in tables and pictures: as the paper calls it."""
+    return results.data_name(data) if data == "vectors" else _title(data)
 
 
 def _title(data: str) -> str:
