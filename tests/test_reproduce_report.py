@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interlace as il
-from interlace.reproduce import FIGURES, Store, write_report
+from interlace.reproduce import FIGURES, Store, drawing, write_report
 from interlace.reproduce import checks as c
 from interlace.reproduce.claims import CLAIMS
 from interlace.reproduce.figures import BASELINES
@@ -264,6 +264,15 @@ def stored(folder: Path, *figures: str) -> Store:
     return Store(folder)
 
 
+def drawn(figure: str, results: list[Result]) -> list[Any]:
+    """The axes of a picture."""
+    backend = pytest.importorskip("matplotlib.figure", reason="the plot extra is not installed")
+    kind = FIGURES[figure].drawn
+    axes = backend.Figure().subplots(*drawing._shape(FIGURES[figure], Results(results)), squeeze=False)
+    getattr(drawing, f"_{kind}")(axes, Results(results))
+    return list(axes.ravel())
+
+
 class TestReport:
     def test_a_table_has_every_line_and_the_baselines(self) -> None:
         table = table_of(Results(some("synthetic-cq")), "synthetic1").splitlines()
@@ -287,6 +296,35 @@ class TestReport:
         assert set(without) == set(FIGURES) - {figure}
         for claim in CLAIMS[figure]:
             assert text.count(claim.sentence) == 2  # in the overview, and with its numbers
+
+    def test_points_against_operations_tell_their_books(self) -> None:
+        ax = drawn("synthetic-pq", [made(k_label, n_books=k) for k_label in ("ICQ", "SQ+PQ") for k in (2, 4, 16)])[0]
+        assert [text.get_text() for text in ax.texts] == ["2", "4", "16"]
+
+    def test_lines_that_lie_on_each_other_are_one(self) -> None:
+        lines = [made(name, "mnist-lenet", k) for name in ("ICQ", "PQN", "PQN+CQ") for k in (2, 4)]
+        left, right = drawn("pqn", lines)
+        assert left.get_legend_handles_labels()[1] == ["ICQ", "all tables: PQN, PQN+CQ"]
+        assert right.get_legend_handles_labels()[1] == ["ICQ", "PQN", "PQN+CQ"]
+
+    def test_a_network_trained_end_to_end_stands_beside_the_others(self) -> None:
+        lines = [made("ICQ", "mnist-lenet", k) for k in (2, 8)]
+        other = made("ICQ end to end", "mnist-images", 8, map=0.9), made("ICQ end to end", "cifar10-images", 8, map=0.1)
+        for ax in drawn("pqn", [*lines, *other]):
+            assert ax.get_legend_handles_labels()[1] == ["ICQ", "ICQ end to end"]
+
+    def test_a_number_of_books_without_a_measure_leaves_the_others_in_place(self) -> None:
+        results = [made("ICQ", "mnist", k, ops=float(k), figure="real-sq") for k in (2, 4, 8)]
+        del results[0]["measures"]["searches"]
+        (line,) = (c.lines[0] for c in drawn("real-sq", results)[0].containers)
+        assert line.get_xydata().tolist() == [[4, 4], [8, 8]]
+
+    def test_noise_does_not_fill_an_axis(self) -> None:
+        for level in (0.5, 0.999):
+            ax = drawn("real-sq", [made("ICQ", "mnist", k, map=level + 1e-5 * k) for k in (2, 4)])[1]
+            low, high = ax.get_ylim()
+            assert high - low >= 0.039
+            assert high <= 1.001
 
     def test_the_same_results_make_the_same_page(self, tmp_path: Path) -> None:
         store = stored(tmp_path / "results", "synthetic-cq", "codes")
