@@ -109,7 +109,7 @@ class Store:
         except (ValueError, UnicodeDecodeError) as error:
             raise InputError(f"{str(path)!r} is damaged ({error}): move it away to measure it again") from error
         if not isinstance(result, dict) or not {"format", "size", "run"} <= result.keys():
-            raise InputError(f"{str(path)!r} is not a result of 'interlace reproduce'; give another --out")
+            raise InputError(f"{str(path)!r} is not a result of 'interlace reproduce': move it away")
         if result["format"] != FORMAT:
             raise InputError(
                 f"{str(path)!r} was written by another version (format {result['format']!r}, this one writes "
@@ -118,6 +118,14 @@ class Store:
         if result["size"] != self.size:
             raise InputError(
                 f"{str(path)!r} is of size {result['size']!r}, this run is {self.size!r}; give another --out"
+            )
+        try:
+            Run.from_dict(result["run"])
+        except InputError as error:
+            raise InputError(f"{str(path)!r} is damaged, or of another version: {error}") from error
+        if not all(isinstance(result.get(name), dict) for name in ("data", "measures")):
+            raise InputError(
+                f"{str(path)!r} is damaged (it has no data or no measures): move it away to measure it again"
             )
         return result
 
