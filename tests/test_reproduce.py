@@ -215,6 +215,7 @@ class TestPlugins:
             ("x = 1 +", "fails: SyntaxError"),
             ("raise OSError('no disk')", "fails: OSError: no disk"),
             ("import interlace", "registers no method"),
+            ("raise SystemExit(3)", "fails: SystemExit: 3"),
             (
                 "from interlace.quantizers import register; register('', print)",
                 "fails: InputError: the name of a method",

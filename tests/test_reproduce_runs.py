@@ -251,6 +251,14 @@ class TestRunner:
         assert outcome.failed == {runs[0]: why, runs[1]: why}
         assert [line for line in told if line.startswith("  ")] == [f"  failed: {why}", "  failed as before"]
 
+    def test_what_a_method_makes_is_a_model(self, tmp_path: Path) -> None:
+        register("mine", lambda **_: object(), labels=True)  # type: ignore[arg-type, return-value]
+        try:
+            failed = run_all([only("mine")], Store(tmp_path, "tiny"), TINY).failed
+        finally:
+            unregister("mine")
+        assert failed == {only("mine"): "the method 'mine' makes an instance of object, not an interlace.models.Model"}
+
     def test_numbers_that_json_has_not_fail_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(runner, "measure", lambda *_: {"map": float("nan")})
         outcome = run_all([only("SQ+PQ")], Store(tmp_path, "tiny"), TINY, threads=1)

@@ -159,6 +159,9 @@ class _Worker:
         model = method(run.method).make(
             n_books=run.n_books, seed=run.seed, threads=self.threads, progress=self.progress(), **settings
         )
+        if not isinstance(model, Model):
+            made = type(model).__name__
+            raise InputError(f"the method {run.method!r} makes an instance of {made}, not an interlace.models.Model")
         return model.fit(problem.x, problem.labels) if run.labels else model.fit(problem.x)
 
 
