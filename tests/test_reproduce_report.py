@@ -141,9 +141,10 @@ class TestClaims:
         # 32 bits at 2 of 4 operations are worth 16 bits.
         assert verdict(c.equal_length("SQ+CQ"), *theirs, made(n_books=4, ops=2.0, map=0.4)) == c.HELD
         assert verdict(c.equal_length("SQ+CQ"), *theirs, made(n_books=4, ops=2.0, map=0.2)) == c.FAILED
+        dqn = [made("DQN", n_books=k, map=v) for k, v in ((2, 0.3), (4, 0.5))]
         short, long = made(n_books=2, ops=2.0, map=0.2), made(n_books=4, ops=2.0, map=0.4)
-        assert verdict(c.equal_length("SQ+CQ"), *theirs, short, long) == c.PARTLY
-        assert verdict(c.equal_length("SQ+CQ", long_only=True), *theirs, short, long) == c.HELD
+        assert verdict(c.equal_length("DQN"), *theirs, *dqn, short, long) == c.PARTLY
+        assert verdict(c.equal_length("DQN", long_only=True), *theirs, *dqn, short, long) == c.HELD
         other = made("DPQ AlexNet", "cifar10-alexnet", 2, map=0.9)
         found = c.equal_length("DPQ AlexNet")(Results([*theirs, short, long, other]))
         told = "MAP -0.700 at 16 bits (2 books), -0.500 at 16 bits (4 books); ahead in 0 of 2"
@@ -151,11 +152,20 @@ class TestClaims:
 
     def test_equal_length_within_noise_is_not_ahead(self) -> None:
         def seeds(*maps: float) -> list[Result]:
-            theirs = [made("SQ+CQ", n_books=2, seed=s, map=0.3) for s in range(len(maps))]
-            return theirs + [made(n_books=2, ops=2.0, seed=s, map=v) for s, v in enumerate(maps)]
+            theirs = [made("SQ+CQ", n_books=4, seed=s, map=0.3) for s in range(len(maps))]
+            return theirs + [made(n_books=4, ops=2.0, seed=s, map=v) for s, v in enumerate(maps)]
 
         assert verdict(c.equal_length("SQ+CQ"), *seeds(0.31, 0.32, 0.33)) == c.HELD
         assert verdict(c.equal_length("SQ+CQ"), *seeds(0.2, 0.3, 0.5)) == c.FAILED
+
+    def test_two_books_where_both_are_one_method_are_left_out(self) -> None:
+        same, more = pair(0.3, 0.3, 2, ops=2.0), pair(0.5, 0.4, 4, ops=2.0)
+        for check in (c.ahead("ICQ", "SQ+CQ"), c.equal_length("SQ+CQ")):
+            assert verdict(check, *same, *more) == c.HELD
+            assert verdict(check, *same) == c.OPEN
+            assert check(Results([*same, *more])).numbers.endswith("with 2 books both are one method, left out here")
+        pqn = [made("PQN", n_books=2, map=0.3), *same]
+        assert verdict(c.ahead("ICQ", "PQN"), *pqn) == c.FAILED  # another method, also with two
 
     def test_many_informative_features(self) -> None:
         def gaps(*values: float) -> list[Result]:
