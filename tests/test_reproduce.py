@@ -48,9 +48,12 @@ class TestRuns:
 
     def test_unknown_fields_are_refused(self) -> None:
         values = RUN.to_dict()
-        for bad in (values | {"colour": 1}, {k: v for k, v in values.items() if k != "seed"}):
-            with pytest.raises(il.InputError, match="a run has the fields"):
-                Run.from_dict(bad)
+        fewer = {k: v for k, v in values.items() if k != "seed"}
+        for bad, name in ((values | {"colour": 1}, "colour"), (fewer, "seed"), (3, "changes, data, .*")):
+            with pytest.raises(il.InputError, match=f"a run has the fields .*; missing or unknown: {name}$"):
+                Run.from_dict(bad)  # type: ignore[arg-type]
+        with pytest.raises(il.InputError, match="changes and settings"):
+            Run.from_dict(values | {"changes": None})
 
 
 class TestFigures:
@@ -138,10 +141,10 @@ class TestStore:
     def test_what_was_written_is_read_and_never_written_over(self, tmp_path: Path) -> None:
         store = Store(tmp_path)
         assert store.missing([RUN]) == [RUN]
-        path = store.write(RUN, {"measures": {"map": 0.123456789}})
+        path = store.write(RUN, {"data": {}, "measures": {"map": 0.123456789}})
         assert path == tmp_path / "synthetic-cq" / "synthetic1-sq-cq-4-seed2.json"
         first = path.read_bytes()
-        store.write(RUN, {"measures": {"map": 0.9}})
+        store.write(RUN, {"data": {}, "measures": {"map": 0.9}})
         assert path.read_bytes() == first
         found = store.read(RUN)
         assert found is not None
@@ -152,11 +155,11 @@ class TestStore:
     def test_what_cannot_be_written_leaves_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="JSON"):
             Store(tmp_path).write(RUN, {"measures": {"map": float("nan")}})
-        assert list((tmp_path / "synthetic-cq").iterdir()) == []
+        assert list(tmp_path.iterdir()) == []
 
     def test_the_same_fit_of_another_figure_is_found(self, tmp_path: Path) -> None:
         store = Store(tmp_path)
-        store.write(RUN, {"measures": {"map": 0.5}})
+        store.write(RUN, {"data": {}, "measures": {"map": 0.5}})
         other = RUN.in_figure("synthetic-pq")
         found = store.same(other, FIGURES)
         assert found is not None
@@ -171,11 +174,13 @@ class TestStore:
             ({"format": FORMAT + 1}, r"written by another version \(format 2, this one writes 1\)"),
             ({"size": "quick"}, "is of size 'quick', this run is 'full'"),
             ({"run": RUN.to_dict() | {"loss": "triplet"}}, "is of another run: loss was 'triplet', now None"),
+            ({"run": 3}, "seed2.json' is damaged, or of another version: a run has the fields"),
+            ({"measures": None}, "seed2.json' is damaged .it has no data or no measures"),
         ],
     )
     def test_results_of_something_else_are_refused(self, change: Any, message: str, tmp_path: Path) -> None:
         store = Store(tmp_path)
-        path = store.write(RUN, {"measures": {}})
+        path = store.write(RUN, {"data": {}, "measures": {}})
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
         with pytest.raises(il.InputError, match=message):
             store.read(RUN)
@@ -210,6 +215,11 @@ class TestPlugins:
             ("x = 1 +", "fails: SyntaxError"),
             ("raise OSError('no disk')", "fails: OSError: no disk"),
             ("import interlace", "registers no method"),
+            ("raise SystemExit(3)", "fails: SystemExit: 3"),
+            (
+                "from interlace.quantizers import register; register('', print)",
+                "fails: InputError: the name of a method",
+            ),
         ],
     )
     def test_files_that_are_no_plugin(self, content: str, message: str, tmp_path: Path) -> None:

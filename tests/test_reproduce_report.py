@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interlace as il
-from interlace.reproduce import FIGURES, Store, write_report
+from interlace.reproduce import FIGURES, Store, drawing, write_report
 from interlace.reproduce import checks as c
 from interlace.reproduce.claims import CLAIMS
 from interlace.reproduce.figures import BASELINES
@@ -98,6 +98,10 @@ class TestClaims:
         assert verdict(check, *pair(0.5, 0.5)) == c.HELD
         assert verdict(check, *pair(0.4, 0.5)) == c.FAILED
         assert verdict(check, *pair(0.5, 0.4), *pair(0.6, 0.5, 8), *pair(0.4, 0.5, 2)) == c.PARTLY
+        assert verdict(check, *pair(0.5, 0.4), *pair(0.4, 0.5, 2)) == c.PARTLY  # behind in half of the cases
+        assert verdict(check, *pair(0.5, 0.4), *pair(0.4, 0.5, 8), *pair(0.4, 0.5, 2)) == c.FAILED
+        assert verdict(c.at_least("ICQ", "SQ+CQ", 0.01), *pair(0.495, 0.5)) == c.HELD
+        assert verdict(c.at_least("ICQ", "SQ+CQ", 0.01), *pair(0.485, 0.5)) == c.FAILED
         assert verdict(check, made("ICQ")) == c.OPEN
 
     def test_a_gap_within_noise_is_neither(self) -> None:
@@ -137,12 +141,31 @@ class TestClaims:
         # 32 bits at 2 of 4 operations are worth 16 bits.
         assert verdict(c.equal_length("SQ+CQ"), *theirs, made(n_books=4, ops=2.0, map=0.4)) == c.HELD
         assert verdict(c.equal_length("SQ+CQ"), *theirs, made(n_books=4, ops=2.0, map=0.2)) == c.FAILED
+        dqn = [made("DQN", n_books=k, map=v) for k, v in ((2, 0.3), (4, 0.5))]
         short, long = made(n_books=2, ops=2.0, map=0.2), made(n_books=4, ops=2.0, map=0.4)
-        assert verdict(c.equal_length("SQ+CQ"), *theirs, short, long) == c.PARTLY
-        assert verdict(c.equal_length("SQ+CQ", long_only=True), *theirs, short, long) == c.HELD
+        assert verdict(c.equal_length("DQN"), *theirs, *dqn, short, long) == c.PARTLY
+        assert verdict(c.equal_length("DQN", long_only=True), *theirs, *dqn, short, long) == c.HELD
         other = made("DPQ AlexNet", "cifar10-alexnet", 2, map=0.9)
         found = c.equal_length("DPQ AlexNet")(Results([*theirs, short, long, other]))
-        assert found == c.Answer(c.FAILED, "MAP -0.700 at 16 bits (2 books), -0.500 at 16 bits (4 books)")
+        told = "MAP -0.700 at 16 bits (2 books), -0.500 at 16 bits (4 books); ahead in 0 of 2"
+        assert found == c.Answer(c.FAILED, told)
+
+    def test_equal_length_within_noise_is_not_ahead(self) -> None:
+        def seeds(*maps: float) -> list[Result]:
+            theirs = [made("SQ+CQ", n_books=4, seed=s, map=0.3) for s in range(len(maps))]
+            return theirs + [made(n_books=4, ops=2.0, seed=s, map=v) for s, v in enumerate(maps)]
+
+        assert verdict(c.equal_length("SQ+CQ"), *seeds(0.31, 0.32, 0.33)) == c.HELD
+        assert verdict(c.equal_length("SQ+CQ"), *seeds(0.2, 0.3, 0.5)) == c.FAILED
+
+    def test_two_books_where_both_are_one_method_are_left_out(self) -> None:
+        same, more = pair(0.3, 0.3, 2, ops=2.0), pair(0.5, 0.4, 4, ops=2.0)
+        for check in (c.ahead("ICQ", "SQ+CQ"), c.equal_length("SQ+CQ")):
+            assert verdict(check, *same, *more) == c.HELD
+            assert verdict(check, *same) == c.OPEN
+            assert check(Results([*same, *more])).numbers.endswith("with 2 books both are one method, left out here")
+        pqn = [made("PQN", n_books=2, map=0.3), *same]
+        assert verdict(c.ahead("ICQ", "PQN"), *pqn) == c.FAILED  # another method, also with two
 
     def test_many_informative_features(self) -> None:
         def gaps(*values: float) -> list[Result]:
@@ -152,7 +175,23 @@ class TestClaims:
         assert verdict(c.many_informative, *gaps(0.01, 0.05, 0.1)) == c.PARTLY
         assert verdict(c.many_informative, *gaps(-0.01, 0.05, 0.1)) == c.FAILED
         assert verdict(c.many_informative, *gaps(0.1)) == c.OPEN
-        assert c.many_informative(Results(gaps(0.01, 0.05, 0.1))).numbers.endswith("features are few (8)")
+        told = c.many_informative(Results(gaps(0.01, 0.05, 0.1))).numbers
+        assert "at 4 books +0.010 on synthetic1, +0.050 on synthetic2, +0.100 on synthetic3" in told
+        assert told.endswith("its gain with many informative features (32) is smaller than with few (8)")
+
+    def test_many_informative_features_are_compared_at_the_same_books_and_beyond_noise(self) -> None:
+        same = [r for i in (1, 2, 3) for r in pair(0.6, 0.5, data=f"synthetic{i}")]
+        only_there = pair(0.9, 0.5, 16)  # which only Dataset 1 has
+        found = c.many_informative(Results([*same, *only_there]))
+        assert found.verdict == c.PARTLY
+        assert found.numbers.endswith("is not told apart from that with few (8)")
+        noisy = [
+            made(label, f"synthetic{i}", seed=s, map=0.5 + (label == "ICQ") * (0.1 + (i == 1) * d))
+            for s, d in enumerate((0.1, -0.08, 0.0))
+            for i in (1, 2, 3)
+            for label in ("ICQ", "SQ+CQ")
+        ]
+        assert c.many_informative(Results(noisy)).numbers.endswith("is not told apart from that with few (8)")
 
     def test_dense_against_product_books(self) -> None:
         check = c.lower_error(("CQ", "ICQ residual"), ("PQ", "OPQ"))
@@ -171,6 +210,22 @@ class TestClaims:
         assert verdict(c.moves_little("alpha2", needed=False), *results) == c.FAILED
         assert verdict(c.moves_little("alpha2"), *results, made("alpha2 = -3", n_books=8, map=0.4)) == c.FAILED
         assert verdict(c.moves_little("pi2"), *results) == c.OPEN
+
+    def test_a_variant_that_is_better_does_not_speak_against_it(self) -> None:
+        checks = {claim.sentence: claim.check for claim in CLAIMS["ablation"]}
+
+        def answer(start: str, label: str, map: float) -> str:
+            (check,) = (check for sentence, check in checks.items() if sentence.startswith(start))
+            return verdict(check, made(n_books=8, map=0.5), made(label, n_books=8, map=map))
+
+        for start, label in (
+            ("EM and gradient", "prior by EM"),
+            ("Soft constraints", "soft groups to the end"),
+            ("(Ours:) The method as written", "as written"),
+        ):
+            assert [answer(start, label, v) for v in (0.6, 0.495, 0.4)] == [c.HELD, c.HELD, c.FAILED]
+        robust = [answer("The robustness term", "no robustness term", v) for v in (0.4, 0.6)]
+        assert robust == [c.HELD, c.FAILED]  # without it MAP falls; it does not rise
 
     def test_parts_that_are_needed(self) -> None:
         check, default = c.needed("no L_P"), made(n_books=8, map=0.5, ops=2.0)
@@ -219,10 +274,19 @@ def stored(folder: Path, *figures: str) -> Store:
     return Store(folder)
 
 
+def drawn(figure: str, results: list[Result]) -> list[Any]:
+    """The axes of a picture."""
+    backend = pytest.importorskip("matplotlib.figure", reason="the plot extra is not installed")
+    kind = FIGURES[figure].drawn
+    axes = backend.Figure().subplots(*drawing._shape(FIGURES[figure], Results(results)), squeeze=False)
+    getattr(drawing, f"_{kind}")(axes, Results(results))
+    return list(axes.ravel())
+
+
 class TestReport:
     def test_a_table_has_every_line_and_the_baselines(self) -> None:
         table = table_of(Results(some("synthetic-cq")), "synthetic1").splitlines()
-        assert table[0] == "**synthetic1**"
+        assert table[0] == "**Dataset 1**"
         assert [row.split(" | ")[0] for row in table[4:]] == [
             *("| ICQ",) * 2,
             *("| SQ+CQ",) * 2,
@@ -243,15 +307,58 @@ class TestReport:
         for claim in CLAIMS[figure]:
             assert text.count(claim.sentence) == 2  # in the overview, and with its numbers
 
+    def test_points_against_operations_tell_their_books(self) -> None:
+        ax = drawn("synthetic-pq", [made(k_label, n_books=k) for k_label in ("ICQ", "SQ+PQ") for k in (2, 4, 16)])[0]
+        assert [text.get_text() for text in ax.texts] == ["2", "4", "16"]
+
+    def test_lines_that_lie_on_each_other_are_one(self) -> None:
+        lines = [made(name, "mnist-lenet", k) for name in ("ICQ", "PQN", "PQN+CQ") for k in (2, 4)]
+        left, right = drawn("pqn", lines)
+        assert left.get_legend_handles_labels()[1] == ["ICQ", "all tables: PQN, PQN+CQ"]
+        assert right.get_legend_handles_labels()[1] == ["ICQ", "PQN", "PQN+CQ"]
+
+    def test_a_network_trained_end_to_end_stands_beside_the_others(self) -> None:
+        lines = [made("ICQ", "mnist-lenet", k) for k in (2, 8)]
+        other = made("ICQ end to end", "mnist-images", 8, map=0.9), made("ICQ end to end", "cifar10-images", 8, map=0.1)
+        for ax in drawn("pqn", [*lines, *other]):
+            assert ax.get_legend_handles_labels()[1] == ["ICQ", "ICQ end to end"]
+
+    def test_a_number_of_books_without_a_measure_leaves_the_others_in_place(self) -> None:
+        results = [made("ICQ", "mnist", k, ops=float(k), figure="real-sq") for k in (2, 4, 8)]
+        del results[0]["measures"]["searches"]
+        (line,) = (c.lines[0] for c in drawn("real-sq", results)[0].containers)
+        assert line.get_xydata().tolist() == [[4, 4], [8, 8]]
+
+    def test_noise_does_not_fill_an_axis(self) -> None:
+        for level in (0.5, 0.999):
+            ax = drawn("real-sq", [made("ICQ", "mnist", k, map=level + 1e-5 * k) for k in (2, 4)])[1]
+            low, high = ax.get_ylim()
+            assert high - low >= 0.039
+            assert high <= 1.001
+
     def test_the_same_results_make_the_same_page(self, tmp_path: Path) -> None:
         store = stored(tmp_path / "results", "synthetic-cq", "codes")
         first = write_report(store, tmp_path / "a.md", pictures=False)[0].read_bytes()
         assert write_report(store, tmp_path / "b.md", pictures=False)[0].read_bytes() == first
 
-    def test_without_results_there_is_a_page_that_says_little(self, tmp_path: Path) -> None:
-        page, without = write_report(Store(tmp_path), tmp_path / "RESULTS.md")
-        assert without == list(FIGURES)
-        assert "## " not in page.read_text()
+    def test_without_results_there_is_nothing_to_report(self, tmp_path: Path) -> None:
+        with pytest.raises(il.InputError, match="there are no results in '.*none' to report"):
+            write_report(Store(tmp_path / "none"), tmp_path / "none" / "RESULTS.md")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_results_of_a_small_size_say_so(self, tmp_path: Path) -> None:
+        store = stored(tmp_path, "synthetic-cq")
+        assert "size" not in page_text(store, tmp_path / "RESULTS.md")
+        for path in tmp_path.rglob("*.json"):
+            path.write_text(path.read_text().replace('"size": "full"', '"size": "quick"'))
+        page = page_text(Store(tmp_path, "quick"), tmp_path / "RESULTS.md")
+        assert "**These runs are of size quick" in page.split("## Claims")[0]
+
+    def test_links_lead_somewhere(self, tmp_path: Path) -> None:
+        store = stored(tmp_path, "synthetic-cq")
+        assert "](PROTOCOL.md)" not in page_text(store, tmp_path / "RESULTS.md")
+        (tmp_path / "PROTOCOL.md").touch()
+        assert "](PROTOCOL.md)" in page_text(store, tmp_path / "RESULTS.md")
 
     def test_the_page_of_the_project_is_what_its_results_say(self) -> None:
         experiments = Path(__file__).parents[1] / "experiments"

@@ -112,6 +112,12 @@ class TestFinished:
         assert code == 0
         assert "0 runs done, 6 were there, 0 failed" in out
         assert err == ""
+        table = out[out.index("Dataset 1\n") :].splitlines()
+        assert table[1].split() == ["K", "MAP", "float", "MAP", "error", "exhaustive", "two-step", "seeds"]
+        assert [line.split()[0] for line in table[2:8]] == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "class", "random"]
+        assert all(len(line) <= 80 for line in table[:8])
+        assert "claims (of size tiny: the answers say little)" in out
+        assert "not measured: 1 of 5, which need more runs" in out
         assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")} == before
 
     def test_the_report_is_there(self, finished: Path) -> None:
@@ -200,6 +206,17 @@ class TestRunner:
         assert store.checkpoint(only("SQ+PQ")).exists()  # the next run goes on from it
         monkeypatch.undo()
 
+    def test_ctrl_c_says_that_nothing_is_lost(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(*_: Any) -> Any:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(il.quantizers.SQ, "fit", interrupted)
+        code, _, err = run("synthetic-cq", "--only", "SQ+CQ", *TINY_RUN)
+        assert code == 130
+        assert err.endswith(
+            "what is finished is kept; the same command goes on from here\ninterlace: error: interrupted\n"
+        )
+
     def test_warnings_are_kept_with_the_result(self, tmp_path: Path) -> None:
         store = Store(tmp_path, "tiny")
         run_all([only("SQ+PQ")], store, TINY, threads=1)
@@ -216,6 +233,51 @@ class TestRunner:
         assert "16 product books need as many dimensions" in outcome.failed[runs[1]]
         assert store.missing(runs) == runs[:2]
         assert told[0] == "[1/3] synthetic-cq: ICQ on mnist, 2 books, seed 0"
+
+    def test_an_error_in_a_method_of_a_user_does_not_either(self, tmp_path: Path) -> None:
+        def broken(**_: Any) -> Any:
+            raise TypeError("make() got an unexpected keyword")
+
+        store, told, runs = Store(tmp_path, "tiny"), [], [only("mine"), only("mine", 4), only("SQ+PQ")]
+        register("mine", broken, labels=True)
+        try:
+            outcome = run_all(runs, store, TINY, threads=1, say=told.append)
+            with pytest.raises(TypeError, match="unexpected keyword"):
+                run_all(runs, store, TINY, threads=1, debug=True)
+        finally:
+            unregister("mine")
+        assert outcome.done == [runs[2]]
+        why = "TypeError: make() got an unexpected keyword (--debug shows where)"
+        assert outcome.failed == {runs[0]: why, runs[1]: why}
+        assert [line for line in told if line.startswith("  ")] == [f"  failed: {why}", "  failed as before"]
+
+    def test_what_a_method_makes_is_a_model(self, tmp_path: Path) -> None:
+        register("mine", lambda **_: object(), labels=True)  # type: ignore[arg-type, return-value]
+        try:
+            failed = run_all([only("mine")], Store(tmp_path, "tiny"), TINY).failed
+        finally:
+            unregister("mine")
+        assert failed == {only("mine"): "the method 'mine' makes an instance of object, not an interlace.models.Model"}
+
+    def test_numbers_that_json_has_not_fail_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(runner, "measure", lambda *_: {"map": float("nan")})
+        outcome = run_all([only("SQ+PQ")], Store(tmp_path, "tiny"), TINY, threads=1)
+        assert "JSON" in outcome.failed[only("SQ+PQ")]
+        assert not list(tmp_path.rglob("*.json"))
+
+    def test_a_folder_that_cannot_be_written_is_told_before_the_first_fit(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+            with pytest.raises(il.InputError, match="results cannot be written into '.*file.*': "):
+                run_all([only("SQ+PQ")], Store(folder, "tiny"), TINY, say=pytest.fail)
+
+    def test_a_disk_that_is_full_ends_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: Any) -> Any:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Store, "keep", full)
+        with pytest.raises(OSError, match="No space left"):
+            run_all([only("SQ+PQ"), only("SQ+PQ", 4)], Store(tmp_path, "tiny"), TINY, threads=1)
 
     def test_settings_reach_the_estimator(self, tmp_path: Path) -> None:
         asked: list[dict[str, Any]] = []
@@ -261,8 +323,10 @@ class TestBadInput:
         [
             (("fig3",), "no figure 'fig3'; there are synthetic-pq, synthetic-cq"),
             ((), "name a figure (synthetic-pq, "),
+            (("report",), "there are no results in 'experiments/results' to report"),
+            (("report", "--list"), "--list tells figures, or the runs of one; 'report' has none"),
             (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of SQ+XQ; it has ICQ, SQ+CQ"),
-            (("synthetic-cq", "--only", "SQ+PQ"), "synthetic-cq has no runs of SQ+PQ; it has ICQ, SQ+CQ"),
+            (("synthetic-cq", "--only", "SQ+PQ"), "random codes, synthetic1, synthetic2, synthetic3, 2, 4, 8, 16\n"),
             (("synthetic-cq", "--plugin", "absent.py"), "a plugin is a Python file (.py), 'absent.py' is not one"),
             (("synthetic-cq", "--size", "huge"), "no size 'huge'"),
             (("synthetic-cq", "--size", "tiny", "--quick"), "give --quick or --size, not both"),
@@ -284,6 +348,8 @@ class TestBadInput:
         code, out, err = run("real-sq", "--only", "ICQ", *TINY_RUN)
         assert code == 1
         assert "0 runs done, 0 were there, 2 failed" in out
+        assert err.count("was not found in /data") == 2  # where it was met, and at the end
+        assert "  failed as before" in err
         assert "interlace: error: mnist/train-images-idx3-ubyte.gz was not found in /data" in err
 
 
@@ -310,6 +376,7 @@ class TestPlugin:
                 unregister(name)
         assert with_plugin[0] == 0
         assert "2 runs done" in with_plugin[1]
+        assert with_plugin[2].count("no SIFT file was found: vectors are rows that are generated") == 1
         page = (tmp_path / "experiments" / "results" / "tiny" / "RESULTS.md").read_text()
         assert "| sampled words | 2 |" in page
         assert "**generated**" in page

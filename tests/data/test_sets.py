@@ -153,6 +153,8 @@ def test_digits():
     assert found.x.dtype == np.float32
     assert (len(found.labels), len(found.query_labels)) == (1697, 100)
     assert set(found.labels.tolist()) == set(range(10))
+    with pytest.raises(il.InputError, match=r"n_queries must be 1 to 1796, got 2\.5"):
+        digits(2.5)
     with pytest.raises(il.InputError, match="n_queries must be 1 to 1796, got 0"):
         digits(0)
 
@@ -189,7 +191,7 @@ def test_synthetic(name, informative):
 
 
 def test_synthetic_bad_names_and_seeds(monkeypatch):
-    for name in (0, 4, "1", 1.0, None):
+    for name in (0, 4, "1", 1.0, True, None):
         with pytest.raises(il.InputError, match="synthetic data sets are 1, 2 and 3, got"):
             synthetic(name)
     for seed in (-1, 2**32, 1.0, None):

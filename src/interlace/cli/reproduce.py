@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 
 HELP = "run the experiments of the paper and draw its figures"
 DESCRIPTION = """\
-Learns what a figure of the paper compares, measures it, and writes one JSON for each fit, a picture and
-a table. Runs that are there are left out, so a run that was killed goes on where it was. NAME is a
-figure, 'all', or 'report': the page of all figures from what is there.
-Needs torch and scikit-learn (pip install 'interlace[train,cli]'), and for MNIST, CIFAR-10 and SIFT
-their files (see INTERLACE_DATA in the documentation of interlace.data).
+Learns what a figure of the paper compares, measures it, and writes one JSON
+for each fit and a picture; prints a table and what came of the claims. Runs
+that are there are left out, so a run that was killed goes on where it was.
+NAME is a figure, 'all', or 'report': the page of all figures (RESULTS.md) from
+what is there.
+Needs torch, scikit-learn and matplotlib (pip install 'interlace[train,cli]').
+Files of MNIST, CIFAR-10 and SIFT are looked for in the folder that the variable
+INTERLACE_DATA names.
 """
 EPILOG = """\
 examples:
   interlace reproduce --list
   interlace reproduce synthetic-cq
-  interlace reproduce synthetic-cq --quick        a minute, with numbers that say little
-  interlace reproduce codes --plugin mine.py      your own quantizer beside the others
+  interlace reproduce synthetic-cq --quick    a minute; numbers say little
+  interlace reproduce codes --plugin mine.py  your own quantizer beside others
   interlace reproduce all --seeds 5
   interlace reproduce report
 """
@@ -77,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
         if not args.list:
             raise InputError(f"name a figure ({', '.join(FIGURES)}), 'all' or 'report'")
         return _list_figures(size, args.seeds)
+    if args.name == "report" and args.list:
+        raise InputError("--list tells figures, or the runs of one; 'report' has none")
     code = 0
     if args.name != "report":
         runs = _wanted(args, size)
@@ -110,7 +115,7 @@ def _only(names: list[str], runs: list[Run], figure: str) -> list[Run]:
     known = [{name for run in runs for name in kind(run)} for kind in kinds]
     for name in names:
         if not any(name in found for found in known):
-            present = dict.fromkeys(name for kind in kinds for run in runs for name in sorted(kind(run)))
+            present = dict.fromkeys(name for kind in kinds for run in runs for name in sorted(kind(run) - {"0"}))
             raise InputError(f"{figure} has no runs of {name}; it has {', '.join(present)}")
     for kind, found in zip(kinds, known, strict=True):
         if wanted := found & set(names):
@@ -142,13 +147,24 @@ def _run(args: argparse.Namespace, runs: list[Run], store: Store, size: Size) ->
     lines = _Lines()
     try:
         outcome = run_all(
-            runs, store, size, resume=args.resume, threads=args.threads, say=lines.say, progress=lines.bar
+            runs,
+            store,
+            size,
+            resume=args.resume,
+            threads=args.threads,
+            say=lines.say,
+            progress=lines.bar,
+            debug=getattr(args, "debug", False),
         )
+    except KeyboardInterrupt:
+        lines.say("what is finished is kept; the same command goes on from here")
+        raise
     finally:
         lines.clear()
     figures = list(dict.fromkeys(run.figure for run in runs))
     done = len(outcome.done) + len(outcome.copied)
-    print(f"{done} runs done, {len(outcome.there)} were there, {len(outcome.failed)} failed; results: {store.folder}")
+    there, failed = len(outcome.there), len(outcome.failed)
+    print(f"{done} run{'s'[: done != 1]} done, {there} were there, {failed} failed; results: {store.folder}")
     for name in figures:
         _show(store, name)
     for why in dict.fromkeys(outcome.failed.values()):
@@ -157,12 +173,14 @@ def _run(args: argparse.Namespace, runs: list[Run], store: Store, size: Size) ->
 
 
 def _show(store: Store, name: str) -> None:
-    """The picture, and what the claims of the figure came to."""
+    """The picture, a table, and what came of the claims of the figure."""
     from ..errors import InputError
+    from ..reproduce.checks import OPEN
     from ..reproduce.claims import answers
-    from ..reproduce.drawing import draw
+    from ..reproduce.drawing import draw, title_of
     from ..reproduce.figures import figure_of
-    from ..reproduce.report import picture, results_of
+    from ..reproduce.report import SHORT, SHORT_VECTORS, picture, results_of, rows_of
+    from .output import aligned
 
     results = results_of(store, figure_of(name))
     if not len(results):
@@ -171,8 +189,16 @@ def _show(store: Store, name: str) -> None:
         print(f"{name}: {draw(figure_of(name), results, picture(store, name))}")
     except InputError as error:  # matplotlib is not there; the numbers are
         print(f"{name}: no picture, {error}")
-    for claim, answer in answers(name, results):
-        print(f"  {claim.sentence} {answer.verdict}" + (f": {answer.numbers}" if answer.numbers else ""))
+    for data in results.data:
+        columns = SHORT_VECTORS if data == "vectors" else SHORT
+        print(f"\n{title_of(results, data)}\n{aligned(rows_of(results, data, columns))}")
+    told = answers(name, results)
+    print("\nclaims" + ("" if store.size == "full" else f" (of size {store.size}: the answers say little)"))
+    for claim, answer in told:
+        if answer.verdict != OPEN:
+            print(f"  {answer.verdict}: {claim.sentence} {answer.numbers}")
+    if unknown := sum(answer.verdict == OPEN for _, answer in told):
+        print(f"  not measured: {unknown} of {len(told)}, which need more runs")
 
 
 def _report(store: Store, folder: Path, default: bool) -> None:

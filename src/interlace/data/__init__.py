@@ -1,4 +1,10 @@
-"""Files and named sets -> arrays. The first step: knows nothing of codes or indexes."""
+"""Files and named sets -> arrays. The first step: knows nothing of codes or indexes.
+
+Files of ``mnist``, ``cifar10`` and ``sift300k`` are looked for in ``root``, else in the folder named by the variable
+INTERLACE_DATA, else in ``../shared/data`` beside the checkout, in a sub-folder of the set's name or not. Nothing is
+downloaded; an error says what is missing, where it was looked for and where to get it. Features that take minutes to
+compute are kept in the folder named by INTERLACE_CACHE, else in the user's cache.
+"""
 
 from .cache import cache_folder
 from .cifar import cifar10

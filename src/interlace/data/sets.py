@@ -1,4 +1,4 @@
-"""Named data sets: ``sift300k``, ``mnist`` (files the user has, see ``files``), ``digits`` and ``synthetic`` (by
+"""Named data sets: ``sift300k``, ``mnist`` (files the user has), ``digits`` and ``synthetic`` (by
 scikit-learn)."""
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _SIFT = Source(("sift300k",), "it is not distributed; il.data.read_vectors opens
 _SIFT_SHA256 = "9981fe7706cf0eafc1319baa38bcd3e53d889bac8168e9fba749e0565f2f2861"
 _MNIST = Source(
     ("mnist", "MNIST/raw"),  # the second is where torchvision keeps it
-    "the four .gz files of http://yann.lecun.com/exdb/mnist, packed or not",
+    "the four .gz files of http://yann.lecun.com/exdb/mnist, packed or not; where that page refuses, "
+    "https://ossci-datasets.s3.amazonaws.com/mnist has them, and torchvision.datasets.MNIST(root, download=True) too",
 )
 # Of the content, not of the .gz: files packed anew or not at all are the same data.
 _MNIST_SHA256 = {
@@ -78,7 +79,7 @@ def digits(n_queries: int = 297) -> DataSet:
     except ImportError as error:
         raise InputError("the digits are part of scikit-learn: pip install scikit-learn") from error
     images, labels = load_digits(return_X_y=True)
-    if not 0 < n_queries < len(images):
+    if not isinstance(n_queries, int | np.integer) or not 0 < n_queries < len(images):
         raise InputError(f"n_queries must be 1 to {len(images) - 1}, got {n_queries}")
     x, y = images.astype(np.float32), labels.astype(np.uint8)
     return DataSet("digits", x[:-n_queries], x[-n_queries:], labels=y[:-n_queries], query_labels=y[-n_queries:])
@@ -95,7 +96,7 @@ def synthetic(name: int, seed: int = 0) -> DataSet:
     random_state=seed)``, every dimension standardised by the mean and the standard deviation of the first 10,000 rows,
     which are ``x``; the last 1,000 are the queries. float32; a seed is a draw of the data.
     """
-    informative = {1: 32, 2: 16, 3: 8}.get(name) if isinstance(name, int) else None
+    informative = {1: 32, 2: 16, 3: 8}.get(name) if isinstance(name, int) and name is not True else None
     if informative is None:
         raise InputError(f"the synthetic data sets are 1, 2 and 3, got {name!r}")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:

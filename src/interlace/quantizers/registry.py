@@ -26,7 +26,11 @@ _METHODS: dict[str, Method] = {}
 
 
 def register(name: str, make: Callable[..., Model], *, labels: bool = False) -> Method:
-    """Add a method; its name must be new."""
+    """Add a method; its name must be new, and have a letter or a digit, by which its files are called."""
+    if not isinstance(name, str) or not any(letter.isalnum() and letter.isascii() for letter in name):
+        raise InputError(f"the name of a method is text with a letter (a to z) or a digit, got {name!r}")
+    if not callable(make):
+        raise InputError(f"make must be a class or a function that returns a quantizer, got {make!r}")
     if name in _METHODS:
         raise InputError(f"there is a method {name!r} already")
     _METHODS[name] = Method(name, make, labels)

@@ -18,10 +18,11 @@ NAMES = {
     **{"mnist": "MNIST", "cifar10": "CIFAR-10", "gist": "GIST", "lenet": "LeNet", "alexnet": "AlexNet"},
     "unseen": "unseen classes",
 }
-#: Lines of a figure: which measure, how it is drawn, what is said behind the label.
-Line = tuple[str, str, str]
 #: Our own search has a crude step for every method; the methods' own papers add up all tables.
 CASCADE = ", our cascade"
+HOLLOW: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white"}
+#: Of an axis of MAP: narrower ones make a picture of noise.
+LEAST_RANGE = 0.04
 
 
 def draw(figure: Figure, results: Results, path: Path) -> Path:
@@ -34,7 +35,7 @@ def draw(figure: Figure, results: Results, path: Path) -> Path:
     if not len(results):
         raise InputError(f"there are no results of {figure.name} to draw; run 'interlace reproduce {figure.name}'")
     rows, columns = _shape(figure, results)
-    canvas = Canvas(figsize=(3.6 * columns + 0.4, 3.0 * rows + 0.9), layout="constrained")
+    canvas = Canvas(figsize=(3.6 * max(columns, 1.4) + 0.4, 3.0 * rows + 0.9), layout="constrained")
     FigureCanvasAgg(canvas)  # without pyplot there is no window and no state
     axes = canvas.subplots(rows, columns, squeeze=False)
     {
@@ -52,13 +53,8 @@ def draw(figure: Figure, results: Results, path: Path) -> Path:
 
 
 def _shape(figure: Figure, results: Results) -> tuple[int, int]:
-    if figure.drawn == "against_books":
-        return len(_with_lines(results)), 2
-    if figure.drawn == "variants":
-        return 1, 2
-    return 1, 2 if figure.drawn == "codes" else max(
-        1, len(_with_lines(results))
-    ) if figure.drawn == "against_ops" else 1
+    n = len(_with_lines(results))
+    return {"against_ops": (1, n), "against_books": (n, 2), "against_length": (1, 1)}.get(figure.drawn, (1, 2))
 
 
 def _with_lines(results: Results) -> list[str]:
@@ -70,7 +66,8 @@ def _style(results: Results, label: str) -> dict[str, Any]:
     shared = [name for name in FIRST if name in results.labels()]
     others = [name for name in results.labels() if name not in FIRST]
     place = FIRST.index(label) if label in FIRST else others.index(label) + (len(FIRST) if shared else 0)
-    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 5}
+    style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 5}
+    return style | {"zorder": 3 if label.startswith("ICQ") else 2}  # with two books it lies on SQ+CQ
 
 
 def _bars(ax: Any, x: list[Mean], y: list[Mean], label: str, **style: Any) -> None:
@@ -83,6 +80,31 @@ def _bars(ax: Any, x: list[Mean], y: list[Mean], label: str, **style: Any) -> No
         label=label,
         **{"linewidth": 1.4, "elinewidth": 0.8, "capsize": 2, **style},
     )
+
+
+def _curve(
+    ax: Any,
+    results: Results,
+    data: str,
+    label: str,
+    x: str,
+    y: str,
+    name: str = "",
+    *,
+    books: bool = False,
+    **style: Any,
+) -> None:
+    """One measure of a line against another; ``books`` writes their number at each point."""
+    xs, ys, ks = _points(results, data, label, x, y, "exhaustive")
+    _bars(ax, xs, ys, name or label, **_style(results, label) | style)
+    if books:
+        _numbers(ax, results, label, xs, ys, ks)
+
+
+def _numbers(ax: Any, results: Results, label: str, x: list[Mean], y: list[Mean], books: list[Mean]) -> None:
+    for at, value, k in zip(x, y, books, strict=True):
+        place = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": SMALL - 1.5}
+        ax.annotate(f"{k.value:.0f}", (at.value, value.value), color=_style(results, label)["color"], **place)
 
 
 def _points(results: Results, data: str, label: str, *measures: str) -> list[list[Mean]]:
@@ -107,62 +129,83 @@ def _baselines(ax: Any, results: Results, data: str) -> None:
 def _against_ops(axes: Any, results: Results) -> None:
     for ax, data in zip(axes[0], _with_lines(results), strict=True):
         for label in results.labels(data):
-            style = _style(results, label)
-            ours = label.startswith("ICQ")
-            x, y = _points(results, data, label, "two-step" if ours else "exhaustive", "map")
-            _bars(ax, x, y, label, **style)
+            if label.startswith("ICQ"):
+                _curve(ax, results, data, label, "two-step", "map", books=True)
+            else:  # as many additions as books
+                _curve(ax, results, data, label, "exhaustive", "map")
             if label == "SQ+CQ":
-                x, y = _points(results, data, label, "two-step", "map")
-                _bars(ax, x, y, label + CASCADE, **style | {"linestyle": "--", "markerfacecolor": "white"})
+                _curve(ax, results, data, label, "two-step", "map", label + CASCADE, books=True, **HOLLOW)
         _baselines(ax, results, data)
-        ax.set_xscale("log", base=2)
-        _plain_ticks(ax.xaxis)
-        ax.set_title(_title(data), fontsize=10)
-        ax.set_xlabel("table additions per vector")
-        ax.set_ylabel("MAP")
-        tidy(ax, "both")
+        _finish(ax, _title(data), "table additions per vector (at points: books)", "MAP")
 
 
 def _against_books(axes: Any, results: Results) -> None:
-    for (left, right), data in zip(axes, _with_lines(results), strict=True):
+    shown = _with_lines(results)
+    for (left, right), data in zip(axes, shown, strict=True):
+        _additions(left, results, data)
         for label in results.labels(data):
-            style = _style(results, label)
-            for ax, measure in ((left, "two-step" if label.startswith("ICQ") else "exhaustive"), (right, "map")):
-                (y,) = _points(results, data, label, measure)
-                _bars(ax, [Mean(k, 0, 1) for k in results.books(data, label)][: len(y)], y, label, **style)
-            if label == "SQ+CQ":
-                (y,) = _points(results, data, label, "two-step")
-                x = [Mean(k, 0, 1) for k in results.books(data, label)][: len(y)]
-                _bars(left, x, y, label + CASCADE, **style | {"linestyle": "--", "markerfacecolor": "white"})
+            _curve(right, results, data, label, "exhaustive", "map")
+        for other in results.data:  # the same images with a single point: trained end to end
+            if other not in shown and other.partition("-")[0] == data.partition("-")[0]:
+                for label in results.labels(other):
+                    _curve(left, results, other, label, "exhaustive", "two-step", linestyle="")
+                    _curve(right, results, other, label, "exhaustive", "map", linestyle="")
         _baselines(right, results, data)
-        for ax, what in ((left, "table additions per vector"), (right, "MAP")):
-            ax.set_xscale("log", base=2)
-            _plain_ticks(ax.xaxis)
-            ax.set_title(_title(data), fontsize=10)
-            ax.set_xlabel("books")
-            ax.set_ylabel(what)
-            tidy(ax, "both")
+        _finish(left, _title(data), "books", "table additions per vector")
+        _finish(right, _title(data), "books", "MAP")
+
+
+def _additions(ax: Any, results: Results, data: str) -> None:
+    """Those of ICQ and of the cascade; the others all add up as many as they have books, and are one line."""
+    ours = [label for label in results.labels(data) if label.startswith("ICQ")]
+    others = [label for label in results.labels(data) if label not in ours]
+    for label in ours:
+        _curve(ax, results, data, label, "exhaustive", "two-step")
+    if len(others) == 1:
+        _curve(ax, results, data, others[0], "exhaustive", "exhaustive")
+    elif others:
+        books = [Mean(k, 0, 1) for k in results.books(data)]
+        _bars(ax, books, books, f"all tables: {', '.join(others)}", color=INK, marker=".", zorder=2)
+    if "SQ+CQ" in others:
+        _curve(ax, results, data, "SQ+CQ", "exhaustive", "two-step", "SQ+CQ" + CASCADE, **HOLLOW)
 
 
 def _against_length(axes: Any, results: Results) -> None:
     ax = axes[0][0]
     for data in results.data:
         for label in results.labels(data):
-            x, y = [], []
+            x, y, books = [], [], []
+            own = label.startswith("ICQ")
             for n_books in results.books(data, label):
-                own = label.startswith("ICQ")
                 bits = results.effective_length(data, label, n_books, "SQ+CQ", "exhaustive") if own else 8.0 * n_books
                 point = results.mean(data, label, n_books, "map")
                 if bits is not None and point is not None:
                     x.append(Mean(bits, 0, 1))
                     y.append(point)
-            _bars(ax, x, y, label + (", effective" if label.startswith("ICQ") else ""), **_style(results, label))
+                    books.append(Mean(n_books, 0, 1))
+            _bars(ax, x, y, label + (", effective" if own else ""), **_style(results, label))
+            if own:
+                _numbers(ax, results, label, x, y, books)
     _baselines(ax, results, results.data[-1])
+    _finish(ax, "CIFAR-10", "effective code length, bits (at points: books)", "MAP")
+
+
+def _finish(ax: Any, title: str, x: str, y: str) -> None:
+    """Doubling along x, with plain numbers; a MAP axis of no less than a few hundredths, which noise does not fill."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     ax.set_xscale("log", base=2)
-    _plain_ticks(ax.xaxis)
-    ax.set_xlabel("effective code length, bits")
-    ax.set_ylabel("MAP")
-    ax.set_title("CIFAR-10", fontsize=10)
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(base=2, subs=(1.0,) if high / low > 4 else (1.0, 1.25, 1.5, 1.75)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    low, high = ax.get_ylim()
+    if y == "MAP" and (more := LEAST_RANGE - (high - low)) > 0:
+        top = max(high, min(high + more / 2, 1.0))
+        ax.set_ylim(top - LEAST_RANGE, top)
+    ax.set_title(title, fontsize=10)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
     tidy(ax, "both")
 
 
@@ -182,7 +225,7 @@ def _variants(axes: Any, results: Results) -> None:
         if default is not None:
             ax.axvline(default.value, color=BLUE, linewidth=0.8, linestyle=":")
         ax.set_yticks(range(len(labels)), labels if measure == "map" else [""] * len(labels), fontsize=SMALL)
-        ax.invert_yaxis()
+        ax.set_ylim(len(labels) - 0.4, -0.6)
         ax.set_xlabel(f"{what} ({_title(data)}, {n_books} books)")
         tidy(ax, "x")
 
@@ -194,14 +237,13 @@ def _codes(axes: Any, results: Results) -> None:
         (axes[0][1], "recall@10", "recall@10"),
     ):
         for label in results.labels(data):
-            x, y = _points(results, data, label, "bytes", measure)
-            _bars(ax, x, y, label, **_style(results, label))
-        ax.set_xscale("log", base=2)
-        _plain_ticks(ax.xaxis)
-        ax.set_xlabel("bytes per vector")
-        ax.set_ylabel(what)
-        ax.set_title(results.data_name(data), fontsize=10)
-        tidy(ax, "both")
+            _curve(ax, results, data, label, "bytes", measure)
+        _finish(ax, title_of(results, data), "bytes per vector", what)
+
+
+def title_of(results: Results, data: str) -> str:
+    """Of a data set in tables and pictures: as the paper calls it."""
+    return results.data_name(data) if data == "vectors" else _title(data)
 
 
 def _title(data: str) -> str:
@@ -209,14 +251,6 @@ def _title(data: str) -> str:
     if data.startswith("synthetic"):
         return f"Dataset {data[-1]}"
     return NAMES.get(first, first) + (f" ({NAMES.get(rest, rest)})" if rest else "")
-
-
-def _plain_ticks(axis: Any) -> None:
-    """2, 4, 8 instead of powers of two."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _legend(canvas: Any, axes: Any) -> None:

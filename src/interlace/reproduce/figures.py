@@ -211,7 +211,7 @@ FIGURES: dict[str, Figure] = {
 def figure_of(name: str) -> Figure:
     """The one of that name, or an error that lists all."""
     if name not in FIGURES:
-        raise InputError(f"no figure {name!r}; there are {', '.join(FIGURES)}, and 'all'")
+        raise InputError(f"no figure {name!r}; there are {', '.join(FIGURES)}, 'all' and 'report'")
     return FIGURES[name]
 
 

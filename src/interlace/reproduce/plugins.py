@@ -25,7 +25,7 @@ def load_plugin(path: str | PathLike[str]) -> list[str]:
     sys.modules[name] = module  # pickles and dataclasses of the plugin look themselves up there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file raises
+    except (Exception, SystemExit) as error:  # whatever a user's file raises
         del sys.modules[name]
         raise InputError(f"plugin {shown} fails: {type(error).__name__}: {error}") from error
     found = [method for method in methods() if method not in before]

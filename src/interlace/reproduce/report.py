@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..errors import InputError
 from .checks import OPEN
 from .claims import answers
-from .drawing import draw
+from .drawing import draw, title_of
 from .figures import BASELINES, FIGURES, Figure
 from .results import Store
 from .summary import Mean, Results
@@ -15,7 +16,7 @@ from .summary import Mean, Results
 HEAD = """\
 # Results
 
-Made by `interlace reproduce report` from the JSON beside it; do not edit. [PROTOCOL.md](PROTOCOL.md) says how runs are
+Made by `interlace reproduce report` from the JSON beside it; do not edit. {protocol} says how runs are
 made and what was chosen where the paper leaves it open. MAP is that of the whole ranking by the exhaustive scan of the
 codes; *float* is the same embedding without codes. Operations are table additions per query and database vector for
 lists of 100: *two-step* as in the paper (every row pays for every crude book), *crude order* where rows come by their
@@ -24,9 +25,15 @@ other methods' own papers add up all tables: K operations (*exhaustive*); ours a
 search. Means and standard deviations over seeds; a gap counts as ahead or behind if it is beyond two standard errors
 over paired seeds (with one seed, always).
 """
+#: Of any size but the full one.
+SMALL = """
+**These runs are of size {size}: few rows, books and epochs. They show that everything runs; neither their numbers nor
+the answers to claims say how good anything is.**
+"""
 
-#: Columns of the tables: heading, measure, decimal places.
-LABELLED = (
+#: Of a table: heading, measure, decimal places.
+Columns = tuple[tuple[str, str, int], ...]
+LABELLED: Columns = (
     ("MAP", "map", 3),
     ("MAP@100", "map@100", 3),
     ("P@100", "precision@100", 3),
@@ -40,8 +47,12 @@ LABELLED = (
     ("agreement", "agreement in crude order", 4),
 )
 #: Of the ablation besides: what sigma's constant changes, and how many dimensions psi has.
-PAPER_MARGIN = (("paper's margin", "two-step paper", 2), ("its agreement", "agreement of paper", 4), ("psi", "psi", 1))
-VECTORS = (
+PAPER_MARGIN: Columns = (
+    ("paper's margin", "two-step paper", 2),
+    ("its agreement", "agreement of paper", 4),
+    ("psi", "psi", 1),
+)
+VECTORS: Columns = (
     ("bytes", "bytes", 0),
     ("error", "error", 4),
     ("recall@1", "recall@1", 3),
@@ -50,6 +61,13 @@ VECTORS = (
     ("operations", "own", 2),
     ("operations, exact", "own exact", 2),
     ("agreement", "agreement in crude order", 4),
+)
+#: What a terminal has room for.
+SHORT: Columns = tuple(
+    column for column in LABELLED if column[0] in ("MAP", "float MAP", "error", "exhaustive", "two-step")
+)
+SHORT_VECTORS: Columns = tuple(
+    column for column in VECTORS if column[0] in ("bytes", "error", "recall@10", "operations")
 )
 
 
@@ -61,6 +79,8 @@ def results_of(store: Store, figure: Figure) -> Results:
 def write_report(store: Store, page: Path, *, pictures: bool = True) -> tuple[Path, list[str]]:
     """Draw every figure that has results, write the page; the figures that have none."""
     present = _present(store)
+    if not present:
+        raise InputError(f"there are no results in {str(store.folder)!r} to report; run a figure first, or give --out")
     if pictures:
         for name, results in present.items():
             draw(FIGURES[name], results, picture(store, name))
@@ -81,7 +101,15 @@ def _present(store: Store) -> dict[str, Results]:
 def page_text(store: Store, page: Path) -> str:
     """What the page should say, if it stood there."""
     present = _present(store)
-    return text_of(present, {name: _relative(picture(store, name), page) for name in present})
+    beside = (page.parent / "PROTOCOL.md").exists()
+    parts = [HEAD.format(protocol="[PROTOCOL.md](PROTOCOL.md)" if beside else "experiments/PROTOCOL.md of the project")]
+    if store.size != "full":
+        parts[0] += SMALL.format(size=store.size)
+    parts.append(_overview(present))
+    parts += [
+        _section(FIGURES[name], results, _relative(picture(store, name), page)) for name, results in present.items()
+    ]
+    return "\n".join(parts)
 
 
 def picture(store: Store, figure: str) -> Path:
@@ -91,15 +119,6 @@ def picture(store: Store, figure: str) -> Path:
 
 def _relative(path: Path, page: Path) -> str:
     return Path(os.path.relpath(path, page.parent)).as_posix()
-
-
-def text_of(found: dict[str, Results], pictures: dict[str, str]) -> str:
-    """The whole page."""
-    parts = [HEAD]
-    if found:
-        parts.append(_overview(found))
-    parts += [_section(FIGURES[name], results, pictures[name]) for name, results in found.items()]
-    return "\n".join(parts)
 
 
 def _overview(found: dict[str, Results]) -> str:
@@ -123,22 +142,27 @@ def _section(figure: Figure, results: Results, shown: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table_of(results: Results, data: str, more: tuple[tuple[str, str, int], ...] = ()) -> str:
+def table_of(results: Results, data: str, more: Columns = ()) -> str:
     """Every line and number of books on one data set, baselines last; ``more`` columns behind the usual ones."""
-    vectors = data == "vectors"
-    columns = (*(VECTORS if vectors else LABELLED), *more)
-    title = f"**{results.data_name(data) if vectors else data}**"
-    lines = [title, "", "| | K | " + " | ".join(name for name, _, _ in columns) + " | seeds |"]
-    lines.append("| --- | --- |" + " --- |" * (len(columns) + 1))
+    head, *rows = rows_of(results, data, (*(VECTORS if data == "vectors" else LABELLED), *more))
+    lines = [
+        f"**{title_of(results, data)}**",
+        "",
+        *(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)),
+    ]
+    return "\n".join(lines)
+
+
+def rows_of(results: Results, data: str, columns: Columns) -> list[tuple[str, ...]]:
+    """The cells of a table, its head first."""
+    rows: list[tuple[str, ...]] = [("", "K", *(name for name, _, _ in columns), "seeds")]
     for label in [*results.labels(data), *results.labels(data, codes=False)]:
         for n_books in results.books(data, label) or [0]:
-            cells = []
-            for _, measure, places in columns:
-                found = results.mean(data, label, n_books, measure)
-                cells.append("-" if found is None else _cell(found, places))
+            means = [(results.mean(data, label, n_books, measure), places) for _, measure, places in columns]
+            cells = ["-" if found is None else _cell(found, places) for found, places in means]
             k = "" if label in BASELINES else str(n_books)
-            lines.append(f"| {label} | {k} | " + " | ".join(cells) + f" | {len(results.of(data, label, n_books))} |")
-    return "\n".join(lines)
+            rows.append((label, k, *cells, str(len(results.of(data, label, n_books)))))
+    return rows
 
 
 def _cell(found: Mean, places: int) -> str:

@@ -71,14 +71,32 @@ class Store:
                     return result
         return None
 
+    def check_writable(self) -> None:
+        """Make the folder, and an error of what will not take a file: fits take minutes, and their results are lost."""
+        probe = self.folder / f".{os.getpid()}.tmp"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise InputError(f"results cannot be written into {str(self.folder)!r}: {error.strerror}") from error
+
+    def text(self, run: Run, result: Result) -> str:
+        """The JSON of a result."""
+        whole = {"format": FORMAT, "size": self.size, "run": run.to_dict(), **result}
+        return json.dumps(_rounded(whole), indent=1, allow_nan=False) + "\n"
+
     def write(self, run: Run, result: Result) -> Path:
         """Atomically; what is there already stays as it is."""
+        return self.keep(run, self.text(run, result))
+
+    def keep(self, run: Run, text: str) -> Path:
+        """The same for what :meth:`text` made."""
         path = self.path(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        whole = {"format": FORMAT, "size": self.size, "run": run.to_dict(), **result}
         try:
-            temporary.write_text(json.dumps(_rounded(whole), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
             if not path.exists():
                 os.replace(temporary, path)
         finally:
@@ -91,7 +109,7 @@ class Store:
         except (ValueError, UnicodeDecodeError) as error:
             raise InputError(f"{str(path)!r} is damaged ({error}): move it away to measure it again") from error
         if not isinstance(result, dict) or not {"format", "size", "run"} <= result.keys():
-            raise InputError(f"{str(path)!r} is not a result of 'interlace reproduce'; give another --out")
+            raise InputError(f"{str(path)!r} is not a result of 'interlace reproduce': move it away")
         if result["format"] != FORMAT:
             raise InputError(
                 f"{str(path)!r} was written by another version (format {result['format']!r}, this one writes "
@@ -100,6 +118,14 @@ class Store:
         if result["size"] != self.size:
             raise InputError(
                 f"{str(path)!r} is of size {result['size']!r}, this run is {self.size!r}; give another --out"
+            )
+        try:
+            Run.from_dict(result["run"])
+        except InputError as error:
+            raise InputError(f"{str(path)!r} is damaged, or of another version: {error}") from error
+        if not all(isinstance(result.get(name), dict) for name in ("data", "measures")):
+            raise InputError(
+                f"{str(path)!r} is damaged (it has no data or no measures): move it away to measure it again"
             )
         return result
 

@@ -22,7 +22,7 @@ from .problem import Problem
 from .results import Result, Store
 from .runs import Run
 from .sizes import Size
-from .sources import load
+from .sources import GENERATED, load
 
 #: How the warning of a fit that Ctrl-C ended begins: such a fit is not finished.
 INTERRUPTED = "learning was interrupted"
@@ -51,19 +51,23 @@ def run_all(
     threads: int | None = None,
     say: Say = lambda text: None,
     progress: Callable[[], Any] = lambda: False,
+    debug: bool = False,
 ) -> Outcome:
     """Fit, measure and write every run that has no result yet.
 
-    A run that fails (data that are not there, say) is told and left out, the others go on. With ``resume=False``
-    results that are there are an error, and checkpoints of fits that were killed are removed. ``progress`` makes, for
-    each fit, what its estimator takes under that name.
+    A run that fails (data that are not there, an error in a user's method) is told and left out, the others go on; with
+    ``debug`` its error is raised. A folder that cannot be written is told before anything is fitted. With
+    ``resume=False`` results that are there are an error, and checkpoints of fits that were killed are removed.
+    ``progress`` makes, for each fit, what its estimator takes under that name.
     """
     missing = store.missing(runs)
     outcome = Outcome(there=[run for run in runs if run not in set(missing)])
     if not resume:
         _start_anew(store, runs, outcome.there)
+    if missing:
+        store.check_writable()
     left, clock = sum(_cost(run, size) for run in missing), _Clock()
-    worker = _Worker(store, size, threads, progress)
+    worker = _Worker(store, size, threads, progress, say)
     for number, run in enumerate(missing, 1):
         if store.read(run) is not None:  # another process was quicker
             outcome.there.append(run)
@@ -75,11 +79,15 @@ def run_all(
         else:
             say(f"[{number}/{len(missing)}{clock.left(left)}] {run.title}")
             try:
-                store.write(run, worker.result(run))
-            except (InterlaceError, FileNotFoundError) as error:
-                outcome.failed[run] = " ".join(str(error).split())
-                say(f"  failed: {outcome.failed[run]}")
+                text = store.text(run, worker.result(run))
+            except Exception as error:  # a user's method may raise anything
+                if debug:
+                    raise
+                why = _why(error)
+                say("  failed as before" if why in outcome.failed.values() else f"  failed: {why}")
+                outcome.failed[run] = why
             else:
+                store.keep(run, text)  # what cannot be written ends it: later results would be lost as well
                 store.forget(run)
                 outcome.done.append(run)
                 clock.passed(_cost(run, size))
@@ -90,8 +98,8 @@ def run_all(
 class _Worker:
     """Holds the data of the last run: the next one mostly has the same."""
 
-    def __init__(self, store: Store, size: Size, threads: int | None, progress: Callable[[], Any]) -> None:
-        self.store, self.size, self.threads, self.progress = store, size, threads, progress
+    def __init__(self, store: Store, size: Size, threads: int | None, progress: Callable[[], Any], say: Say) -> None:
+        self.store, self.size, self.threads, self.progress, self.say = store, size, threads, progress, say
         self._loaded: tuple[tuple[str, int], Problem] | None = None
         self._refused: dict[tuple[str, int], Exception] = {}
 
@@ -107,6 +115,10 @@ class _Worker:
             except (InterlaceError, FileNotFoundError) as error:
                 self._refused[key] = error
                 raise
+            if found.name == GENERATED:
+                self.say(
+                    f"  no SIFT file was found: {run.data} are rows that are generated, to compare among themselves"
+                )
             self._loaded = key, found
         return self._loaded[1]
 
@@ -147,6 +159,9 @@ class _Worker:
         model = method(run.method).make(
             n_books=run.n_books, seed=run.seed, threads=self.threads, progress=self.progress(), **settings
         )
+        if not isinstance(model, Model):
+            made = type(model).__name__
+            raise InputError(f"the method {run.method!r} makes an instance of {made}, not an interlace.models.Model")
         return model.fit(problem.x, problem.labels) if run.labels else model.fit(problem.x)
 
 
@@ -197,6 +212,13 @@ def _start_anew(store: Store, runs: Iterable[Run], there: list[Run]) -> None:
         )
     for run in runs:
         store.forget(run)
+
+
+def _why(error: Exception) -> str:
+    """In one line; errors that nobody foresaw with their kind."""
+    known = isinstance(error, InterlaceError | OSError)
+    text = str(error) if known else f"{type(error).__name__}: {error} (--debug shows where)"
+    return " ".join(text.split())
 
 
 def _measured(result: Result) -> Result:

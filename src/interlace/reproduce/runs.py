@@ -60,8 +60,12 @@ class Run(Series):
     def from_dict(cls, values: dict[str, Any]) -> Run:
         """Inverse of :meth:`to_dict`."""
         known = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(values, dict) or values.keys() != known:
-            raise InputError(f"a run has the fields {', '.join(sorted(known))}, got {values!r}")
+        got = values.keys() if isinstance(values, dict) else set()
+        if got != known:
+            different = ", ".join(sorted(got ^ known))
+            raise InputError(f"a run has the fields {', '.join(sorted(known))}; missing or unknown: {different}")
+        if not all(isinstance(values[name], dict) for name in ("changes", "settings")):
+            raise InputError("changes and settings of a run are names with values")
         pairs = {name: tuple(values[name].items()) for name in ("changes", "settings")}
         return cls(**values | pairs)
 

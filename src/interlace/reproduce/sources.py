@@ -18,6 +18,7 @@ from .sizes import Size
 
 #: SIFT rows of ``vectors``, and their queries.
 SIFT_ROWS, SIFT_QUERIES = 100_000, 1_000
+GENERATED = "generated"  #: what ``vectors`` are where there is no SIFT
 UNSEEN = 3  #: classes that are left out
 
 
@@ -90,5 +91,5 @@ def _vectors(seed: int, size: Size) -> Problem:
         spread = 0.93 ** np.arange(64)
         centres = rng.normal(size=(200, 64))
         every = (centres[rng.integers(200, size=21_000)] + 0.5 * rng.normal(size=(21_000, 64))) * spread
-        rows, queries, name = every[:20_000].astype(np.float32), every[20_000:].astype(np.float32), "generated"
+        rows, queries, name = every[:20_000].astype(np.float32), every[20_000:].astype(np.float32), GENERATED
     return Problem(name, rows[: size.rows], queries[: size.queries])

@@ -92,6 +92,10 @@ class Results:
     def __len__(self) -> int:
         return len(self._results)
 
+    def by_seed(self) -> list[Results]:
+        """The results of each seed, alone."""
+        return [Results(r for r in self._results if r["run"]["seed"] == seed) for seed in sorted(self._named("seed"))]
+
     def _named(self, name: str) -> list[Any]:
         return list(dict.fromkeys(result["run"][name] for result in self._results))
 
