@@ -37,6 +37,14 @@ CHECKED_AT_OPEN = ("segment.cell_starts", "segment.cross_floors", "calibration.s
 QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
 
 
+#: What reads files of other kinds.
+OPENERS = {
+    "codebooks": "Codebooks.load",
+    "model": "ICQ.load",
+    "parts index": "interlace.parts.PartsIndex.open",
+}
+
+
 class Index(Searches):
     """Vectors coded by :class:`Codebooks`, searched in two steps.
 
@@ -463,7 +471,9 @@ class Index(Searches):
         """
         file = storage.read(path)
         if file.meta.get("kind") != "index":
-            raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not an index")
+            kind = file.meta.get("kind")
+            hint = f"; {OPENERS[kind]}(path) opens it" if kind in OPENERS else ""
+            raise NotAnIndexError(f"{file.path!r} holds {kind!r}, not an index{hint}")
         for name in file.names:
             if name in CHECKED_AT_OPEN:
                 file.check(name)
