@@ -154,9 +154,7 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
     model.index(x).save(tmp_path / "i")
     with pytest.raises(il.NotAnIndexError, match="holds 'model', not an index in parts"):
         PartsIndex.open(tmp_path / "m")
-    with pytest.raises(
-        il.NotAnIndexError, match="not an index; interlace.parts.PartsIndex.open.path. opens it"
-    ):
+    with pytest.raises(il.NotAnIndexError, match="not an index; interlace.parts.PartsIndex.open.path. opens it"):
         il.open(tmp_path / "i")
     with pytest.raises(il.NotAnIndexError, match="holds a model of LOPQ, not of MSQ"):
         MSQ.load(tmp_path / "m")
