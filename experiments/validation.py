@@ -37,8 +37,8 @@ VARIANTS: dict[str, dict[str, tuple[float, ...]]] = {
     "SQ+CQ": {"scale": (4.0, 16.0), "cross": (10.0, 90.0)},
     "SQ+PQ": {"scale": (4.0, 16.0)},
     "DQN": {},
-    "DPQ": {"softness": (0.1, 1.0), "central": (0.3, 3.0), "gini": (0.0, 1.0)},
-    "PQN": {"softness": (0.1, 1.0)},
+    "DPQ": {"softness": (0.1, 1.0), "central": (0.0, 0.1, 0.3, 3.0), "gini": (0.0, 1.0)},
+    "PQN": {"error": (0.0, 0.01, 0.05, 0.8), "softness": (0.1, 1.0)},
 }
 
 
