@@ -358,7 +358,7 @@ def main() -> None:
                 "data": {"name": data.name, "rows": len(data.x), "dim": data.x.shape[1]},
                 "n_bytes": N_BYTES,
                 "codebooks": repr(index.codebooks),
-                "search": searches(index, data.queries[:1000], folder, rounds),
+                "search": searches(index, data.queries[:1000], folder, 3 * rounds),
             }
             found["while_writing"] = while_writing(index, data.x, data.queries[:500], folder, rounds)
             found["adding"], store = adding(index.codebooks, data.x, folder)

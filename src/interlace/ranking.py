@@ -29,6 +29,8 @@ DENOMINATORS = ("found", "all", "possible")
 BLOCK_VALUES = 1 << 22
 #: Rows of the database whose distances are computed at a time, in double precision.
 BLOCK_ROWS = 8192
+#: Blocks of queries that share these rows: with a thousand dimensions, making doubles of them takes as long as a block.
+BLOCKS_AT_ONCE = 4
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
@@ -151,11 +153,10 @@ def _ranked_keys(
     own_lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for _, part in _double(x)])
     squares = own_lengths if squares is None else np.asarray(squares, np.float64)
     squares = squares + max(0.0, float((own_lengths - squares).max()))  # no distance below zero, ranks as they were
-    for start in range(0, len(q), block):
-        part = slice(start, min(start + block, len(q)))
-        own = q[part].astype(np.float64)
+    for first in range(0, len(q), BLOCKS_AT_ONCE * block):
+        own = q[first : first + BLOCKS_AT_ONCE * block].astype(np.float64)
         own_squares = np.einsum("ij,ij->i", own, own)
-        keys = np.empty((len(own), len(x)), np.uint64)
+        bits = np.empty((len(own), len(x)), np.uint32)
         for columns, rows in _double(x):
             distances = own @ rows.T
             distances *= -2
@@ -164,13 +165,16 @@ def _ranked_keys(
             np.maximum(distances, 0, out=distances)  # rounding may fall below zero
             distances += 0.0  # and -0.0 has other bits than 0.0
             # Rows that are equal get equal distances only after rounding: products add up in an order of their own.
-            keys[:, columns] = distances.astype(np.float32).view(np.uint32)
-        keys <<= np.uint64(32)
-        keys |= numbers
-        if wanted is not None and labels is not None:
-            keys |= wanted[part, None] == labels
-        keys.sort(axis=1)
-        yield part, keys
+            bits[:, columns] = distances.astype(np.float32).view(np.uint32)
+        for start in range(first, first + len(own), block):
+            part = slice(start, min(start + block, len(q)))
+            keys = bits[start - first : start - first + block].astype(np.uint64)
+            keys <<= np.uint64(32)
+            keys |= numbers
+            if wanted is not None and labels is not None:
+                keys |= wanted[part, None] == labels
+            keys.sort(axis=1)
+            yield part, keys
 
 
 def _double(x: FloatArray) -> Iterator[tuple[slice, Floats]]:

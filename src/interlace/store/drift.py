@@ -19,7 +19,10 @@ from ..codebooks import Codebooks
 from ..segments import Codes
 
 #: Rows of a block that are measured, at most: their mean stands for the block.
-SAMPLE = 1024
+SAMPLE = 128
+#: Products of so many multiplications are left to one thread by BLAS. More would wake its others, which go on spinning
+#: for a while, and take from the searches beside a writer what they need.
+ALONE = 1 << 17
 #: Fewer rows than this tell nothing, neither what to compare with nor what came since.
 LEAST = 1000
 #: Rows of late: between one and two windows.
@@ -129,5 +132,9 @@ class Meter:
         step = max(1, -(-len(block) // SAMPLE))
         some = block[::step]
         if len(some):
-            difference = some.astype(np.float64) - self._codebooks.decode(codes[::step])
+            difference = some.astype(np.float64) - self._decoded(codes[::step])
             self.error += float((difference**2).sum()) * (len(block) / len(some))
+
+    def _decoded(self, codes: Codes) -> FloatArray:
+        rows = max(1, ALONE // self._codebooks.dim**2)
+        return np.concatenate([self._codebooks.decode(codes[i : i + rows]) for i in range(0, len(codes), rows)])
