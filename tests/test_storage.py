@@ -285,8 +285,11 @@ def test_a_directory_and_a_missing_file(tmp_path: Path) -> None:
 
 def test_codebooks_are_no_index_but_an_index_has_codebooks(tmp_path: Path) -> None:
     hand_made().save(tmp_path / "c")
-    with pytest.raises(il.NotAnIndexError, match="c' holds 'codebooks', not an index"):
+    with pytest.raises(il.NotAnIndexError, match="c' holds 'codebooks', not an index; Codebooks.load.path. opens it"):
         il.open(tmp_path / "c")
+    storage.write(tmp_path / "l", {"a": np.zeros(1)}, {"kind": ["index"]})
+    with pytest.raises(il.NotAnIndexError, match=r"l' holds \['index'\], not an index$"):
+        il.open(tmp_path / "l")
     small_index().save(tmp_path / "i")
     assert il.Codebooks.load(tmp_path / "i") == hand_made()
 

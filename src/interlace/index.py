@@ -472,7 +472,8 @@ class Index(Searches):
         file = storage.read(path)
         if file.meta.get("kind") != "index":
             kind = file.meta.get("kind")
-            hint = f"; {OPENERS[kind]}(path) opens it" if kind in OPENERS else ""
+            opener = OPENERS.get(kind) if isinstance(kind, str) else None  # a file may say anything
+            hint = f"; {opener}(path) opens it" if opener else ""
             raise NotAnIndexError(f"{file.path!r} holds {kind!r}, not an index{hint}")
         for name in file.names:
             if name in CHECKED_AT_OPEN:
