@@ -287,7 +287,7 @@ def test_codebooks_are_no_index_but_an_index_has_codebooks(tmp_path: Path) -> No
     hand_made().save(tmp_path / "c")
     with pytest.raises(il.NotAnIndexError, match="c' holds 'codebooks', not an index; Codebooks.load.path. opens it"):
         il.open(tmp_path / "c")
-    storage.write(tmp_path / "l", {"a": np.zeros(1)}, {"kind": ["index"]})
+    storage.write(tmp_path / "l", {"a": np.zeros(1, np.float32)}, {"kind": ["index"]})
     with pytest.raises(il.NotAnIndexError, match=r"l' holds \['index'\], not an index$"):
         il.open(tmp_path / "l")
     small_index().save(tmp_path / "i")
