@@ -17,6 +17,7 @@ from .codebooks import Codebooks
 from .errors import InputError
 from .evaluate import agreement, as_ids, exact_neighbours, recall
 from .ids import IdArray, Ids
+from .margins import DEFAULT
 from .matches import Matches, SearchStats
 from .report import Report
 from .searching import search_rows
@@ -118,7 +119,7 @@ def evaluate_index(
     *,
     truth: Any = None,
     x: Any = None,
-    margin: float | str = 0.999,
+    margin: float | str = DEFAULT,
     sample: int = 1000,
     threads: int | None = None,
     seed: int = 0,

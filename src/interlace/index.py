@@ -220,7 +220,7 @@ class Index(Searches):
         k: int = 10,
         *,
         offset: int = 0,
-        margin: float | str = 0.999,
+        margin: float | str = margins.DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -470,8 +470,8 @@ class Index(Searches):
         fingerprint, which is compared. Without it only ``embedded=True`` works. All other embeddings are in the file.
         """
         file = storage.read(path)
-        if file.meta.get("kind") != "index":
-            kind = file.meta.get("kind")
+        kind = file.meta.get("kind")
+        if kind != "index":
             opener = OPENERS.get(kind) if isinstance(kind, str) else None  # a file may say anything
             hint = f"; {opener}(path) opens it" if opener else ""
             raise NotAnIndexError(f"{file.path!r} holds {kind!r}, not an index{hint}")
@@ -525,7 +525,7 @@ class Index(Searches):
         *,
         truth: Any = None,
         x: Any = None,
-        margin: float | str = 0.999,
+        margin: float | str = margins.DEFAULT,
         sample: int = 1000,
         threads: int | None = None,
         seed: int = 0,

@@ -16,6 +16,7 @@ from .errors import InputError
 
 KS = (1, 10, 100)
 TARGETS = (0.99, 0.999, 0.9999)
+DEFAULT = 0.999  #: where a search is given none
 #: An index may grow this much before its calibration no longer counts.
 GROWTH = 1.1
 #: Of the hits that a target allows to lose so many are, the others are kept in reserve: queries to come are not these.

@@ -15,6 +15,7 @@ from .errors import InputError
 from .estimators import Transformer, from_bytes, optional, readable, to_bytes
 from .index import Index
 from .learning import MAX_TRAIN_ROWS
+from .margins import DEFAULT
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -46,7 +47,7 @@ class Neighbors(Transformer):
         n_bytes: int = 8,
         layout: str = "auto",
         metric: str = "l2",
-        margin: float | str = 0.999,
+        margin: float | str = DEFAULT,
         seed: int = 0,
         max_train_rows: int = MAX_TRAIN_ROWS,
         threads: int | None = None,

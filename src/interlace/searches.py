@@ -125,7 +125,7 @@ class Searches:
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: float | str = 0.999,
+        margin: float | str = margins.DEFAULT,
         threads: int | None = None,
         filter: Any = None,
     ) -> Matches:
@@ -151,7 +151,7 @@ class Searches:
         id: int | str,
         k: int = 10,
         *,
-        margin: float | str = 0.999,
+        margin: float | str = margins.DEFAULT,
         filter: Any = None,
         embedded: bool = False,
     ) -> Explanation:

@@ -14,6 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import interlace as il
+from cli_checks import fails
 from interlace import cli, evaluate
 from interlace.cli import output, search
 
@@ -49,15 +50,6 @@ def run(folder, monkeypatch, capsys):
         return code, captured.out, captured.err
 
     return run
-
-
-def assert_fails(result, message, code=1):
-    """One line on stderr, nothing on stdout, no traceback."""
-    assert result[0] == code
-    assert result[1] == ""
-    assert result[2].startswith("interlace: error: ")
-    assert result[2].count("\n") == 1
-    assert message in result[2]
 
 
 class TestHelp:
@@ -133,7 +125,7 @@ class TestUsage:
         ],
     )
     def test_wrong_usage_is_exit_code_2(self, args, message, run):
-        assert_fails(run(*args), message, 2)
+        fails(run(*args), message, 2)
 
 
 class TestBuild:
@@ -178,8 +170,8 @@ class TestBuild:
         assert run("build", "x.npy", "-o", "learned.index", *args, "--max-memory", "50MB", "--threads", 1)[0] == 0
         wanted = il.Index.build(X, **options, max_memory="50MB", threads=1)
         assert il.open(folder / "learned.index").codebooks == wanted.codebooks
-        assert_fails(run("build", "x.npy", "-o", "bad.index", "--max-memory", "much"), "max_memory must be a positive")
-        assert_fails(run("build", "x.npy", "-o", "bad.index", "--max-memory", "9"), "max_memory allows 9")
+        fails(run("build", "x.npy", "-o", "bad.index", "--max-memory", "much"), "max_memory must be a positive")
+        fails(run("build", "x.npy", "-o", "bad.index", "--max-memory", "9"), "max_memory allows 9")
 
     def test_the_choice_is_told(self, run):
         args = ("build", "x.npy", "-o", "auto.index", "--n-bytes", 3, "--threads", 1)
@@ -194,12 +186,12 @@ class TestBuild:
 
         monkeypatch.setattr("interlace.learners.learner.refit", interrupted)
         args = ("build", "x.npy", "-o", "half.index", "--layout", "residual", "--n-bytes", 3, "--threads", 1)
-        assert_fails(run(*args), "interrupted", 130)
+        fails(run(*args), "interrupted", 130)
         assert not (folder / "half.index").exists()
 
     def test_key(self, run, folder):
         np.savez(folder / "two.npz", a=X, b=QUERIES)
-        assert_fails(run("build", "two.npz", "-o", "two.index"), "choose one with key")
+        fails(run("build", "two.npz", "-o", "two.index"), "choose one with key")
         assert run("build", "two.npz", "--key", "a", "-o", "two.index", "--n-bytes", 2, "--threads", 1)[0] == 0
 
     @pytest.mark.parametrize(
@@ -222,19 +214,19 @@ class TestBuild:
 
     def test_bad_ids(self, run, folder):
         (folder / "few.txt").write_text("1\n2\n")
-        assert_fails(run("build", "x.npy", "-o", "bad.index", "--ids", "few.txt"), "600 expected, got")
+        fails(run("build", "x.npy", "-o", "bad.index", "--ids", "few.txt"), "600 expected, got")
         (folder / "binary.txt").write_bytes(b"\xff\xfe\x00")
-        assert_fails(run("build", "x.npy", "-o", "bad.index", "--ids", "binary.txt"), "UTF-8 text with one id per line")
+        fails(run("build", "x.npy", "-o", "bad.index", "--ids", "binary.txt"), "UTF-8 text with one id per line")
         (folder / "bad.npy").write_bytes(b"no array")
-        assert_fails(run("build", "x.npy", "-o", "bad.index", "--ids", "bad.npy"), "cannot be read as .npy")
+        fails(run("build", "x.npy", "-o", "bad.index", "--ids", "bad.npy"), "cannot be read as .npy")
         assert not (folder / "bad.index").exists()
 
     def test_targets_that_cannot_be_written_are_refused_first(self, run, folder):
         before = (folder / "x.npy").read_bytes()
-        assert_fails(run("build", "x.npy", "-o", "x.npy"), "'x.npy' would be replaced, but it is read, too")
-        assert_fails(run("build", "x.npy", "-o", "q.npy"), "not overwriting 'q.npy', which is no interlace file")
-        assert_fails(run("build", "x.npy", "-o", "."), "it is a directory")
-        assert_fails(run("build", "x.npy", "-o", "gone/x.index"), "there is no folder 'gone'")
+        fails(run("build", "x.npy", "-o", "x.npy"), "'x.npy' would be replaced, but it is read, too")
+        fails(run("build", "x.npy", "-o", "q.npy"), "not overwriting 'q.npy', which is no interlace file")
+        fails(run("build", "x.npy", "-o", "."), "it is a directory")
+        fails(run("build", "x.npy", "-o", "gone/x.index"), "there is no folder 'gone'")
         assert (folder / "x.npy").read_bytes() == before
 
     @pytest.mark.parametrize("old", ["empty", "index", "damaged"])
@@ -248,9 +240,9 @@ class TestBuild:
 
     def test_bad_data(self, run, folder):
         np.save(folder / "nan.npy", np.where(np.arange(16) == 3, np.nan, X[:2]))
-        assert_fails(run("build", "nan.npy", "-o", "bad.index"), "x[0, 3] is nan")
-        assert_fails(run("build", "gone.npy", "-o", "bad.index"), "there is no file 'gone.npy'")
-        assert_fails(run("build", "x.csv", "-o", "bad.index"), "unknown extension")
+        fails(run("build", "nan.npy", "-o", "bad.index"), "x[0, 3] is nan")
+        fails(run("build", "gone.npy", "-o", "bad.index"), "there is no file 'gone.npy'")
+        fails(run("build", "x.csv", "-o", "bad.index"), "unknown extension")
 
 
 class TestSearch:
@@ -288,10 +280,10 @@ class TestSearch:
     def test_truth_that_does_not_fit(self, run, folder):
         args = ("search", "x.index", "q.npy", "--truth")
         np.save(folder / "short.npy", TRUTH[:3])
-        assert_fails(run(*args, "short.npy"), "12 queries, true_ids has 3")
-        assert_fails(run(*args, "truth.npy", "-k", 30), "true_ids has 20")
-        assert_fails(run(*args, "x.npy"), "must hold ids [queries, neighbours]")
-        assert_fails(run(*args, "gone.npy"), "there is no file 'gone.npy'")
+        fails(run(*args, "short.npy"), "12 queries, true_ids has 3")
+        fails(run(*args, "truth.npy", "-k", 30), "true_ids has 20")
+        fails(run(*args, "x.npy"), "must hold ids [queries, neighbours]")
+        fails(run(*args, "gone.npy"), "there is no file 'gone.npy'")
 
     def test_output(self, run, folder):
         assert run("search", "x.index", "q.npy", "--output", "hits.npz", "--margin", "exact", "--threads", 1)[0] == 0
@@ -300,8 +292,8 @@ class TestSearch:
             assert_array_equal(hits["ids"], wanted.ids)
             assert_array_equal(hits["distances"], wanted.distances)
             assert_array_equal(hits["counts"], wanted.counts)
-        assert_fails(run("search", "x.index", "q.npy", "--output", "hits.csv"), "--output writes .npz files")
-        assert_fails(run("search", "x.index", "q.npy", "--output", "gone/hits.npz"), "No such file or directory")
+        fails(run("search", "x.index", "q.npy", "--output", "hits.csv"), "--output writes .npz files")
+        fails(run("search", "x.index", "q.npy", "--output", "gone/hits.npz"), "No such file or directory")
         assert not [name for name in os.listdir(folder) if name.endswith(".tmp")]
 
     def test_string_ids_and_fewer_rows_than_k(self, run, folder):
@@ -335,9 +327,9 @@ class TestSearch:
 
     def test_wrong_files(self, run, folder):
         np.save(folder / "narrow.npy", QUERIES[:, :3])
-        assert_fails(run("search", "x.index", "narrow.npy"), "queries has 3 dimensions, the index has 16")
-        assert_fails(run("search", "x.npy", "q.npy"), "a NumPy .npy array")
-        assert_fails(run("search", "gone.index", "q.npy"), "'gone.index': No such file or directory")
+        fails(run("search", "x.index", "narrow.npy"), "queries has 3 dimensions, the index has 16")
+        fails(run("search", "x.npy", "q.npy"), "a NumPy .npy array")
+        fails(run("search", "gone.index", "q.npy"), "'gone.index': No such file or directory")
 
 
 class TestInfo:
@@ -368,10 +360,10 @@ class TestInfo:
         assert "none: a margin below 1 runs as exact" in run("info", "empty.index")[1]
 
     def test_other_files(self, run, folder):
-        assert_fails(run("info", "x.npy"), "a NumPy .npy array")
-        assert_fails(run("info", "."), "is a directory")
+        fails(run("info", "x.npy"), "a NumPy .npy array")
+        fails(run("info", "."), "is a directory")
         (folder / "half.index").write_bytes((folder / "x.index").read_bytes()[:-100])
-        assert_fails(run("info", "half.index"), "truncated")
+        fails(run("info", "half.index"), "truncated")
 
 
 class TestVerify:
@@ -389,15 +381,15 @@ class TestVerify:
         damaged = bytearray((folder / name).read_bytes())
         damaged[-70] ^= 4
         (folder / "damaged").write_bytes(damaged)
-        assert_fails(run("verify", "damaged"), "is damaged")
+        fails(run("verify", "damaged"), "is damaged")
         code, out, err = run("verify", "damaged", "--json")
         assert code == 1
         assert json.loads(out)["ok"] is False
         assert err.startswith("interlace: error: ")
 
     def test_other_files(self, run):
-        assert_fails(run("verify", "gone.index"), "No such file or directory")
-        assert_fails(run("verify", "x.npy"), "a NumPy .npy array")
+        fails(run("verify", "gone.index"), "No such file or directory")
+        fails(run("verify", "x.npy"), "a NumPy .npy array")
 
 
 class TestErrors:
@@ -411,7 +403,7 @@ class TestErrors:
             raise RuntimeError("first line\nsecond line")
 
         monkeypatch.setattr("interlace.storage.read", broken)
-        assert_fails(run("info", "x.index"), "unexpected RuntimeError: first line second line; --debug shows where")
+        fails(run("info", "x.index"), "unexpected RuntimeError: first line second line; --debug shows where")
 
     @pytest.mark.parametrize(
         ("error", "code", "message"), [(KeyboardInterrupt, 130, "interrupted"), (MemoryError, 1, "not enough memory")]
@@ -421,7 +413,7 @@ class TestErrors:
             raise error
 
         monkeypatch.setattr("interlace.storage.read", stop)
-        assert_fails(run("info", "x.index"), message, code)
+        fails(run("info", "x.index"), message, code)
 
     def test_a_closed_pipe_is_silent(self, folder):
         """`interlace info FILE | head -0`, and the module as a command."""

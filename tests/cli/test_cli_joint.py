@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import interlace as il
+from cli_checks import fails
 from helpers import clustered
 
 pytest.importorskip("torch", reason="the train extra is not installed")
@@ -48,12 +49,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fitted(kind: str) -> Any:
     how = {"n_books": 4, "n_words": 16, "dim": 8, "recipe": il.Recipe(**RECIPE), "threads": 1}
     return (il.ICQ(**how) if kind == "icq" else il.quantizers.SQ(kind, **how)).fit(X, Y)
-
-
-def assert_fails(result: tuple[int, str, str], message: str, code: int = 1) -> None:
-    assert result[:2] == (code, "")
-    assert result[2].count("\n") == 1
-    assert message in result[2]
 
 
 def no_file_but_the_inputs(folder: Path) -> None:
@@ -100,7 +95,7 @@ class TestFit:
         whole = np.round(X * 100).astype(np.int64)
         parquet.write_table(pyarrow.table({f"f{i}": whole[:, i] for i in range(12)} | {"y": Y}), folder / "d.parquet")
         args = (*QUICK, *SETS, "-o", "parquet.icq")
-        assert_fails(run("fit", "d.parquet", "--labels", "y", *args), "would be learned from as well")
+        fails(run("fit", "d.parquet", "--labels", "y", *args), "would be learned from as well")
         assert run("fit", "d.parquet", "--key", "f*", "--labels", "y", *args)[0] == 0
         assert il.ICQ.load("parquet.icq").n_features_in_ == 12
 
@@ -140,7 +135,7 @@ class TestFit:
         assert (folder / "run.ckpt").exists()
         assert run(*args, "again.icq")[0] == 0
         assert il.ICQ.load("again.icq").codebooks_ == il.ICQ.load("first.icq").codebooks_
-        assert_fails(run(*args[:-1], "--seed", 9, "-o", "bad.icq"), "is of another configuration: seed was 0, now 9")
+        fails(run(*args[:-1], "--seed", 9, "-o", "bad.icq"), "is of another configuration: seed was 0, now 9")
         no_file_but_the_inputs(folder)
 
     def test_plot(self, run: Run, folder: Path) -> None:
@@ -167,12 +162,12 @@ class TestFit:
             ("pi2", "NAME=VALUE is needed, such as pi2=0.3"),
             ("name=mine", "a recipe has no 'name'"),
         ):
-            assert_fails(run(*args, "--set", given), message, 2)
-        assert_fails(run(*args, "--validation", 1), "a number from 0 to below 1 is needed", 2)
-        assert_fails(run(*args, "--hidden", "8,x"), "a positive integer is needed", 2)
-        assert_fails(run(*args, "--layout", "hybrid"), "--layout belongs to learning without labels")
-        assert_fails(run(*args, "--max-train-rows", 9), "--max-train-rows belongs to learning without labels")
-        assert_fails(run("fit", "x.npy", "-o", "bad.icq", "--epochs", 3), "--epochs belongs to learning with labels")
+            fails(run(*args, "--set", given), message, 2)
+        fails(run(*args, "--validation", 1), "a number from 0 to below 1 is needed", 2)
+        fails(run(*args, "--hidden", "8,x"), "a positive integer is needed", 2)
+        fails(run(*args, "--layout", "hybrid"), "--layout belongs to learning without labels")
+        fails(run(*args, "--max-train-rows", 9), "--max-train-rows belongs to learning without labels")
+        fails(run("fit", "x.npy", "-o", "bad.icq", "--epochs", 3), "--epochs belongs to learning with labels")
         no_file_but_the_inputs(folder)
 
     def test_bad_input(self, run: Run, folder: Path) -> None:
@@ -183,23 +178,23 @@ class TestFit:
             (("gone.txt",), "there is no file 'gone.txt'"),
             (("x.npy",), "one label per row, but it has shape (400, 12)"),
         ):
-            assert_fails(run("fit", "x.npy", "--labels", *labels, "-o", "bad.icq"), message)
-        assert_fails(run("fit", "both.npz", "--labels", "z", "-o", "bad.icq"), "has no 'z'; it holds 'x', 'y'")
-        assert_fails(run("fit", "both.npz", "--labels", "y", "--labels-key", "y", "-o", "bad.icq"), "no key of their")
+            fails(run("fit", "x.npy", "--labels", *labels, "-o", "bad.icq"), message)
+        fails(run("fit", "both.npz", "--labels", "z", "-o", "bad.icq"), "has no 'z'; it holds 'x', 'y'")
+        fails(run("fit", "both.npz", "--labels", "y", "--labels-key", "y", "-o", "bad.icq"), "no key of their")
         args = ("fit", "x.npy", "--labels", "y.npy")
-        assert_fails(run(*args, "-o", "y.npy"), "it is read, too")
-        assert_fails(run(*args, "--checkpoint", "gone/run", "-o", "bad.icq"), "cannot write a checkpoint to 'gone/run'")
-        assert_fails(run(*args, "--checkpoint", "q.npy", "-o", "bad.icq"), "not overwriting 'q.npy'")
-        assert_fails(run(*args, "--checkpoint", "y.npy", "-o", "bad.icq"), "it is read, too")
-        assert_fails(run(*args, "--checkpoint", "./bad.icq", "-o", "bad.icq"), "--output and --checkpoint are one file")
-        assert_fails(run(*args, "--plot", "bad.bmp", "-o", "bad.icq"), "--plot writes .png, .pdf, .svg files")
-        assert_fails(run(*args, "--embedding", "lenet", "-o", "bad.icq"), "lenet takes images")
-        assert_fails(run(*args, "--n-books", 99, "-o", "bad.icq"), "1 to 64 books, got 99")
+        fails(run(*args, "-o", "y.npy"), "it is read, too")
+        fails(run(*args, "--checkpoint", "gone/run", "-o", "bad.icq"), "cannot write a checkpoint to 'gone/run'")
+        fails(run(*args, "--checkpoint", "q.npy", "-o", "bad.icq"), "not overwriting 'q.npy'")
+        fails(run(*args, "--checkpoint", "y.npy", "-o", "bad.icq"), "it is read, too")
+        fails(run(*args, "--checkpoint", "./bad.icq", "-o", "bad.icq"), "--output and --checkpoint are one file")
+        fails(run(*args, "--plot", "bad.bmp", "-o", "bad.icq"), "--plot writes .png, .pdf, .svg files")
+        fails(run(*args, "--embedding", "lenet", "-o", "bad.icq"), "lenet takes images")
+        fails(run(*args, "--n-books", 99, "-o", "bad.icq"), "1 to 64 books, got 99")
         no_file_but_the_inputs(folder)
 
     def test_without_matplotlib_nothing_is_learned(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-        assert_fails(run("fit", "x.npy", "--plot", "a.png", "-o", "bad.icq"), "pip install 'interlace[plot]'")
+        fails(run("fit", "x.npy", "--plot", "a.png", "-o", "bad.icq"), "pip install 'interlace[plot]'")
 
 
 class TestCtrlC:
@@ -230,7 +225,7 @@ class TestCtrlC:
 
     def test_before_there_are_books_nothing_is(self, run: Run, stop: Callable[[int], None], folder: Path) -> None:
         stop(1)
-        assert_fails(run("fit", "x.npy", "--labels", "y.npy", *QUICK, *SETS, "-o", "bad.icq"), "interrupted", 130)
+        fails(run("fit", "x.npy", "--labels", "y.npy", *QUICK, *SETS, "-o", "bad.icq"), "interrupted", 130)
         no_file_but_the_inputs(folder)
 
     def test_without_labels(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,8 +277,8 @@ class TestEvaluate:
         assert f"without codes   MAP {ranked['map']:.4f}" in out
         same = json.loads(run(*args, "--vectors", "x.npy", "--json")[1])
         assert same["map"] == pytest.approx(model.score(QUERIES, QUERY_LABELS, at=None))
-        assert_fails(run(*args, "--vectors", "half.npy"), "has labels of 400 rows, 'half.npy' has 200 rows")
-        assert_fails(run(*args, "--vectors-labels", "y.npy"), "are those of --vectors")
+        fails(run(*args, "--vectors", "half.npy"), "has labels of 400 rows, 'half.npy' has 200 rows")
+        fails(run(*args, "--vectors-labels", "y.npy"), "are those of --vectors")
 
     def test_some_of_the_queries(self, run: Run) -> None:
         args = ("evaluate", "model.icq", "--queries", "q.npy", "--labels", "qy.npy", "--sample", 9, "--json")
@@ -292,20 +287,20 @@ class TestEvaluate:
         assert (first["queries"], first["map"] != other["map"]) == (9, True)
 
     def test_errors(self, run: Run, folder: Path) -> None:
-        assert_fails(run("evaluate", "model.icq", "q.npy"), "is a model: give queries and their labels")
-        assert_fails(run("evaluate", "model.icq", "--labels", "qy.npy"), "is a model: give queries and their labels")
-        assert_fails(run("evaluate", "model.icq", "q.npy", "--labels", "y.npy"), "has 400 labels, 'q.npy' has 58 rows")
+        fails(run("evaluate", "model.icq", "q.npy"), "is a model: give queries and their labels")
+        fails(run("evaluate", "model.icq", "--labels", "qy.npy"), "is a model: give queries and their labels")
+        fails(run("evaluate", "model.icq", "q.npy", "--labels", "y.npy"), "has 400 labels, 'q.npy' has 58 rows")
         (folder / "words.txt").write_text("\n".join(names(QUERY_LABELS)))
-        assert_fails(run("evaluate", "model.icq", "q.npy", "--labels", "words.txt"), "they never equal")
+        fails(run("evaluate", "model.icq", "q.npy", "--labels", "words.txt"), "they never equal")
         args = ("evaluate", "model.icq", "q.npy", "--labels", "qy.npy")
-        assert_fails(run(*args, "--truth", "q.npy"), "--truth belongs to an index")
-        assert_fails(run(*args, "--embedded"), "--embedded belongs to an index")
-        assert_fails(run(*args, "--queries", "q.npy"), "give the queries once")
+        fails(run(*args, "--truth", "q.npy"), "--truth belongs to an index")
+        fails(run(*args, "--embedded"), "--embedded belongs to an index")
+        fails(run(*args, "--queries", "q.npy"), "give the queries once")
         il.ICQ(2, layout="subspace", n_words=16).fit(X).save(folder / "bare.icq")
-        assert_fails(run("evaluate", "bare.icq", "q.npy", "--labels", "qy.npy"), "was fitted without labels")
+        fails(run("evaluate", "bare.icq", "q.npy", "--labels", "qy.npy"), "was fitted without labels")
         assert run("build", "x.npy", "--n-bytes", 2, "-o", "x.index")[0] == 0
-        assert_fails(run("evaluate", "x.index", "q.npy", "--labels", "qy.npy"), "--labels belongs to a model")
-        assert_fails(run("evaluate", "x.index", "q.npy", "--at", 5), "--at belongs to a model")
+        fails(run("evaluate", "x.index", "q.npy", "--labels", "qy.npy"), "--labels belongs to a model")
+        fails(run("evaluate", "x.index", "q.npy", "--at", 5), "--at belongs to a model")
 
     def test_queries_of_an_index(self, run: Run) -> None:
         assert run("build", "x.npy", "--n-bytes", 2, "-o", "x.index")[0] == 0
@@ -339,4 +334,4 @@ def test_a_model_of_an_unknown_kind(run: Run, folder: Path, monkeypatch: pytest.
     fitted("icq").save(folder / "dq.icq")
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    assert_fails(run("encode", "x.npy", "--model", "dq.icq", "-o", "c.npy"), "holds a model of 'DQ'")
+    fails(run("encode", "x.npy", "--model", "dq.icq", "-o", "c.npy"), "holds a model of 'DQ'")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import interlace as il
+from cli_checks import fails
 from helpers import clustered, same_index
 from interlace.embedding import Linear
 from interlace.models import Fitted
@@ -27,12 +28,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(path / "more.npy", MORE)
     il.ICQ(3, layout="hybrid", threads=1).fit(X).save(path / "model.icq")
     return path
-
-
-def assert_fails(result: tuple[int, str, str], message: str) -> None:
-    code, out, err = result
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert message in err
 
 
 class TestFit:
@@ -61,13 +56,13 @@ class TestFit:
         assert "model, format version" in out
         assert "asked for" in out
         assert run("verify", "model.icq")[0] == 0
-        assert_fails(run("search", "model.icq", "more.npy"), "holds 'model', not an index")
+        fails(run("search", "model.icq", "more.npy"), "holds 'model', not an index")
 
     def test_errors(self, run: Run) -> None:
-        assert_fails(run("fit", "x.npy", "-o", "x.npy"), "'x.npy' would be replaced, but it is read, too")
-        assert_fails(run("fit", "x.npy", "-o", "more.npy"), "not overwriting 'more.npy'")
-        assert_fails(run("fit", "x.npy", "-o", "gone/m.icq"), "cannot write a model to 'gone/m.icq'")
-        assert_fails(run("fit", "x.npy", "-o", "m.icq", "--layout", "residual", "--cross", "none"), "cross='none'")
+        fails(run("fit", "x.npy", "-o", "x.npy"), "'x.npy' would be replaced, but it is read, too")
+        fails(run("fit", "x.npy", "-o", "more.npy"), "not overwriting 'more.npy'")
+        fails(run("fit", "x.npy", "-o", "gone/m.icq"), "cannot write a model to 'gone/m.icq'")
+        fails(run("fit", "x.npy", "-o", "m.icq", "--layout", "residual", "--cross", "none"), "cross='none'")
 
 
 class TestBuildWithModel:
@@ -85,13 +80,13 @@ class TestBuildWithModel:
     def test_settings_of_learning_are_refused(self, run: Run) -> None:
         for option in (("--n-bytes", 8), ("--layout", "auto"), ("--seed", 0), ("--max-train-rows", 50)):
             result = run("build", "more.npy", "--model", "model.icq", "-o", "bad.index", *option)
-            assert_fails(result, f"--model brings its own settings: {option[0]} cannot change")
+            fails(result, f"--model brings its own settings: {option[0]} cannot change")
 
     def test_files_that_do_not_fit(self, run: Run, folder: Path) -> None:
         np.save(folder / "wide.npy", np.zeros((5, 9), np.float32))
-        assert_fails(run("build", "wide.npy", "--model", "model.icq", "-o", "bad.index"), "9 features")
-        assert_fails(run("build", "more.npy", "--model", "x.npy", "-o", "bad.index"), "a NumPy .npy array")
-        assert_fails(run("build", "more.npy", "--model", "model.icq", "-o", "model.icq"), "it is read, too")
+        fails(run("build", "wide.npy", "--model", "model.icq", "-o", "bad.index"), "9 features")
+        fails(run("build", "more.npy", "--model", "x.npy", "-o", "bad.index"), "a NumPy .npy array")
+        fails(run("build", "more.npy", "--model", "model.icq", "-o", "model.icq"), "it is read, too")
         assert not (folder / "bad.index").exists()
 
 
@@ -115,11 +110,11 @@ class TestEncode:
 
     def test_errors(self, run: Run, folder: Path) -> None:
         args = ("encode", "x.npy", "--model", "model.icq", "-o")
-        assert_fails(run(*args, "codes.bin"), "--output writes .npy files")
-        assert_fails(run(*args, "x.npy"), "it is read, too")
-        assert_fails(run(*args, "gone/codes.npy"), "there is no folder 'gone'")
+        fails(run(*args, "codes.bin"), "--output writes .npy files")
+        fails(run(*args, "x.npy"), "it is read, too")
+        fails(run(*args, "gone/codes.npy"), "there is no folder 'gone'")
         run("build", "x.npy", "-o", "x.index", "--n-bytes", 2, "--threads", 1)
-        assert_fails(run("encode", "x.npy", "--model", "x.index", "-o", "c.npy"), "holds 'index', not a model")
+        fails(run("encode", "x.npy", "--model", "x.index", "-o", "c.npy"), "holds 'index', not a model")
         assert not [path for path in folder.iterdir() if path.suffix == ".tmp"]
 
 
@@ -182,10 +177,8 @@ class TestEmbeddings:
         assert "Linear(3 x 2 x 2 -> 8)" in run("info", "raw.index")[1]
 
     def test_errors(self, run: Run, raw: il.ICQ) -> None:
-        assert_fails(
-            run("build", "images.npy", "--model", "model.icq", "-o", "no.index"), "must hold a 2-D array [rows, dim"
-        )
-        assert_fails(run("build", "x.npy", "--model", "raw.icq", "-o", "no.index"), "X has 8 features, but ICQ is")
+        fails(run("build", "images.npy", "--model", "model.icq", "-o", "no.index"), "must hold a 2-D array [rows, dim")
+        fails(run("build", "x.npy", "--model", "raw.icq", "-o", "no.index"), "X has 8 features, but ICQ is")
         run("build", "flat.npy", "--model", "raw.icq", "-o", "raw.index")
-        assert_fails(run("search", "raw.index", "x.npy"), "queries must be inputs [n, 3, 2, 2] or flat rows [n, 12]")
-        assert_fails(run("search", "raw.index", "images.npy", "--embedded"), "must hold a 2-D array")
+        fails(run("search", "raw.index", "x.npy"), "queries must be inputs [n, 3, 2, 2] or flat rows [n, 12]")
+        fails(run("search", "raw.index", "images.npy", "--embedded"), "must hold a 2-D array")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import interlace as il
+from cli_checks import fails
 from conftest import Run
 from helpers import clustered
 from interlace.cli import blocks
@@ -47,14 +48,6 @@ def store(folder: Path, run: Run) -> Path:
     """Made by the command."""
     assert run("create", "s", "--from", "x.index")[0] == 0
     return folder / "s"
-
-
-def fails(result: tuple[int, str, str], message: str) -> None:
-    """One line on stderr, nothing on stdout."""
-    assert result[:2] == (1, "")
-    assert result[2].startswith("interlace: error: ")
-    assert result[2].count("\n") == 1
-    assert message in result[2]
 
 
 def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:

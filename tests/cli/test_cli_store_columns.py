@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import interlace as il
+from cli_checks import fails
 from conftest import Run
 from helpers import clustered
 from interlace.cli import blocks
@@ -74,14 +75,6 @@ def store(folder: Path, run: Run) -> Path:
     assert run("create", "s", "--from", "x.books", *COLUMNS, "--originals", "float16")[0] == 0
     assert run("add", "s", "rows.npy", "--payload", "p.parquet")[0] == 0
     return folder / "s"
-
-
-def fails(result: tuple[int, str, str], message: str) -> None:
-    """One line on stderr, nothing on stdout."""
-    assert result[:2] == (1, "")
-    assert result[2].startswith("interlace: error: ")
-    assert result[2].count("\n") == 1
-    assert message in result[2]
 
 
 def piped(monkeypatch: pytest.MonkeyPatch, text: str) -> None:

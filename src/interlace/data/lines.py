@@ -136,13 +136,18 @@ def _csv_parser(separator: str | None, id_at: int | None) -> Callable[[str], Row
     return parse
 
 
-def _json_row(text: str, columns: Sequence[str]) -> Row:
+def from_json(text: str) -> Any:
+    """The value of one line."""
     try:
-        found = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:  # which counts lines of this text, and would say line 1
         raise InputError(f"not JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}") from None
+
+
+def _json_row(text: str, columns: Sequence[str]) -> Row:
+    found = from_json(text)
     row_id: Any = None
     payload: Any = {}
     if isinstance(found, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -11,6 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from .columns import _extra
+from .lines import from_json
 
 Schema = Any  # pyarrow.Schema
 Table = Any  # pyarrow.Table
@@ -91,9 +91,9 @@ def _json(name: str, columns: Schema) -> Table:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"{name!r}: line {number}: not JSON: {error}") from None
+                row = from_json(line)
+            except InputError as error:
+                raise InputError(f"{name!r}: line {number}: {error}") from None
             if not isinstance(row, dict):
                 raise InputError(f"{name!r}: line {number}: an object is needed, columns and their values")
             rows.append(row)

@@ -15,6 +15,7 @@ from ..embedding import Embedding
 from ..errors import InputError
 from ..evaluation import Evaluation
 from ..ids import IdArray
+from ..margins import DEFAULT
 from ..matches import Matches
 from ..report import Report
 from ..searches import Searches
@@ -43,7 +44,7 @@ class Reading(Searches):
         k: int = 10,
         *,
         offset: int = 0,
-        margin: float | str = 0.999,
+        margin: float | str = DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -77,7 +78,7 @@ class Reading(Searches):
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: float | str = 0.999,
+        margin: float | str = DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         rerank: int | None = None,

@@ -23,7 +23,7 @@ from ..errors import DamagedFileError, InputError
 from ..ids import IdArray, Ids, is_id
 from ..index import Index
 from ..learning import HELD_OUT_ROWS
-from ..margins import Calibration, DeepCalibration
+from ..margins import DEFAULT, Calibration, DeepCalibration
 from ..matches import Matches, SearchStats
 from ..searches import Searches, neighbours_of
 from ..searching import Allowed, calibrate
@@ -43,7 +43,6 @@ from .tail import Pieces, Tail
 
 ROWS = 4096  # ids made at a time while iterating
 FILTERS = 4  # expressions that are remembered
-MARGIN = 0.999  # where none is given
 ANSWERS = 1 << 22  # rows found by code at a time, to be looked at again
 
 
@@ -91,7 +90,7 @@ class Snapshot(Searches):
         k: int = 10,
         *,
         offset: int = 0,
-        margin: float | str = MARGIN,
+        margin: float | str = DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -109,7 +108,7 @@ class Snapshot(Searches):
             self._kept("recall")
             if rerank is not None:
                 raise InputError("recall chooses the depth of the re-rank: pass recall or rerank, not both")
-            if margin != MARGIN:
+            if margin != DEFAULT:
                 raise InputError(f"recall chooses the margin: pass recall or margin, not both (margin was {margin!r})")
             margin, rerank = effort(recall, k + offset, len(self), self.books._calibration)
         depth = positive(rerank, "rerank")
@@ -123,7 +122,7 @@ class Snapshot(Searches):
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: float | str = MARGIN,
+        margin: float | str = DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         rerank: int | None = None,
