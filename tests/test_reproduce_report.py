@@ -145,10 +145,11 @@ class TestClaims:
         short, long = made(n_books=2, ops=2.0, map=0.2), made(n_books=4, ops=2.0, map=0.4)
         assert verdict(c.equal_length("DQN"), *theirs, *dqn, short, long) == c.PARTLY
         assert verdict(c.equal_length("DQN", long_only=True), *theirs, *dqn, short, long) == c.HELD
-        other = made("DPQ AlexNet", "cifar10-alexnet", 2, map=0.9)
-        found = c.equal_length("DPQ AlexNet")(Results([*theirs, short, long, other]))
+        found = c.equal_length("DPQ")(Results([*theirs, short, long, made("DPQ", n_books=2, map=0.9)]))
         told = "MAP -0.700 at 16 bits (2 books), -0.500 at 16 bits (4 books); ahead in 0 of 2"
         assert found == c.Answer(c.FAILED, told)
+        elsewhere = made("DPQ", "mnist", 2, map=0.9)
+        assert verdict(c.equal_length("DPQ"), *theirs, short, long, elsewhere) == c.OPEN
 
     def test_equal_length_within_noise_is_not_ahead(self) -> None:
         def seeds(*maps: float) -> list[Result]:

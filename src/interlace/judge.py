@@ -122,11 +122,8 @@ def _by_own_index(
 
 def _maps(model: Model, queries: Any, query_labels: Any) -> dict[str, Any]:
     """Of the whole ranking and of lists, as ``score`` has them."""
-    return {
-        "map": model.score(queries, query_labels, at=None),
-        f"map@{LIST}": model.score(queries, query_labels, at=LIST),
-        "map@1000": model.score(queries, query_labels, at=1000),
-    }
+    found = model._scores(queries, query_labels, at=(None, LIST, 1000))
+    return dict(zip(("map", f"map@{LIST}", "map@1000"), found, strict=True))
 
 
 def _with_rows(model: Model, codes: NDArray[np.uint8], labels: NDArray[Any]) -> Model:

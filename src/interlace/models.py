@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any, ClassVar, TypeVar
@@ -204,6 +205,12 @@ class Model(Transformer):
         average precision of a query is divided by the number of relevant rows among those ranked, 0 without any. Labels
         are what ``fit`` takes. Some that no row of the database has are warned of, none that it has is an error.
         """
+        return self._scores(X, y, X_database, y_database, at=(at,))[0]
+
+    def _scores(
+        self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *, at: Sequence[int | None]
+    ) -> list[float]:
+        """:meth:`score` for lists of several lengths, out of one ranking."""
         self._check_fitted()
         if y_database is None and is_dataset(X_database):
             y_database = _labels_in(X_database)
@@ -226,35 +233,38 @@ class Model(Transformer):
             raise InputError(f"a score needs queries and a database, got {len(rows)} and {len(codes)} rows")
         _check_known(wanted, labels)
         index = self._index_of(codes)
-        k = min(len(codes), len(codes) if at is None else positive(at, "at"))
-        if k > LONG_LIST and self.codebooks_.metric == "l2":
-            return self._score_all(index, codes, rows, wanted, labels, k)
-        total, start = 0.0, 0
-        for block in rows.blocks(max(1, RANKED_ROWS // k)):
-            found = index.search(block, k, margin=math.inf, threads=self.threads).ids
-            total += float(average_precision(labels[found] == wanted[start : start + len(block), None]).sum())
+        cuts = [min(len(codes), len(codes) if k is None else positive(k, "at")) for k in at]
+        if max(cuts) > LONG_LIST and self.codebooks_.metric == "l2":
+            return self._scores_of_long_lists(index, codes, rows, wanted, labels, cuts)
+        totals, start = np.zeros(len(cuts)), 0
+        for block in rows.blocks(max(1, RANKED_ROWS // max(cuts))):
+            found = index.search(block, max(cuts), margin=math.inf, threads=self.threads).ids
+            hits = labels[found] == wanted[start : start + len(block), None]
+            totals += [average_precision(hits[:, :k]).sum() for k in cuts]
             start += len(block)
-        return total / len(rows)
+        return [float(total / len(rows)) for total in totals]
 
     def _index_of(self, codes: Any) -> Index:
         """For a score, not calibrated."""
         return Index.from_codes(self.codebooks_, codes)
 
-    def _score_all(self, index: Index, codes: Any, rows: Rows, wanted: Labels, labels: Labels, k: int) -> float:
-        """The same for long lists, where one sort of all rows is quicker than a search for the best k.
+    def _scores_of_long_lists(
+        self, index: Index, codes: Any, rows: Rows, wanted: Labels, labels: Labels, cuts: list[int]
+    ) -> list[float]:
+        """The same where one sort of all rows is quicker than a search for the best of them.
 
         Search's distance is |q|^2 - 2 <q, row> plus a number of the row, which a search for the origin tells.
         """
         origin = index.search(np.zeros((1, self.codebooks_.dim), np.float32), len(codes), margin=math.inf)
         squares = np.empty(len(codes))
         squares[origin.ids[0]] = origin.distances[0]
-        decoded, total, start = self.codebooks_.decode(codes), 0.0, 0
+        decoded, totals, start = self.codebooks_.decode(codes), np.zeros(len(cuts)), 0
         for block in rows.blocks():
             mine = wanted[start : start + len(block)]
-            found = map_of_ranking(block, decoded, mine, labels, at=k, squares=squares)
-            total += (found["map"] if k == len(codes) else found[f"map@{k}"]) * len(block)
+            found = map_of_ranking(block, decoded, mine, labels, at=cuts, squares=squares)
+            totals += [found[f"map@{k}"] * len(block) for k in cuts]
             start += len(block)
-        return total / len(rows)
+        return [float(total / len(rows)) for total in totals]
 
     def card(self) -> str:
         """The model in Markdown: data, embedding, books, bytes, ``fit_info_``. It is stored in its file, too."""

@@ -185,7 +185,8 @@ def _double(x: FloatArray) -> Iterator[tuple[slice, Floats]]:
 
 def _precision_sums(hits: NDArray[np.bool_], cuts: list[int]) -> Floats:
     """Sum over relevant rows of the precision where they stand, for lists cut at each number: [cuts, queries]."""
-    query, place = np.nonzero(hits)
+    # One long row is quicker to look through than rows and columns.
+    query, place = np.divmod(np.flatnonzero(hits), hits.shape[1])
     before = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(hits)))])
     precision = (np.arange(len(query)) - before[query] + 1) / (place + 1)
     return np.stack(

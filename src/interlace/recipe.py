@@ -41,6 +41,7 @@ class Recipe:
     fading: bool = False  #: the paper's own gradient of the online variance, which fades as the epoch goes on
     # Weights: L_E has 1.
     error: float = 0.2  #: of the quantization error, the first part of L_C
+    soft_error: float = 0.0  #: the same for product books with soft codes (DPQ, PQN), which L_E itself teaches
     cross: float = 30.0  #: of the variance of the cross terms, the second part of L_C
     gamma1: float = 0.005  #: of L_P
     gamma2: float = 20.0  #: of L_ICQ
@@ -48,7 +49,7 @@ class Recipe:
     ridge: float = 1e-3  #: of the regression loss, relative
     triplet_margin: float = 0.1  #: in squared distances, of total variance 1
     softness: float = 0.3  #: of soft codes, in units of the error of a book; of soft_hard and soft_triplet
-    central: float = 1.0  #: of the joint central loss, of soft_hard
+    central: float = 0.1  #: of the joint central loss, of soft_hard
     gini: float = 0.1  #: of what spreads soft codes over all words and makes each row sure of its own, of soft_hard
     # Phases, in epochs.
     warm_up: int = 8  #: L_E of the embedding alone

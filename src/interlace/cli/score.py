@@ -101,10 +101,8 @@ def _measure(
     given = () if database is None else (database, database_labels)
     at = AT if args.at is None else args.at
     progress("ranking all rows", 0.05)
-    full = model.score(queries, labels, *given, at=None)
+    full, short = model._scores(queries, labels, *given, at=(None, at))
     rows = len(database_labels)
-    progress(f"ranking {min(at, rows):,} rows", 0.4)
-    short = model.score(queries, labels, *given, at=at) if at < rows else full
     vectors, float_map = model.embed(queries), None
     progress("searching", 0.7)
     if database is None:

@@ -17,8 +17,8 @@ class DPQ(Supervised):
 
     Left out: the fully connected layers that choose the words (a softmax of distances to them does, so that codes are
     those of the nearest words, as search needs), learned centres (means of the batch), soft codes for queries (queries
-    are float here, as for every method), the search by symmetric distances, and its network. Added, as everywhere: the
-    quantization error (``error`` of the recipe).
+    are float here, as for every method), the search by symmetric distances, and its network. The quantization error may
+    be added (``soft_error`` of the recipe), which has not helped.
     """
 
     _estimator = "DPQ"

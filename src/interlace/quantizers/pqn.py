@@ -21,8 +21,9 @@ class PQN(Supervised):
 
     Left out: parts and words of length 1 (distances choose words, and similarities are in the unit of the rows), a
     fixed alpha of the softmax (the unit is the error of a book, so that ``softness`` holds for any of them), triplets
-    drawn beforehand (all rows of a batch, up to 8 positives each), its network. Added, as everywhere: the quantization
-    error (``error`` of the recipe), and for ``"cq"`` the constant cross term.
+    drawn beforehand (all rows of a batch, up to 8 positives each), its network. Added for ``"cq"``: the constant cross
+    term, and the quantization error (``error`` of the recipe). ``"pq"`` may have it too (``soft_error``), which has
+    cost precision.
     """
 
     _estimator = "PQN"

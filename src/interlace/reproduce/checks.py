@@ -146,7 +146,7 @@ def equal_length(theirs: str, ours: str = "ICQ", *, long_only: bool = False, of_
                         continue
                     bits = one.effective_length(data, ours, n_books, "SQ+CQ", of_theirs)
                     own = one.mean(data, ours, n_books, "map")
-                    other = None if bits is None else _at(one, data, theirs, bits)
+                    other = None if bits is None else one.at_length(data, theirs, bits)
                     if bits is not None and own is not None and other is not None:
                         found.setdefault((data, n_books), []).append((bits, own.value - other))
         if not found:
@@ -164,15 +164,6 @@ def equal_length(theirs: str, ours: str = "ICQ", *, long_only: bool = False, of_
         return Answer(verdict, told + (_LEFT_OUT if same else ""))
 
     return check
-
-
-def _at(results: Results, data: str, label: str, bits: float) -> float | None:
-    """On the same data, or wherever the other method was measured (deep ones have images, not their features)."""
-    for place in (data, *results.data):
-        found = results.at_length(place, label, bits)
-        if found is not None:
-            return found
-    return None
 
 
 def many_informative(results: Results) -> Answer:

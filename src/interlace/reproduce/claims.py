@@ -67,11 +67,6 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         ),
         Claim("ICQ is ahead of DQN at equal effective length.", equal_length("DQN")),
         Claim("ICQ is ahead of DPQ at long codes only.", equal_length("DPQ", long_only=True)),
-        Claim("(Ours:) ICQ is ahead of DQN on features of an AlexNet.", equal_length("DQN AlexNet")),
-        Claim(
-            "(Ours:) ICQ is ahead of DPQ on features of an AlexNet at long codes only.",
-            equal_length("DPQ AlexNet", long_only=True),
-        ),
     ),
     "pqn": (
         Claim("ICQ is ahead of PQN at the same length, also at short ones.", ahead("ICQ", "PQN")),

@@ -20,7 +20,7 @@ from .problem import Problem
 from .sizes import Size
 
 #: Of cross-entropy.
-EPOCHS = {"lenet": 10, "alexnet": 8}
+EPOCHS = {"lenet": 5, "alexnet": 8}
 SEED = 0
 
 

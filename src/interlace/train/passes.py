@@ -112,8 +112,9 @@ class Passes:
             zq = torch.stack(of_rows).sum(0)
             takes_soft = state.objective.takes_soft
             soft = soften(z, words, books.support, codes, recipe.softness) if takes_soft else None
+            error = recipe.soft_error if takes_soft and state.settings.kind == "pq" else recipe.error
             parts["embedding"] = state.objective.of_codes(z, zq + z - z.detach(), labels, soft)
-            parts["quantization"] = recipe.error * quantization_error(z, zq)
+            parts["quantization"] = error * quantization_error(z, zq)
             parts["cross"] = recipe.cross * self._cross(of_rows)
             if plan.xi is not None:
                 xi = torch.from_numpy(plan.xi).to(state.device)
