@@ -13,6 +13,7 @@ import pytest
 import interlace as il
 from cli_checks import fails
 from helpers import clustered
+from interlace.cli.joint import METHODS
 
 pytest.importorskip("torch", reason="the train extra is not installed")
 
@@ -112,6 +113,15 @@ class TestFit:
         assert run("encode", "x.npy", "--model", "sq.icq", "-o", "sq.npy")[0] == 0
         np.testing.assert_array_equal(np.load("sq.npy"), model.codes_)
         assert run("evaluate", "sq.icq", "q.npy", "--labels", "qy.npy")[0] == 0
+
+    def test_methods_are_those_that_learn_from_labels(self, run: Run) -> None:
+        assert {name.lower(): name for name in il.quantizers.methods(labels=True)} == METHODS
+        args = ("fit", "x.npy", "--labels", "y.npy", *QUICK, *SETS, "--method", "pqn+cq", "-o", "pqn.icq")
+        fails(run(*args, "--loss", "triplet"), "--method pqn+cq has its own loss, --loss belongs to icq, sq+cq, sq+pq")
+        assert run(*args)[0] == 0
+        model = il.quantizers.PQN.load("pqn.icq")
+        assert model.quantizer == "cq"
+        assert run("evaluate", "pqn.icq", "q.npy", "--labels", "qy.npy")[0] == 0
 
     def test_settings_of_all_kinds(self, run: Run) -> None:
         chosen = ("--embedding", "mlp", "--hidden", "8,6", "--loss", "regression", "--optimize", "alternate")

@@ -100,18 +100,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _estimator(args: argparse.Namespace, labelled: bool) -> Any:
     from .. import ICQ
+    from ..quantizers import method
 
     if not labelled:
         return ICQ(**learning(args), threads=args.threads)
     names = ("embedding", "dim", "hidden", "loss", "optimize", "validation", "checkpoint", "device")
     given = learning(args) | {name: getattr(args, name) for name in names if name in args}
     given |= {"recipe": recipe_of(args), "threads": args.threads}
-    quantizer = METHODS[getattr(args, "method", "icq")]
-    if quantizer == "icq":
-        return ICQ(**given)
-    from ..quantizers import SQ
-
-    return SQ(quantizer, **given)
+    return method(METHODS[getattr(args, "method", "icq")]).make(**given)
 
 
 def _check_plot(args: argparse.Namespace) -> None:

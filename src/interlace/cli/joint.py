@@ -12,7 +12,10 @@ from ..errors import InputError
 from ..recipe import LOSSES, OPTIMIZERS, Recipe
 from .options import natural, positive
 
-METHODS = {"icq": "icq", "sq+cq": "cq", "sq+pq": "pq"}
+#: Names of ``interlace.quantizers``, which takes too long to import for a help text.
+METHODS = {name.lower(): name for name in ("ICQ", "SQ+CQ", "SQ+PQ", "DQN", "DPQ", "PQN", "PQN+CQ")}
+#: Those that take any loss; the others are made for one.
+WITH_LOSS = ("icq", "sq+cq", "sq+pq")
 #: Without --labels they would say nothing; those of LEARNING that labels leave no choice of.
 WITH_LABELS = (
     *("labels_key", "method", "embedding", "dim", "hidden", "loss", "optimize", "recipe", "set", "epochs"),
@@ -33,7 +36,8 @@ def add_joint(parser: argparse.ArgumentParser) -> None:
 
     add("--labels", metavar="LABELS", help="file with a label for each row, or a name inside DATA; see below")
     add("--labels-key", metavar="KEY", help="which column or array of the labels' file")
-    add("--method", choices=tuple(METHODS), help="ICQ, or supervised quantization to compare with (icq)")
+    what = "ICQ, or one to compare with: %(choices)s (icq)"
+    add("--method", choices=tuple(METHODS), metavar="NAME", help=what)
     names = ("identity", "linear", "mlp", "lenet", "alexnet")
     add("--embedding", choices=names, help="what makes vectors of the inputs, learned with the books (linear)")
     add("--dim", type=positive, metavar="N", help="dimensions of these vectors (16, or as many as classes)")
@@ -95,6 +99,8 @@ def check_options(args: argparse.Namespace) -> None:
         for name in WITHOUT_LABELS:
             if name in args:
                 raise InputError(f"--{name.replace('_', '-')} belongs to learning without labels: leave it out")
+        if "loss" in args and (chosen := getattr(args, "method", "icq")) not in WITH_LOSS:
+            raise InputError(f"--method {chosen} has its own loss, --loss belongs to {', '.join(WITH_LOSS)}")
         return
     for name in WITH_LABELS:
         if name in args:
