@@ -53,13 +53,15 @@ class Books(nn.Module):
         squares = words.square().sum(2)
         rest = z.clone()
         codes = torch.zeros(len(z), len(words), dtype=torch.int64, device=z.device)
+        few = [few_dims(part) for part in self.support]
         for sweep in range(1 + sweeps):
-            for k, (book, square) in enumerate(zip(words, squares, strict=True)):
+            for k, (book, square, dims) in enumerate(zip(words, squares, few, strict=True)):
                 if sweep and k == 0:
                     continue
                 if sweep:
                     rest += book[codes[:, k]]
-                codes[:, k] = _least(torch.addmm(square, rest, book.T, alpha=-2.0))
+                narrow = (rest, book) if dims is None else (rest[:, dims], book[:, dims])
+                codes[:, k] = _least(torch.addmm(square, narrow[0], narrow[1].T, alpha=-2.0))
                 rest -= book[codes[:, k]]
         return codes
 
@@ -68,6 +70,12 @@ class Books(nn.Module):
         """The word of each row, book by book: n_books times [batch, dim], with gradients to the words."""
         # Not by indexing: its gradient takes four times as long where dimensions are many.
         return [nn.functional.embedding(codes[:, k], book) for k, book in enumerate(words)]
+
+
+def few_dims(support: Tensor) -> Tensor | None:
+    """The dimensions of a book that has half of them at most, as product books have: products need no others."""
+    dims = support.nonzero()[:, 0]
+    return dims if 2 * len(dims) <= len(support) else None
 
 
 def _least(values: Tensor) -> Tensor:

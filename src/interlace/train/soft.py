@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .books import Books, few_dims
 from .losses.rows import or_one
 
 #: The error of a book counts as this share of its words' squares at least: with a word for each row it is 0.
@@ -31,13 +32,21 @@ def soften(z: Tensor, words: Tensor, support: Tensor, codes: Tensor, softness: f
     z [batch, dim], words [n_books, n_words, dim] (zero off their support), support [n_books, dim] of 0 and 1, codes
     [batch, n_books].
     """
-    own = torch.stack([book[codes[:, k]] for k, book in enumerate(words)])
-    missed = (z - own.sum(0)) * support[:, None, :]
-    rest = missed + own
-    with torch.no_grad():
-        floor = LEAST_ERROR * own.square().sum(2).mean(1)
-        unit = or_one(softness * torch.maximum(missed.square().sum(2).mean(1), floor))
-    # |r|^2 is the same for all words of a row and falls out.
-    squares = words.square().sum(2)[:, None, :] - 2.0 * rest @ words.transpose(1, 2)
-    weights = (-squares / unit[:, None, None]).softmax(2)
-    return Soft((weights @ words).sum(0), weights)
+    of_rows = Books.of_rows(words, codes)
+    all_missed = z - torch.stack(of_rows).sum(0)
+    rows, weights = torch.zeros_like(z), []
+    for book, own, part in zip(words, of_rows, support, strict=True):
+        dims = few_dims(part)
+        if dims is None:
+            missed = all_missed * part
+        else:
+            book, own, missed = (rows_of.index_select(1, dims) for rows_of in (book, own, all_missed))
+        with torch.no_grad():
+            floor = LEAST_ERROR * own.square().sum(1).mean()
+            unit = or_one(softness * torch.maximum(missed.square().sum(1).mean(), floor))
+        # |r|^2 is the same for all words of a row and falls out.
+        squares = book.square().sum(1) - 2.0 * (missed + own) @ book.T
+        weights.append((-squares / unit).softmax(1))
+        softly = weights[-1] @ book
+        rows = rows + softly if dims is None else rows.index_add(1, dims, softly)
+    return Soft(rows, torch.stack(weights))
