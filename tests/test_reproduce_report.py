@@ -233,6 +233,7 @@ class TestClaims:
         assert verdict(check, default, made("no L_P", n_books=8, map=0.4, ops=2.0)) == c.HELD
         assert verdict(check, default, made("no L_P", n_books=8, map=0.5, ops=2.5)) == c.HELD
         assert verdict(check, default, made("no L_P", n_books=8, map=0.6, ops=2.0)) == c.FAILED
+        assert verdict(check, default, made("no L_P", n_books=8, map=0.495, ops=2.05)) == c.FAILED  # a little
         assert verdict(check, default) == c.OPEN
 
     def test_the_margin_of_the_paper(self) -> None:

@@ -10,8 +10,8 @@ from statistics import mean
 from .summary import Mean, Results
 
 HELD, PARTLY, FAILED, OPEN = "held", "held in part", "did not hold", "not measured"
-#: MAP that a setting or a variant may move without mattering.
-LITTLE = 0.01
+#: MAP that a setting or a variant may move without mattering, and the share of its operations.
+LITTLE, FEW_OPS = 0.01, 0.05
 #: With so many books ICQ has no crude step, and is SQ+CQ: ahead of it is then not to be asked.
 SAME_BOOKS = 2
 _LEFT_OUT = "; with 2 books both are one method, left out here"
@@ -81,15 +81,15 @@ def at_least(ours: str, theirs: str, least: float = 0.0) -> Check:
     return check
 
 
-def ahead(ours: str, theirs: str, measure: str = "map", what: str = "MAP", sign: int = 1) -> Check:
-    """Ahead everywhere."""
+def ahead(ours: str, theirs: str, measure: str = "map", what: str = "MAP", sign: int = 1, least: float = 0.0) -> Check:
+    """Ahead everywhere, by more than noise, or ``least``."""
     same = {ours, theirs} == {"ICQ", "SQ+CQ"}
 
     def check(results: Results) -> Answer:
         cases = _cases(results, ours, theirs, measure, books=lambda n: n > SAME_BOOKS or not same)
         if not cases:
             return Answer(OPEN, "")
-        better, _, numbers = _told(cases, what, sign)
+        better, _, numbers = _told(cases, what, sign, least)
         verdict = HELD if better == len(cases) else PARTLY if better else FAILED
         return Answer(verdict, numbers + (_LEFT_OUT if same else ""))
 
@@ -247,7 +247,7 @@ def moves_little(prefix: str, limit: float = LITTLE, needed: bool = True) -> Che
 
 
 def needed(label: str) -> Check:
-    """Without a part of the method MAP falls or operations rise, beyond noise, somewhere."""
+    """Without a part of the method MAP falls or operations rise, beyond noise and by more than a little."""
 
     def check(results: Results) -> Answer:
         texts, worse, n = [], 0, 0
@@ -256,7 +256,9 @@ def needed(label: str) -> Check:
                 gaps = [results.gap(data, n_books, label, "ICQ", measure) for measure in ("map", "two-step")]
                 if gaps[0] is not None and gaps[1] is not None:
                     n += 1
-                    worse += gaps[0].value < -gaps[0].noise or gaps[1].value > gaps[1].noise
+                    ops = results.mean(data, "ICQ", n_books, "two-step")
+                    few = FEW_OPS * ops.value if ops else 0.0
+                    worse += -gaps[0].value > max(gaps[0].noise, LITTLE) or gaps[1].value > max(gaps[1].noise, few)
                     texts.append(f"{gaps[0].value:+.3f} MAP, {gaps[1].value:+.2f} operations on {data}")
         if not texts:
             return Answer(OPEN, "")
