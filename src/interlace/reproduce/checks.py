@@ -246,17 +246,17 @@ def moves_little(prefix: str, limit: float = LITTLE, needed: bool = True) -> Che
     return check
 
 
-def needed(label: str) -> Check:
+def needed(label: str, reference: str = "ICQ") -> Check:
     """Without a part of the method MAP falls or operations rise, beyond noise and by more than a little."""
 
     def check(results: Results) -> Answer:
         texts, worse, n = [], 0, 0
         for data in results.data:
             for n_books in results.books(data, label):
-                gaps = [results.gap(data, n_books, label, "ICQ", measure) for measure in ("map", "two-step")]
+                gaps = [results.gap(data, n_books, label, reference, measure) for measure in ("map", "two-step")]
                 if gaps[0] is not None and gaps[1] is not None:
                     n += 1
-                    ops = results.mean(data, "ICQ", n_books, "two-step")
+                    ops = results.mean(data, reference, n_books, "two-step")
                     few = FEW_OPS * ops.value if ops else 0.0
                     worse += -gaps[0].value > max(gaps[0].noise, LITTLE) or gaps[1].value > max(gaps[1].noise, few)
                     texts.append(f"{gaps[0].value:+.3f} MAP, {gaps[1].value:+.2f} operations on {data}")

@@ -85,7 +85,15 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         ),
         Claim("The margin sigma accounts for the variability of the remaining books.", margin_suffices),
         Claim("(Ours:) L_P is needed.", needed("no L_P")),
+        Claim(
+            "(Ours:) L_P is needed where we do not level the axes.",
+            needed("axes not levelled, no L_P", "axes not levelled"),
+        ),
         Claim("(Ours:) L_ICQ is needed.", needed("no L_ICQ")),
+        Claim(
+            "(Ours:) L_ICQ is needed where groups of books stay soft.",
+            needed("soft groups, no L_ICQ", "soft groups to the end"),
+        ),
         Claim("(Ours:) gamma1 matters little from a tenth to a hundred times its default.", moves_little("gamma1")),
         Claim("(Ours:) gamma2 matters little from a tenth to ten times its default.", moves_little("gamma2")),
         Claim("EM and gradient descent both serve for Theta.", at_least("prior by EM", "ICQ", LITTLE)),
