@@ -133,7 +133,15 @@ def growing_gap(ours: str = "ICQ") -> Check:
     return check
 
 
-def equal_length(theirs: str, ours: str = "ICQ", *, long_only: bool = False, of_theirs: str = "exhaustive") -> Check:
+def equal_length(
+    theirs: str,
+    ours: str = "ICQ",
+    *,
+    long_only: bool = False,
+    of_theirs: str = "exhaustive",
+    measure: str = "map",
+    what: str = "MAP",
+) -> Check:
     """Our MAP at its effective length against theirs there; ``long_only``: ahead at long codes, not at short."""
     same = {ours, theirs} == {"ICQ", "SQ+CQ"}
 
@@ -145,8 +153,8 @@ def equal_length(theirs: str, ours: str = "ICQ", *, long_only: bool = False, of_
                     if same and n_books <= SAME_BOOKS:
                         continue
                     bits = one.effective_length(data, ours, n_books, "SQ+CQ", of_theirs)
-                    own = one.mean(data, ours, n_books, "map")
-                    other = None if bits is None else one.at_length(data, theirs, bits)
+                    own = one.mean(data, ours, n_books, measure)
+                    other = None if bits is None else one.at_length(data, theirs, bits, measure)
                     if bits is not None and own is not None and other is not None:
                         found.setdefault((data, n_books), []).append((bits, own.value - other))
         if not found:
@@ -160,7 +168,7 @@ def equal_length(theirs: str, ours: str = "ICQ", *, long_only: bool = False, of_
             verdict = HELD if better[-1] and not all(better) else PARTLY if better[-1] else FAILED
         else:
             verdict = HELD if all(better) else PARTLY if any(better) else FAILED
-        told = f"MAP {', '.join(texts)}; ahead in {sum(better)} of {len(better)}"
+        told = f"{what} {', '.join(texts)}; ahead in {sum(better)} of {len(better)}"
         return Answer(verdict, told + (_LEFT_OUT if same else ""))
 
     return check
