@@ -83,7 +83,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("The advantage persists where PQN is combined with CQ: precision.", at_least("ICQ", "PQN+CQ")),
         Claim("The advantage persists where PQN is combined with CQ: operations.", fewer_ops("PQN+CQ")),
         Claim(
-            "PQ books incur a higher quantization error than dense ones (PQN's, as in its paper, do not learn from it).",
+            "PQ books incur a higher quantization error than dense ones (as in its paper, PQN's do not learn it).",
             ahead("ICQ", "PQN", "error", "error", -1),
         ),
     ),
