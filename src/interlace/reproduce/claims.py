@@ -78,7 +78,6 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
     ),
     "pqn": (
         Claim("ICQ is ahead of PQN at the same length, also at short ones.", ahead("ICQ", "PQN")),
-        Claim("(Ours:) So is ICQ with our default loss.", ahead("ICQ contrastive", "PQN")),
         Claim("ICQ needs fewer operations than PQN.", fewer_ops("PQN")),
         Claim("The advantage persists where PQN is combined with CQ: precision.", at_least("ICQ", "PQN+CQ")),
         Claim("The advantage persists where PQN is combined with CQ: operations.", fewer_ops("PQN+CQ")),

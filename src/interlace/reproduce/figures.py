@@ -77,7 +77,6 @@ _NETWORKS = (
     _series("ICQ", loss="soft_triplet", changes=_HEAD),
     _series("PQN", changes=_HEAD),
     _series("PQN+CQ", changes=_HEAD),
-    _series("ICQ", "ICQ contrastive", changes=_HEAD),
 )
 #: What stands beside every table, once.
 _BESIDE = (_series("SQ+CQ", changes=_HEAD),)
