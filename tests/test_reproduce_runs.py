@@ -117,7 +117,7 @@ class TestFinished:
         table = out[out.index("Dataset 1\n") :].splitlines()
         assert table[1].split() == ["K", "MAP", "float", "MAP", "error", "exhaustive", "two-step", "seeds"]
         names = [line.split()[0] for line in table[2 : 2 + RUNS]]
-        assert names == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "SQ+CQ,", "class", "random"]
+        assert names == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "SQ+CQ", "class", "random"]
         assert all(len(line) <= 80 for line in table[: 2 + RUNS])
         assert "claims (of size tiny: the answers say little)" in out
         assert "not measured: 1 of 5, which need more runs" in out

@@ -66,7 +66,7 @@ def _layouts(*layouts: str) -> tuple[Series, ...]:
 
 
 ICQ, SQ_CQ, SQ_PQ = _series("ICQ"), _series("SQ+CQ"), _series("SQ+PQ")
-EXACT_CROSS = _series("SQ+CQ", "SQ+CQ, exact cross terms", settings=(("cross", "exact"),))
+EXACT_CROSS = _series("SQ+CQ", "SQ+CQ exact", settings=(("cross", "exact"),))
 DATASETS = ("synthetic1", "synthetic2", "synthetic3")
 #: Of the network with everything else, from its first layer on.
 _ALEXNET = (("warm_up", 5), ("shape", 1), ("epochs", 6))
