@@ -114,8 +114,9 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(name: str, optimize: str, t
 
 @pytest.mark.parametrize("loss", ["pairwise", "soft_hard", "soft_triplet"])
 def test_icq_and_sq_take_their_losses(loss: str) -> None:
-    for model in (icq(loss=loss), SQ("cq", n_books=4, n_words=16, threads=1, loss=loss, recipe=Recipe(**SHORT))):
-        assert model.fit(X, Y).score(QUERIES, WANTED) > 0.8
+    recipe = Recipe(**SHORT, central=1.0)  # two epochs are few: classes are drawn together more than by default
+    for model in (icq(loss=loss, recipe=recipe), SQ("cq", n_books=4, n_words=16, threads=1, loss=loss, recipe=recipe)):
+        assert model.fit(X, Y).score(QUERIES, WANTED) > 0.85
         assert all(math.isfinite(v) for row in model.history_ for v in row.values() if isinstance(v, float))
 
 
