@@ -1,6 +1,7 @@
 // The only file that knows Python: takes arrays as they are (no silent conversion), checks shapes, releases the GIL.
 #include "core/encode.h"
 #include "core/filter.h"
+#include "core/ranking.h"
 #include "core/search.h"
 #include "simd/kernels.h"
 
@@ -404,6 +405,43 @@ void bind_learning(nb::module_& m) {
         "bytes"_a.noconvert(), "offsets"_a.noconvert(), "hashes"_a.noconvert());
 }
 
+void bind_ranking(nb::module_& m) {
+    m.def(
+        "squared_distances", // of the rows from ``first`` on, as many as products has columns
+        [](In<double, Two> products, In<double, One> query_squares, In<double, One> row_squares, std::size_t first,
+           Out<float, Two> distances) {
+            require(query_squares.size() == products.shape(0) && row_squares.size() == products.shape(1) &&
+                        distances.shape(0) == products.shape(0) && first <= distances.shape(1) &&
+                        products.shape(1) <= distances.shape(1) - first,
+                    "products, squares or distances do not fit");
+            nb::gil_scoped_release release;
+            squared_distances(products.data(), products.shape(0), products.shape(1), query_squares.data(),
+                              row_squares.data(), distances.shape(1), distances.data() + first);
+        },
+        "products"_a.noconvert(), "query_squares"_a.noconvert(), "row_squares"_a.noconvert(), "first"_a,
+        "distances"_a.noconvert());
+    m.def(
+        "precision_sums",
+        [](In<float, Two> distances, In<std::int32_t, One> wanted, In<std::int32_t, One> labels,
+           In<std::int64_t, One> lengths, Out<double, Two> sums, Out<std::int64_t, Two> found) {
+            const std::size_t n_queries = distances.shape(0), n_rows = distances.shape(1);
+            require(wanted.size() == n_queries && labels.size() == n_rows && sums.shape(0) == lengths.size() &&
+                        sums.shape(1) == n_queries && found.shape(0) == lengths.size() && found.shape(1) == n_queries,
+                    "distances, labels, lengths or outputs do not fit");
+            std::int64_t least = 0;
+            for (std::size_t i = 0; i < lengths.size(); ++i) {
+                require(lengths.data()[i] >= least && static_cast<std::uint64_t>(lengths.data()[i]) <= n_rows,
+                        "lengths must ascend to the number of rows at most");
+                least = lengths.data()[i];
+            }
+            nb::gil_scoped_release release;
+            precision_sums(distances.data(), n_queries, n_rows, wanted.data(), labels.data(), view<std::int64_t>(lengths),
+                           sums.data(), found.data());
+        },
+        "distances"_a.noconvert(), "wanted"_a.noconvert(), "labels"_a.noconvert(), "lengths"_a.noconvert(),
+        "sums"_a.noconvert(), "found"_a.noconvert());
+}
+
 // For tests and benchmarks: one kernel at a time.
 void bind_kernels(nb::module_& m) {
     m.def(
@@ -456,5 +494,6 @@ NB_MODULE(_native, m) {
     bind_segment(m);
     bind_search(m);
     bind_learning(m);
+    bind_ranking(m);
     bind_kernels(m);
 }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import interlace as il
-from interlace import evaluate, ranking
+from interlace import _native, evaluate, ranking
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -235,3 +235,31 @@ ONE = np.ones((1, 2))
 def test_bad_input_is_named(call, message):
     with pytest.raises(il.InputError, match=message):
         call()
+
+
+@given(seed=SEEDS, n=st.integers(1, 300), ties=st.booleans(), exponent=st.integers(-60, 60))
+@settings(max_examples=60, deadline=None)
+def test_sums_of_precision_are_those_of_a_stable_sort(seed, n, ties, exponent):
+    rng = np.random.default_rng(seed)
+    distances = rng.exponential(size=(3, n)) * 10.0 ** rng.integers(-3, 4, n)
+    distances = (np.round(distances) if ties else distances * 2.0**exponent).astype(np.float32)
+    wanted, labels = rng.integers(-1, 3, 3).astype(np.int32), rng.integers(0, 3, n).astype(np.int32)
+    lengths = np.unique([n, *rng.integers(1, n + 1, 2)])
+    sums, found = np.empty((len(lengths), 3)), np.empty((len(lengths), 3), np.int64)
+    _native.precision_sums(distances, wanted, labels, lengths, sums, found)
+    hits = labels[np.argsort(distances, axis=1, kind="stable")] == wanted[:, None]
+    assert_array_equal(sums, ranking._precision_sums(hits, list(lengths)))  # to the last bit
+    assert_array_equal(found, [hits[:, :length].sum(1) for length in lengths])
+
+
+def test_the_native_ranking_refuses_what_does_not_fit():
+    distances, labels = np.zeros((2, 5), np.float32), np.zeros(5, np.int32)
+    outputs = np.empty((1, 2)), np.empty((1, 2), np.int64)
+    for lengths in ([6], [-1], [5, 3]):
+        made = tuple(np.resize(output, (len(lengths), 2)) for output in outputs)
+        with pytest.raises(ValueError, match="lengths must ascend"):
+            _native.precision_sums(distances, labels[:2], labels, np.array(lengths), *made)
+    with pytest.raises(ValueError, match="do not fit"):
+        _native.precision_sums(distances, labels[:2], labels[:4], np.array([5]), *outputs)
+    with pytest.raises(ValueError, match="do not fit"):
+        _native.squared_distances(np.zeros((2, 3)), np.zeros(2), np.zeros(3), 3, distances)

@@ -21,19 +21,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _native
 from .arrays import FloatArray, as_rows, describe, positive, to_numpy
 from .errors import InputError
 
 DENOMINATORS = ("found", "all", "possible")
-#: Distances held at a time, by 8 bytes; with their keys and a block of rows some 100 MB.
-BLOCK_VALUES = 1 << 22
-#: Rows of the database whose distances are computed at a time, in double precision.
-BLOCK_ROWS = 8192
-#: Blocks of queries that share these rows: with a thousand dimensions, making doubles of them takes as long as a block.
-BLOCKS_AT_ONCE = 4
+#: Distances held at a time, by 4 bytes (by 12 in ``rank_all``), and queries that share a block of rows.
+BLOCK_VALUES, BLOCK_QUERIES = 1 << 23, 128
+#: Rows of the database whose products with queries are computed at a time, in double precision, and their numbers.
+BLOCK_ROWS, BLOCK_NUMBERS = 2048, 1 << 21
 
 Floats = NDArray[np.float64]
-Keys = NDArray[np.uint64]
 
 
 def average_precision(relevant: Any, n_relevant: Any = None) -> Floats:
@@ -109,14 +107,17 @@ def map_of_ranking(
     place = np.minimum(np.searchsorted(classes, own), len(classes) - 1)
     known = classes[place] == own
     wanted, counts = np.where(known, place, -1), np.where(known, sizes[place], 0)
-    sums = np.zeros((1 + len(cuts), len(q)))
-    found = np.zeros((1 + len(cuts), len(q)), np.int64)
-    for part, keys in _ranked_keys(q, x, wanted, numbers, squares=squares):
-        hits = (keys & np.uint64(1)).astype(np.bool_)
-        sums[:, part] = _precision_sums(hits, [len(x), *cuts])
-        found[:, part] = [hits[:, :r].sum(1) for r in (len(x), *cuts)]
-    result = {"map": float(_divide(sums[0], counts).mean())}
-    for i, r in enumerate(cuts, 1):
+    lengths = np.unique([len(x), *(min(r, len(x)) for r in cuts)])
+    sums, found = np.zeros((len(lengths), len(q))), np.zeros((len(lengths), len(q)), np.int64)
+    wanted32, labels32 = wanted.astype(np.int32), numbers.astype(np.int32)
+    for part, distances in _distances(q, x, squares=squares):
+        shape = len(lengths), len(distances)
+        own_sums, own_found = np.empty(shape), np.empty(shape, np.int64)
+        _native.precision_sums(distances, wanted32[part], labels32, lengths, own_sums, own_found)
+        sums[:, part], found[:, part] = own_sums, own_found
+    result = {"map": float(_divide(sums[-1], counts).mean())}
+    for r in cuts:
+        i = int(np.searchsorted(lengths, min(r, len(x))))
         result[f"map@{r}"] = float(_divide(sums[i], _denominators(denominator, found[i], counts, r)).mean())
     return result
 
@@ -129,58 +130,49 @@ def rank_all(queries: Any, decoded: Any, block: int | None = None) -> Iterator[t
     """
     q, x = _vectors(queries, decoded)
     block = None if block is None else positive(block, "block")
-    for part, keys in _ranked_keys(q, x, None, None, block):
-        yield part, ((keys & np.uint64(0xFFFFFFFF)) >> np.uint64(1)).astype(np.int64)
+    numbers = np.arange(len(x), dtype=np.uint64)
+    for part, distances in _distances(q, x, block):
+        # A distance of at least 0 orders as its bits do, so that one sort of whole numbers ranks rows and keeps ties by
+        # row: a fraction of the time of a stable argsort.
+        keys = distances.view(np.uint32).astype(np.uint64)
+        keys <<= np.uint64(32)
+        keys |= numbers
+        keys.sort(axis=1)
+        yield part, (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
-def _ranked_keys(
-    q: FloatArray,
-    x: FloatArray,
-    wanted: NDArray[np.int64] | None,
-    labels: NDArray[np.int64] | None,
-    block: int | None = None,
-    squares: Any = None,
-) -> Iterator[tuple[slice, Keys]]:
-    """Keys [queries, rows] in ascending order: distance, row number, whether the row is relevant.
-
-    A distance of at least 0 orders as its bits do, so one sort of whole numbers ranks rows, keeps ties by row and
-    carries the relevance along: a fraction of the time of a stable argsort.
-    """
+def _distances(
+    q: FloatArray, x: FloatArray, block: int | None = None, squares: Any = None
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Squared distances float32 [queries of a block, rows], good until the next; rows that are equal get equal ones."""
     if len(x) >= 1 << 31:
         raise InputError(f"a full ranking is made of fewer than 2^31 rows, the database has {len(x)}")
-    block = block or max(1, BLOCK_VALUES // max(1, len(x)))
-    numbers = np.arange(len(x), dtype=np.uint64) << np.uint64(1)
-    own_lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for _, part in _double(x)])
+    block = min(len(q), block or min(BLOCK_QUERIES, max(1, BLOCK_VALUES // len(x))))
+    n_rows = min(len(x), BLOCK_ROWS, max(1, BLOCK_NUMBERS // max(1, x.shape[1])))
+    # Made once for all blocks: pages that are new take longer than what is written to them.
+    distances, products = np.empty((block, len(x)), np.float32), np.empty(block * n_rows)
+    doubles = np.empty((n_rows, x.shape[1]))
+    own_lengths = np.concatenate([np.einsum("ij,ij->i", rows, rows) for _, rows in _double(x, doubles)])
     squares = own_lengths if squares is None else np.asarray(squares, np.float64)
     squares = squares + max(0.0, float((own_lengths - squares).max()))  # no distance below zero, ranks as they were
-    for first in range(0, len(q), BLOCKS_AT_ONCE * block):
-        own = q[first : first + BLOCKS_AT_ONCE * block].astype(np.float64)
+    for first in range(0, len(q), block):
+        own = q[first : first + block].astype(np.float64)
         own_squares = np.einsum("ij,ij->i", own, own)
-        bits = np.empty((len(own), len(x)), np.uint32)
-        for columns, rows in _double(x):
-            distances = own @ rows.T
-            distances *= -2
-            distances += squares[columns]
-            distances += own_squares[:, None]
-            np.maximum(distances, 0, out=distances)  # rounding may fall below zero
-            distances += 0.0  # and -0.0 has other bits than 0.0
-            # Rows that are equal get equal distances only after rounding: products add up in an order of their own.
-            bits[:, columns] = distances.astype(np.float32).view(np.uint32)
-        for start in range(first, first + len(own), block):
-            part = slice(start, min(start + block, len(q)))
-            keys = bits[start - first : start - first + block].astype(np.uint64)
-            keys <<= np.uint64(32)
-            keys |= numbers
-            if wanted is not None and labels is not None:
-                keys |= wanted[part, None] == labels
-            keys.sort(axis=1)
-            yield part, keys
+        for columns, rows in _double(x, doubles):
+            found = products[: len(own) * len(rows)].reshape(len(own), len(rows))
+            np.dot(own, rows.T, out=found)
+            # Equal only after rounding to float32: products add up in an order of their own.
+            _native.squared_distances(found, own_squares, squares[columns], columns.start, distances[: len(own)])
+        yield slice(first, first + len(own)), distances[: len(own)]
 
 
-def _double(x: FloatArray) -> Iterator[tuple[slice, Floats]]:
-    for start in range(0, len(x), BLOCK_ROWS):
-        columns = slice(start, min(start + BLOCK_ROWS, len(x)))
-        yield columns, x[columns].astype(np.float64)
+def _double(x: FloatArray, space: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Rows in double precision, as many at a time as there is space for; good until the next."""
+    for start in range(0, len(x), len(space)):
+        columns = slice(start, min(start + len(space), len(x)))
+        rows = space[: columns.stop - start]
+        rows[:] = x[columns]
+        yield columns, rows
 
 
 def _precision_sums(hits: NDArray[np.bool_], cuts: list[int]) -> Floats:
