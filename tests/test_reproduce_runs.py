@@ -315,9 +315,11 @@ def test_only_takes_methods_lines_data_sets_and_numbers_of_books(run: Any) -> No
     everything = listed()
     assert listed("ICQ end to end") == {name for name in everything if "end-to-end" in name}
     assert listed("mnist-lenet", "2", "8") == {
-        name for name in everything if name.startswith("mnist-lenet") and ("-2-seed" in name or "-8-seed" in name)
+        name
+        for name in everything
+        if name.startswith("mnist-lenet") and any(f"-{n}-seed" in name for n in (0, 2, 8))  # 0 are baselines
     }
-    assert listed("PQN", "PQN+CQ") == {name for name in everything if "-pqn-" in name}
+    assert listed("pqn", "PQN+cq") == {name for name in everything if "-pqn-" in name and "icq" not in name}
 
 
 class TestBadInput:

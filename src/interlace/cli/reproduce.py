@@ -104,22 +104,26 @@ def _wanted(args: argparse.Namespace, size: Size) -> list[Run]:
 
 
 def _only(names: list[str], runs: list[Run], figure: str) -> list[Run]:
-    """The runs that have one of the wanted names of each kind of which there is one."""
+    """The runs that have one of the wanted names of each kind of which there is one, in small letters or large.
+
+    Baselines have no books: they stay whatever number is wanted.
+    """
     from ..errors import InputError
 
     kinds: list[Callable[[Run], set[str]]] = [
         lambda run: {run.method, run.label},
         lambda run: {run.data},
-        lambda run: {str(run.n_books)},
+        lambda run: {str(run.n_books)} if run.n_books else set(),
     ]
     known = [{name for run in runs for name in kind(run)} for kind in kinds]
-    for name in names:
-        if not any(name in found for found in known):
-            present = dict.fromkeys(name for kind in kinds for run in runs for name in sorted(kind(run) - {"0"}))
+    asked = {name.casefold(): name for name in names}
+    for folded, name in asked.items():
+        if not any(folded == other.casefold() for found in known for other in found):
+            present = dict.fromkeys(name for kind in kinds for run in runs for name in sorted(kind(run)))
             raise InputError(f"{figure} has no runs of {name}; it has {', '.join(present)}")
     for kind, found in zip(kinds, known, strict=True):
-        if wanted := found & set(names):
-            runs = [run for run in runs if kind(run) & wanted]
+        if wanted := {name for name in found if name.casefold() in asked}:
+            runs = [run for run in runs if kind(run) & wanted or not kind(run)]
     return runs
 
 

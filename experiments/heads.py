@@ -1,0 +1,143 @@
+"""Which recipe do heads on features of AlexNet want, ICQ's and PQN's alike? One JSON per fit.
+
+    python experiments/heads.py [--only METHOD] [--list]
+
+K = 8, recipe 2 + 1 + 4 epochs, features of the network that `interlace reproduce pqn` trains and keeps. Each fit is
+scored by its own held-out rows (a tenth of the training set): test queries are not read. *Small* fits learn 128
+dimensions from 15,000 rows, in half a minute; *full* ones 1,024 from all 50,000, as the figure does.
+`experiments/joint_report.py` makes the table. A JSON that is there is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import interlace as il
+from interlace.reproduce.sizes import size_of
+from interlace.reproduce.sources import load
+
+RESULTS = Path(__file__).resolve().parent / "results"
+N_BOOKS = 8
+HEAD = {"warm_up": 2, "shape": 1, "epochs": 4}
+SIZES = {"small": (15_000, 128), "full": (50_000, 1024)}
+#: Steps of Adam: quicker for the embedding, for the books, for both.
+RE, R3, R10 = {"rate_embedding": 1e-3}, {"rate_books": 0.03}, {"rate_books": 0.1}
+QUICK = RE | R3
+FASTER = R3 | {"rate_embedding": 3e-3}
+SOFTER, HARD = {"scale": 4.0}, {"hard_after": 1}
+
+
+def _lighter(times: float) -> dict[str, float]:
+    """All that stands beside L_E, divided."""
+    return {"error": 0.2 / times, "cross": 30.0 / times, "gamma1": 0.005 / times, "gamma2": 20.0 / times}
+
+
+NO_ERROR = {"error": 0.0}
+Changes = dict[str, Any]
+VARIANTS: dict[str, dict[str, dict[str, list[Changes]]]] = {
+    "small": {
+        "PQN": {"": [{}, RE, R3, R10, QUICK, {"soft_error": 0.2}, QUICK | {"epochs": 8}, FASTER | {"epochs": 8}]},
+        "PQN+CQ": {"": [{}] + [_lighter(w) | rates for w in (10, 40) for rates in ({}, RE, QUICK)]},
+        "SQ+PQ": {"": [QUICK, FASTER | SOFTER | {"epochs": 8}]},
+        "SQ+CQ": {"": [QUICK, FASTER | SOFTER, FASTER | SOFTER | {"epochs": 8}]},
+        "ICQ": {
+            "soft_triplet": [{}, {"softness": 0.03}, QUICK]
+            + [_lighter(w) | rates for w in (10, 40) for rates in ({}, RE, QUICK)],
+            "asymmetric_triplet": [{}]
+            + [_lighter(w) | rates for w in (10, 40) for rates in ({}, RE, QUICK)]
+            + [NO_ERROR | more for more in ({}, {"cross": 0.0}, {"cross": 3.0}, R3, RE, HARD, QUICK)]
+            + [NO_ERROR | {"cross": 3.0} | rates for rates in (QUICK, R10 | RE)],
+            "contrastive": [{}, QUICK, RE, FASTER]
+            + [QUICK | more for more in ({"error": 0.05}, NO_ERROR, {"cross": 3.0}, {"gamma2": 2.0}, {"epochs": 8})]
+            + [QUICK | more for more in (HARD, {"scale": 16.0}, SOFTER, SOFTER | HARD)]
+            + [FASTER | SOFTER | HARD, FASTER | {"scale": 2.0} | HARD, FASTER | SOFTER | HARD | {"epochs": 8}],
+            "cross_entropy": [QUICK],
+            "soft_hard": [QUICK],
+        },
+        "DPQ": {"": [QUICK]},
+    },
+    "full": {
+        "PQN": {"": [{}, RE, QUICK]},
+        "PQN+CQ": {"": [{}, {"rate_books": 0.04}]},
+        "ICQ": {
+            "soft_triplet": [{}, NO_ERROR, {"cross": 3.0}, HARD],
+            "contrastive": [{}]
+            + [QUICK | SOFTER | HARD | more for more in ({}, {"epochs": 8})]
+            + [FASTER | {"scale": 2.0} | HARD],
+        },
+    },
+}
+
+
+def variants() -> dict[str, tuple[str, str, str, Changes]]:
+    """File name -> size, method, loss ("" for the method's own), what differs from the default."""
+    found: dict[str, tuple[str, str, str, Changes]] = {}
+    for size, methods in VARIANTS.items():
+        for method, losses in methods.items():
+            for loss, several in losses.items():
+                for changes in several:
+                    changed = [f"{name}-{value:g}" for name, value in sorted(changes.items())]
+                    stem = "-".join([size, method.lower().replace("+", "-"), *([loss] if loss else []), *changed])
+                    found[stem] = size, method, loss, changes
+    return found
+
+
+def fitted(size: str, method: str, loss: str, changes: Changes, threads: int) -> dict[str, Any]:
+    """One fit: its score on held-out rows, and the losses of its epochs."""
+    data = load("cifar10-alexnet", 0, size_of("full"), RESULTS / "networks", threads)
+    rows, dim = SIZES[size]
+    model = il.quantizers.method(method).make(
+        n_books=N_BOOKS,
+        dim=dim,
+        recipe=il.Recipe(**HEAD | changes),
+        threads=threads,
+        seed=0,
+        **({"loss": loss} if loss else {}),
+    )
+    assert data.labels is not None
+    model.fit(data.x[:rows], data.labels[:rows])
+    kept = ("phase", "embedding", "quantization", "cross", "interleaving", "prior", "map")
+    return {
+        "size": size,
+        "method": method,
+        "loss": loss or None,
+        "variant": changes,
+        "rows": rows,
+        "dim": dim,
+        "map": round(model.fit_info_["validation_map"], 5),
+        "history": [
+            {key: round(row[key], 5) if key != "phase" else row[key] for key in kept if row.get(key) is not None}
+            for row in model.history_
+        ],
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run what is not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=sorted({v[1] for v in variants().values()}), help="this method")
+    parser.add_argument("--list", action="store_true", help="name the fits and whether they are there")
+    parser.add_argument("--threads", type=int, default=1, help="of each fit (1)")
+    options = parser.parse_args(argv)
+    folder = RESULTS / "heads"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, wanted in variants().items():
+        path = folder / f"{name}.json"
+        if options.only not in (None, wanted[1]):
+            continue
+        if options.list:
+            print(f"{'there' if path.exists() else '-':6s}{name}")
+        elif not path.exists():
+            print(name, file=sys.stderr, flush=True)
+            temporary = path.with_suffix(".tmp")
+            temporary.write_text(json.dumps(fitted(*wanted, options.threads), indent=1) + "\n")
+            temporary.replace(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
