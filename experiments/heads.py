@@ -65,9 +65,7 @@ VARIANTS: dict[str, dict[str, dict[str, list[Changes]]]] = {
         "PQN+CQ": {"": [{}, {"rate_books": 0.04}]},
         "ICQ": {
             "soft_triplet": [{}, NO_ERROR, {"cross": 3.0}, HARD],
-            "contrastive": [{}]
-            + [QUICK | SOFTER | HARD | more for more in ({}, {"epochs": 8})]
-            + [FASTER | {"scale": 2.0} | HARD],
+            "contrastive": [{}] + [QUICK | SOFTER | HARD | more for more in ({}, {"epochs": 8})],
         },
     },
 }
