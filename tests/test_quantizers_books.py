@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,52 @@ def test_the_translation_of_cartesian_k_means() -> None:
     x = mixed() + 7
     model = CKMeans(4, **QUICK, iterations=6).fit(x)
     assert_allclose(model.transform(x).mean(0), x.mean(0), atol=1e-2)
+
+
+@pytest.mark.parametrize(("dim", "n_books", "axes"), [(16, 2, 8), (16, 4, 16), (6, 4, 6)])
+def test_a_bit_of_orthogonal_k_means_is_a_side_of_a_hyperplane(dim: int, n_books: int, axes: int) -> None:
+    x = mixed(dim=dim) + 3
+    model = CKMeans(n_books, orthogonal=True, n_words=16, threads=1).fit(x)
+    books = model.codebooks_
+    assert np.concatenate([book.support for book in books.books]).tolist() == list(range(axes))
+    y = (x - books.mean) @ books.rotation
+    half = np.concatenate([np.abs(book.words[0]) for book in books.books])
+    for book in books.books:
+        assert_array_equal(np.abs(book.words), np.abs(book.words[:1]).repeat(len(book.words), 0))
+        assert len(np.unique(book.words, axis=0)) == len(book.words)
+    assert_allclose(half, np.abs(y[:, :axes]).mean(0), rtol=1e-5)
+    coded = np.where(y[:, :axes] < 0, -half, half)
+    assert_allclose((model.transform(x) - books.mean) @ books.rotation[:, :axes], coded, atol=1e-4)
+
+
+def test_orthogonal_k_means_finds_the_axes_of_a_box() -> None:
+    rng = np.random.default_rng(4)
+    axes = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    corners = rng.choice([-1.0, 1.0], (2000, 8)) * np.linspace(1, 3, 8)
+    x = (corners @ axes.T + 0.1 * rng.normal(size=(2000, 8))).astype(np.float32)
+    start, learned = (CKMeans(2, orthogonal=True, n_words=16, threads=1, iterations=n).fit(x) for n in (0, 50))
+    assert error(start, x) > 10 * error(learned, x)
+    assert error(learned, x) < 1.05 * 8 * 0.1**2
+    assert_allclose(np.sort(np.abs(axes.T @ learned.codebooks_.rotation).max(0)), np.ones(8), atol=1e-3)
+
+
+def test_orthogonal_k_means_is_searched_and_saved_like_the_others(tmp_path: Path) -> None:
+    x = mixed()
+    model = CKMeans(3, orthogonal=True, n_words=16, threads=1).fit(x)
+    truth = ((x[:20, None].astype(np.float64) - model.transform(x)) ** 2).sum(2)
+    found = model.index(x).search(x[:20], 10, margin="exact")
+    assert_allclose(found.distances, np.sort(truth, 1)[:, :10], rtol=1e-3, atol=1e-4)
+    model.save(tmp_path / "model.icq")
+    again = CKMeans.load(tmp_path / "model.icq")
+    assert again.orthogonal
+    assert_array_equal(again.encode(x), model.encode(x))
+
+
+def test_what_orthogonal_k_means_cannot_have() -> None:
+    with pytest.raises(il.InputError, match="n_words of orthogonal k-means must be a power of two, got 48"):
+        CKMeans(orthogonal=True, n_words=48).fit(mixed(100))
+    with pytest.raises(il.InputError, match="orthogonal must be True or False, got 'yes'"):
+        CKMeans(orthogonal="yes").fit(mixed(100))
 
 
 # --- composite books --------------------------------------------------------------------------------------------------

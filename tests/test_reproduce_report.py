@@ -61,6 +61,13 @@ class TestSummary:
         assert results.labels() == ["ICQ"]
         assert results.labels(codes=False) == ["random codes"]
 
+    def test_lines_come_as_the_figure_lists_them_and_others_by_name(self) -> None:
+        results = [made(label) for label in ("z", "ICQ x", "pi2 = 0.1", "a", "no L_P", "ICQ")]
+        order = FIGURES["ablation"].lines
+        assert order.index("no L_P") < order.index("pi2 = 0.1")
+        assert Results(results, order).labels() == ["ICQ", "no L_P", "pi2 = 0.1", "ICQ x", "a", "z"]
+        assert Results(results, order).by_seed()[0].labels() == Results(results, order).labels()
+
     def test_the_effective_length_is_that_of_the_paper(self) -> None:
         results = Results([made("ICQ", n_books=8, ops=2.0), made("SQ+CQ", n_books=8, ops=5.0)])
         assert results.effective_length("synthetic1", "ICQ", 8, "SQ+CQ", "exhaustive") == pytest.approx(64 * 2 / 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -219,6 +220,21 @@ class TestRunner:
         assert err.endswith(
             "what is finished is kept; the same command goes on from here\ninterlace: error: interrupted\n"
         )
+
+    def test_runs_on_other_rows_are_refused_before_the_fit(self, tmp_path: Path, monkeypatch: Any) -> None:
+        store, first, second = Store(tmp_path, "tiny"), only("random codes", 0), only("SQ+PQ")
+        run_all([first, only("random codes", 0, data="synthetic1-lenet")], store, TINY)
+        load = runner.load
+
+        def others(*args: Any) -> Problem:
+            found = load(*args)
+            return dataclasses.replace(found, x=found.x + 1)
+
+        monkeypatch.setattr(runner, "load", others)
+        monkeypatch.setattr(il.quantizers.SQ, "fit", lambda *_: pytest.fail("it was fitted"))
+        outcome = run_all([second], store, TINY)
+        assert f"{first.name}.json' was made of other rows of synthetic1 than there are now" in outcome.failed[second]
+        assert store.missing([first, second]) == [second]
 
     def test_warnings_are_kept_with_the_result(self, tmp_path: Path) -> None:
         store = Store(tmp_path, "tiny")

@@ -32,8 +32,8 @@ class Product:
     rotation: FloatArray | None
 
     def coded(self, y: FloatArray, threads: int) -> FloatArray:
-        """The nearest words of rows y, put together."""
-        out = np.empty_like(y)
+        """The nearest words of rows y, put together; 0 where no word is."""
+        out = np.zeros_like(y)
         for dims, words in zip(self.supports, self.words, strict=True):
             part = np.ascontiguousarray(y[:, dims])
             out[:, dims] = words[nearest(part, words, threads)[0]]

@@ -39,6 +39,11 @@ class Figure:
     parts: tuple[Part, ...]
     seeds: int = 3
 
+    @property
+    def lines(self) -> list[str]:
+        """Labels of all series, in order."""
+        return list(dict.fromkeys(series.label for part in self.parts for series in part.series))
+
 
 def _series(name: str, label: str = "", **settings: Any) -> Series:
     return Series(label=label or name, method=name, **settings)

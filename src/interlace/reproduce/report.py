@@ -73,7 +73,7 @@ SHORT_VECTORS: Columns = tuple(
 
 def results_of(store: Store, figure: Figure) -> Results:
     """All that a figure has."""
-    return Results(store.all(figure.name))
+    return Results(store.all(figure.name), figure.lines)
 
 
 def write_report(store: Store, page: Path, *, pictures: bool = True) -> tuple[Path, list[str]]:

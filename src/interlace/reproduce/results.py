@@ -71,6 +71,18 @@ class Store:
                     return result
         return None
 
+    def check_data(self, run: Run, sha256: str) -> None:
+        """An error if a run that is finished was made of other rows: a table would compare what cannot be compared."""
+        for path in sorted((self.folder / run.figure).glob(f"{run.data}-*-seed{run.seed}.json")):
+            theirs = self._load(path)
+            if theirs["run"]["data"] == run.data:  # not mnist-lenet for mnist
+                if theirs["data"]["sha256"] != sha256:
+                    raise InputError(
+                        f"{str(path)!r} was made of other rows of {run.data} than there are now (features of a network "
+                        "that was trained elsewhere?): move the older results away, or give another --out"
+                    )
+                return
+
     def check_writable(self) -> None:
         """Make the folder, and an error of what will not take a file: fits take minutes, and their results are lost."""
         probe = self.folder / f".{os.getpid()}.tmp"

@@ -126,6 +126,7 @@ class _Worker:
         """All that the JSON holds beside the run itself."""
         with _heard() as said:
             problem = self.problem(run)
+            self.store.check_data(run, problem.description["sha256"])
             started = time.perf_counter()
             model = None if run.method in BASELINES else self.fitted(run, problem)
             seconds = time.perf_counter() - started

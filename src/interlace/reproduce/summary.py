@@ -75,10 +75,10 @@ def value_of(result: Result, measure: str) -> float | None:
 
 
 class Results:
-    """Those of one figure."""
+    """Those of one figure. ``order`` are its lines as it lists them; others follow by name, ICQ's first."""
 
-    def __init__(self, results: Iterable[Result]) -> None:
-        self._results = list(results)
+    def __init__(self, results: Iterable[Result], order: Sequence[str] = ()) -> None:
+        self._results, self._order = list(results), list(order)
         sums: dict[tuple[str, int], tuple[str, str]] = {}
         for result in self._results:
             run = result["run"]
@@ -94,7 +94,10 @@ class Results:
 
     def by_seed(self) -> list[Results]:
         """The results of each seed, alone."""
-        return [Results(r for r in self._results if r["run"]["seed"] == seed) for seed in sorted(self._named("seed"))]
+        return [
+            Results((r for r in self._results if r["run"]["seed"] == seed), self._order)
+            for seed in sorted(self._named("seed"))
+        ]
 
     def _named(self, name: str) -> list[Any]:
         return list(dict.fromkeys(result["run"][name] for result in self._results))
@@ -109,13 +112,14 @@ class Results:
         return next(str(r["data"]["name"]) for r in self._results if r["run"]["data"] == data)
 
     def labels(self, data: str | None = None, codes: bool = True) -> list[str]:
-        """Lines, ICQ first, others by name; those without books only with ``codes=False``."""
+        """Lines, in their order; those without books only with ``codes=False``."""
         found = {
             result["run"]["label"]
             for result in self._results
             if data in (None, result["run"]["data"]) and bool(result["run"]["n_books"]) is codes
         }
-        return sorted(found, key=lambda label: (not label.startswith("ICQ"), label))
+        places = {label: place for place, label in enumerate(self._order)}
+        return sorted(found, key=lambda label: (places.get(label, len(places)), not label.startswith("ICQ"), label))
 
     def books(self, data: str | None = None, label: str | None = None) -> list[int]:
         """Numbers of books, ascending, without the 0 of baselines."""
