@@ -6,6 +6,7 @@ import copy
 import functools
 import importlib.util
 import math
+import os
 import pickle
 import warnings
 from pathlib import Path
@@ -20,7 +21,11 @@ import interlace as il
 from interlace.errors import FewRowsWarning
 from interlace.parts import Parts
 from interlace.quantizers import method, methods
+from interlace.reproduce import load_plugin
 from joint_data import SHORT, labelled
+
+for plugin in filter(None, os.environ.get("INTERLACE_PLUGINS", "").split(os.pathsep)):
+    load_plugin(plugin)
 
 X, Y = labelled(700, 12)
 QUERIES, WANTED = labelled(40, 12, seed=1)
@@ -309,7 +314,7 @@ def test_more_books_than_dimensions_warn_once(name: str) -> None:
     model = made(name, n_books=9)
     (text,) = _warnings(lambda: model.fit(X[:, :3]))
     most = int(text.rpartition(" ")[2])
-    assert text == f"9 books of {name} do not fit 3 dimensions: there will be {most}"
+    assert text == f"9 books of {model._estimator} do not fit 3 dimensions: there will be {most}"
     assert model.codebooks_.n_bytes == most < 9
 
 

@@ -17,7 +17,7 @@ from interlace.reproduce import FIGURES, Store, drawing, write_report
 from interlace.reproduce import checks as c
 from interlace.reproduce.claims import CLAIMS
 from interlace.reproduce.figures import BASELINES
-from interlace.reproduce.report import page_text, table_of
+from interlace.reproduce.report import notes_of, page_text, table_of
 from interlace.reproduce.results import Result
 from interlace.reproduce.summary import Mean, Results, value_of
 from reproduce_data import made
@@ -67,6 +67,17 @@ class TestSummary:
         assert order.index("no L_P") < order.index("pi2 = 0.1")
         assert Results(results, order).labels() == ["ICQ", "no L_P", "pi2 = 0.1", "ICQ x", "a", "z"]
         assert Results(results, order).by_seed()[0].labels() == Results(results, order).labels()
+
+    def test_warnings_and_versions_are_notes(self) -> None:
+        said = "the prior collapsed (a sigma ran to 0); see docs"
+        results = [made("ICQ"), made("a", seed=0), made("a", seed=1), made("b")]
+        for result in results[1:]:
+            result["warnings"] = [said, said.replace("sigma", "mode")]
+        assert notes_of(Results(results)) == ["Fits that warned that the prior collapsed: a (2), b (1)"]
+        results[0]["versions"], results[1]["versions"] = {"interlace": "0.1"}, {"interlace": "0.2"}
+        assert notes_of(Results(results[:2]))[1] == (
+            "Made by different versions of interlace, 0.1, 0.2: compare with care"
+        )
 
     def test_the_effective_length_is_that_of_the_paper(self) -> None:
         results = Results([made("ICQ", n_books=8, ops=2.0), made("SQ+CQ", n_books=8, ops=5.0)])
@@ -124,6 +135,35 @@ class TestClaims:
         assert verdict(c.ahead("CQ", "PQ", "error", "error", -1), *lower) == c.HELD
         assert verdict(c.ahead("PQ", "CQ", "error", "error", -1), *lower) == c.FAILED
 
+    def test_gaps_of_map_tell_those_of_lists_as_well(self) -> None:
+        results = Results([made("ICQ", map=0.6, **{"map@100": 0.5}), made("PQN", map=0.5, **{"map@100": 0.7})])
+        for check in (c.ahead("ICQ", "PQN"), c.at_least("ICQ", "PQN")):
+            assert check(results).verdict == c.HELD
+            assert check(results).numbers.endswith("; MAP@100 -0.200, ahead in 0, behind in 1")
+        assert "MAP@100" not in c.ahead("ICQ", "PQN", "error", "error", -1)(results).numbers
+
+    def test_errors_that_do_not_rise(self) -> None:
+        check = c.at_least("ICQ", "SQ+CQ", measure="error", what="error", sign=-1)
+
+        def errors(ours: float, theirs: float, n_books: int = 4) -> list[Result]:
+            return [made(label, n_books=n_books, relative_error=v) for label, v in (("ICQ", ours), ("SQ+CQ", theirs))]
+
+        assert verdict(check, *errors(0.1, 0.2)) == c.HELD
+        assert verdict(check, *errors(0.2, 0.1)) == c.FAILED
+        assert verdict(check, *errors(0.2, 0.1), *errors(0.1, 0.2, 8)) == c.PARTLY
+        assert verdict(check, *errors(0.2, 0.1, 2)) == c.OPEN  # there they are one method
+
+    def test_precision_that_peaks_with_the_most_books(self) -> None:
+        def lines(*maps: float, data: str = "mnist") -> list[Result]:
+            return [made("ICQ", data, n_books=k, map=v) for k, v in zip((2, 4, 8), maps, strict=False)]
+
+        check = c.peaks_with_most_books("ICQ", "SQ+CQ")
+        assert verdict(check, *lines(0.3, 0.5, 0.6)) == c.HELD
+        assert verdict(check, *lines(0.3, 0.6, 0.5)) == c.FAILED
+        assert verdict(check, *lines(0.4, 0.3, 0.5)) == c.FAILED  # the fewest are not the worst
+        assert verdict(check, *lines(0.3, 0.5, 0.6), *lines(0.6, 0.5, data="cifar10")) == c.PARTLY
+        assert verdict(check, *lines(0.3)) == c.OPEN
+
     def test_the_worst_case_is_named(self) -> None:
         numbers = c.at_least("ICQ", "SQ+CQ")(Results([*pair(0.5, 0.4), *pair(0.42, 0.5, 8)])).numbers
         assert numbers.startswith("MAP +0.010 on average over 2 cases, worst -0.080 (synthetic1, 8 books)")
@@ -153,8 +193,12 @@ class TestClaims:
         assert verdict(c.equal_length("DQN"), *theirs, *dqn, short, long) == c.PARTLY
         assert verdict(c.equal_length("DQN", long_only=True), *theirs, *dqn, short, long) == c.HELD
         found = c.equal_length("DPQ")(Results([*theirs, short, long, made("DPQ", n_books=2, map=0.9)]))
-        told = "MAP -0.700 at 16 bits (2 books), -0.500 at 16 bits (4 books); ahead in 0 of 2"
+        told = "MAP -0.700 at 16 bits (2 books), -0.500 at 16 bits (4 books); ahead in 0 of 2; MAP@100 +0.000, +0.000"
         assert found == c.Answer(c.FAILED, told)
+        shorter = c.equal_length("SQ+CQ")(Results([*theirs, made(n_books=4, ops=1.0, map=0.4)])).numbers
+        assert "+0.100 at 8 bits (4 books, against 16)" in shorter  # it has none of 8
+        both = [*theirs, long, *(made(label, "mnist", ops=2.0) for label in ("ICQ", "SQ+CQ"))]
+        assert "16 bits (synthetic1, 4 books)" in c.equal_length("SQ+CQ")(Results(both)).numbers
         elsewhere = made("DPQ", "mnist", 2, map=0.9)
         assert verdict(c.equal_length("DPQ"), *theirs, short, long, elsewhere) == c.OPEN
 

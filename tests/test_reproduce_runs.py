@@ -346,7 +346,7 @@ class TestBadInput:
             ((), "name a figure (synthetic-pq, "),
             (("report",), "there are no results in 'experiments/results' to report"),
             (("report", "--list"), "--list tells figures, or the runs of one; 'report' has none"),
-            (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of SQ+XQ; it has ICQ, SQ+CQ"),
+            (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of SQ+XQ; it has ICQ; SQ+CQ"),
             (("synthetic-cq", "--only", "SQ+PQ"), "random codes, synthetic1, synthetic2, synthetic3, 2, 4, 8, 16\n"),
             (("synthetic-cq", "--plugin", "absent.py"), "a plugin is a Python file (.py), 'absent.py' is not one"),
             (("synthetic-cq", "--size", "huge"), "no size 'huge'"),
@@ -392,6 +392,13 @@ class TestPlugin:
         try:
             with_plugin = run("codes", "--plugin", "mine.py", "--only", "sampled words", *TINY_RUN, "--report")
             assert set(methods()) - before == {"sampled words"}
+            code, out, _ = run("all", "--only", "sampled words", "--list", *TINY_RUN)
+            figures = {line.split()[1] for line in out.splitlines() if "sampled-words" in line}
+            assert (code, figures) == (0, FIGURES.keys() - {"ablation"})
+            # Where others learn from labels it learns from the rows; its ranking is judged by labels all the same.
+            by_labels = run("synthetic-cq", "--only", "sampled words", "--only", "4", *TINY_RUN)
+            assert by_labels[0] == 0
+            assert re.search(r"sampled words +4 +0\.\d{3}", by_labels[1])
         finally:
             for name in set(methods()) - before:
                 unregister(name)
@@ -406,6 +413,36 @@ class TestPlugin:
         assert found["bytes"] == 4
         assert 0 < found["relative_error"] < 1
         assert found["recall@100"] > 0.2
+
+    def test_the_example_of_the_docs_passes_the_conformance_suite(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.py").write_text(plugin_of_the_docs())
+        environment = os.environ | {"INTERLACE_PLUGINS": str(tmp_path / "mine.py")}
+        suite = [str(ROOT / "tests" / "test_quantizers.py"), "-k", "sampled", "-q", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *suite], env=environment, cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout[-2000:]
+        assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) > 30
+
+
+def test_all_figures_at_the_smallest_size(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    """Every line of every figure, on 800 rows: three minutes on two cores is the bar, this uses one."""
+    try:
+        il.data.mnist(), il.data.cifar10()
+    except FileNotFoundError as error:
+        pytest.skip(f"figures of images need their files: {error}")
+    started = time.perf_counter()
+    code, out, err = run("all", *TINY_RUN, "--report")
+    seconds = time.perf_counter() - started
+    assert (code, "0 failed" in out) == (0, True), err[-2000:]
+    results = tmp_path / "experiments" / "results" / "tiny"
+    for figure in FIGURES.values():
+        runs = runs_of(figure, TINY)
+        assert Store(results, "tiny").missing(runs) == []
+        assert (results / figure.name / f"{figure.name}.png").exists()
+    page = (results / "RESULTS.md").read_text()
+    assert all(f"## {name}\n" in page for name in FIGURES)
+    assert seconds < 360  # twice the bar: other tests run beside it
 
 
 def test_what_a_kill_left_of_a_checkpoint_goes_with_it(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from .learners.choice import Choice
 from .learners.prior import Prior
 from .parts import books_in
 from .progress import shown
-from .ranking import average_precision, map_of_ranking
+from .ranking import average_precision, scores_of_ranking, some_labels
 from .recipe import Recipe
 from .spool import yields_blocks
 
@@ -261,7 +261,7 @@ class Model(Transformer):
         decoded, totals, start = self.codebooks_.decode(codes), np.zeros(len(cuts)), 0
         for block in rows.blocks():
             mine = wanted[start : start + len(block)]
-            found = map_of_ranking(block, decoded, mine, labels, at=cuts, squares=squares)
+            found = scores_of_ranking(block, decoded, mine, labels, at=cuts, squares=squares)
             totals += [found[f"map@{k}"] * len(block) for k in cuts]
             start += len(block)
         return [float(total / len(rows)) for total in totals]
@@ -429,20 +429,15 @@ def _check_known(wanted: Labels, labels: Labels) -> None:
     known = np.isin(wanted, labels)
     if known.all():
         return
-    missing = _listed(wanted[~known])
+    missing = some_labels(wanted[~known])
     if not known.any():
         raise InputError(
-            f"no row of the database has a label of the queries: y has {missing}, it has {_listed(labels)}"
+            f"no row of the database has a label of the queries: y has {missing}, it has {some_labels(labels)}"
         )
     warn_user(
         f"{int((~known).sum())} of {len(wanted)} queries have a label that no row of the database has ({missing}): "
         "their average precision is 0"
     )
-
-
-def _listed(labels: Labels, most: int = 5) -> str:
-    names = [repr(label) for label in np.unique(labels).tolist()]
-    return ", ".join([*names[:most], "..."] if len(names) > most else names)
 
 
 def plain(value: Any) -> Any:

@@ -95,8 +95,30 @@ def map_of_ranking(
     R rows and divides by ``denominator``. Ties go to the smaller row. Database vectors are floats: decoded codes for
     the exhaustive scan of an index, embedded rows for the embedding itself. Memory stays at some 100 MB beyond the
     arguments; 10,000 queries on 60,000 rows of 16 dimensions take well under a minute. ``squares`` [rows] stand in for
-    |row|^2 where a search adds something else to -2 <query, row>, such as a rounded cross term.
+    |row|^2 where a search adds something else to -2 <query, row>, such as a rounded cross term. Queries whose label no
+    row has score 0; it is an error if those are all.
     """
+    own, theirs = to_numpy(query_labels, "query_labels"), to_numpy(database_labels, "database_labels")
+    result = scores_of_ranking(queries, database, own, theirs, at, denominator=denominator, squares=squares)
+    if result["map"] == 0 and not np.isin(own, theirs).any():
+        raise InputError(
+            f"no row of the database has a label of the queries: query_labels has {some_labels(own)}, database_labels "
+            f"{some_labels(theirs)}"
+        )
+    return result
+
+
+def scores_of_ranking(
+    queries: Any,
+    database: Any,
+    query_labels: Any,
+    database_labels: Any,
+    at: int | Sequence[int] | None = None,
+    *,
+    denominator: str = "found",
+    squares: Any = None,
+) -> dict[str, float]:
+    """:func:`map_of_ranking` of a block of queries, of which all may have labels that no row has."""
     q, x = _vectors(queries, database)
     cuts = [positive(r, "at") for r in (() if at is None else at if isinstance(at, Sequence) else [at])]
     _check_denominator(denominator)
@@ -217,6 +239,12 @@ def _vectors(queries: Any, database: Any) -> tuple[FloatArray, FloatArray]:
         if not len(rows):
             raise InputError(f"{name} holds no rows: {describe(rows)}")
     return q, x
+
+
+def some_labels(labels: NDArray[Any], most: int = 5) -> str:
+    """A few of them, for messages."""
+    names = [repr(label) for label in np.unique(labels).tolist()]
+    return ", ".join([*names[:most], "..."] if len(names) > most else names)
 
 
 def _labels(labels: Any, name: str, n: int, ndim: int = 1) -> NDArray[Any]:

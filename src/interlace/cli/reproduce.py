@@ -120,7 +120,7 @@ def _only(names: list[str], runs: list[Run], figure: str) -> list[Run]:
     for folded, name in asked.items():
         if not any(folded == other.casefold() for found in known for other in found):
             present = dict.fromkeys(name for kind in kinds for run in runs for name in sorted(kind(run)))
-            raise InputError(f"{figure} has no runs of {name}; it has {', '.join(present)}")
+            raise InputError(f"{figure} has no runs of {name}; it has {'; '.join(present)}")
     for kind, found in zip(kinds, known, strict=True):
         if wanted := {name for name in found if name.casefold() in asked}:
             runs = [run for run in runs if kind(run) & wanted or not kind(run)]
@@ -183,7 +183,7 @@ def _show(store: Store, name: str) -> None:
     from ..reproduce.claims import answers
     from ..reproduce.drawing import draw, title_of
     from ..reproduce.figures import figure_of
-    from ..reproduce.report import SHORT, SHORT_VECTORS, picture, results_of, rows_of
+    from ..reproduce.report import SHORT, SHORT_VECTORS, notes_of, picture, results_of, rows_of
     from .output import aligned
 
     results = results_of(store, figure_of(name))
@@ -196,6 +196,8 @@ def _show(store: Store, name: str) -> None:
     for data in results.data:
         columns = SHORT_VECTORS if data == "vectors" else SHORT
         print(f"\n{title_of(results, data)}\n{aligned(rows_of(results, data, columns))}")
+    for note in notes_of(results):
+        print(f"\n{note}")
     told = answers(name, results)
     print("\nclaims" + ("" if store.size == "full" else f" (of size {store.size}: the answers say little)"))
     for claim, answer in told:

@@ -17,6 +17,7 @@ from .pq import PQ
 from .pqn import PQN
 from .registry import Method, method, methods, register, unregister
 from .sq import SQ
+from .vectors import VectorModel
 
 __all__ = [
     "CQ",
@@ -30,6 +31,7 @@ __all__ = [
     "SQ",
     "CKMeans",
     "Method",
+    "VectorModel",
     "method",
     "methods",
     "register",

@@ -68,30 +68,49 @@ def _told(cases: Sequence[Case], what: str, sign: int = 1, least: float = 0.0) -
     return ahead, behind, numbers
 
 
-def at_least(ours: str, theirs: str, least: float = 0.0) -> Check:
-    """MAP is not behind anywhere by more than noise, or ``least``; in most cases behind: did not hold."""
+def _by_lists(results: Results, ours: str, theirs: str, measure: str, books: Callable[[int], bool]) -> str:
+    """Gaps of MAP for the first hundred rows: codes that rank a class as a whole need not rank it finely."""
+    if measure != "map" or not (cases := _cases(results, ours, theirs, "map@100", books=books)):
+        return ""
+    ahead, behind, _ = _told(cases, "")
+    return f"; MAP@100 {mean(gap.value for _, gap in cases):+.3f}, ahead in {ahead}, behind in {behind}"
+
+
+def at_least(
+    ours: str, theirs: str, least: float = 0.0, *, measure: str = "map", what: str = "MAP", sign: int = 1
+) -> Check:
+    """Not behind anywhere by more than noise, or ``least``; in most cases behind: did not hold."""
+    books = _other_books(ours, theirs) if measure != "map" else lambda n: True
 
     def check(results: Results) -> Answer:
-        cases = _cases(results, ours, theirs, "map")
+        cases = _cases(results, ours, theirs, measure, books=books)
         if not cases:
             return Answer(OPEN, "")
-        _, behind, numbers = _told(cases, "MAP", least=least)
-        return Answer(HELD if not behind else FAILED if 2 * behind > len(cases) else PARTLY, numbers)
+        _, behind, numbers = _told(cases, what, sign, least)
+        verdict = HELD if not behind else FAILED if 2 * behind > len(cases) else PARTLY
+        return Answer(verdict, numbers + _by_lists(results, ours, theirs, measure, books))
 
     return check
 
 
+def _other_books(ours: str, theirs: str) -> Callable[[int], bool]:
+    """Numbers of books with which the two are different methods."""
+    same = {ours, theirs} == {"ICQ", "SQ+CQ"}
+    return lambda n: n > SAME_BOOKS or not same
+
+
 def ahead(ours: str, theirs: str, measure: str = "map", what: str = "MAP", sign: int = 1, least: float = 0.0) -> Check:
     """Ahead everywhere, by more than noise, or ``least``."""
-    same = {ours, theirs} == {"ICQ", "SQ+CQ"}
+    books = _other_books(ours, theirs)
 
     def check(results: Results) -> Answer:
-        cases = _cases(results, ours, theirs, measure, books=lambda n: n > SAME_BOOKS or not same)
+        cases = _cases(results, ours, theirs, measure, books=books)
         if not cases:
             return Answer(OPEN, "")
         better, _, numbers = _told(cases, what, sign, least)
         verdict = HELD if better == len(cases) else PARTLY if better else FAILED
-        return Answer(verdict, numbers + (_LEFT_OUT if same else ""))
+        numbers += _by_lists(results, ours, theirs, measure, books)
+        return Answer(verdict, numbers + ("" if books(SAME_BOOKS) else _LEFT_OUT))
 
     return check
 
@@ -142,34 +161,68 @@ def equal_length(
     measure: str = "map",
     what: str = "MAP",
 ) -> Check:
-    """Our MAP at its effective length against theirs there; ``long_only``: ahead at long codes, not at short."""
-    same = {ours, theirs} == {"ICQ", "SQ+CQ"}
+    """Our MAP at its effective length against theirs there; ``long_only``: ahead at long codes, not at short.
 
-    def check(results: Results) -> Answer:
-        found: dict[tuple[str, int], list[tuple[float, float]]] = {}  # bits and gap of each seed
+    Where theirs has no code so short it is its shortest that counts, which is more work than ours.
+    """
+    books = _other_books(ours, theirs)
+
+    def gaps(results: Results, measure: str) -> dict[tuple[str, int], list[tuple[float, float]]]:
+        """Bits and gap of each seed, by data set and number of books."""
+        found: dict[tuple[str, int], list[tuple[float, float]]] = {}
         for one in results.by_seed():
             for data in one.data:
-                for n_books in one.books(data, ours):
-                    if same and n_books <= SAME_BOOKS:
-                        continue
+                for n_books in filter(books, one.books(data, ours)):
                     bits = one.effective_length(data, ours, n_books, "SQ+CQ", of_theirs)
                     own = one.mean(data, ours, n_books, measure)
                     other = None if bits is None else one.at_length(data, theirs, bits, measure)
                     if bits is not None and own is not None and other is not None:
                         found.setdefault((data, n_books), []).append((bits, own.value - other))
+        return found
+
+    def check(results: Results) -> Answer:
+        found = gaps(results, measure)
         if not found:
             return Answer(OPEN, "")
         texts, better = [], []
-        for (_, n_books), pairs in sorted(found.items()):
-            gap = Mean.of([gap for _, gap in pairs])
-            texts.append(f"{gap.value:+.3f} at {mean(bits for bits, _ in pairs):.0f} bits ({n_books} books)")
+        for (data, n_books), pairs in sorted(found.items()):
+            gap, bits = Mean.of([gap for _, gap in pairs]), mean(bits for bits, _ in pairs)
+            shortest = 8 * results.books(data, theirs)[0]
+            against = f", against {shortest}" if bits < shortest - 0.5 else ""
+            where = f"{data}, " if len(results.data) > 1 else ""
+            texts.append(f"{gap.value:+.3f} at {bits:.0f} bits ({where}{n_books} books{against})")
             better.append(gap.value > gap.noise)
         if long_only:
             verdict = HELD if better[-1] and not all(better) else PARTLY if better[-1] else FAILED
         else:
             verdict = HELD if all(better) else PARTLY if any(better) else FAILED
         told = f"{what} {', '.join(texts)}; ahead in {sum(better)} of {len(better)}"
-        return Answer(verdict, told + (_LEFT_OUT if same else ""))
+        if measure == "map" and (lists := gaps(results, "map@100")):
+            means = (mean(gap for _, gap in pairs) for _, pairs in sorted(lists.items()))
+            told += f"; MAP@100 {', '.join(f'{gap:+.3f}' for gap in means)}"
+        return Answer(verdict, told + ("" if books(SAME_BOOKS) else _LEFT_OUT))
+
+    return check
+
+
+def peaks_with_most_books(*labels: str) -> Check:
+    """MAP is least with the fewest books and best with the most, on every data set."""
+
+    def check(results: Results) -> Answer:
+        texts, rises = [], []
+        for data in results.data:
+            for label in labels:
+                means = {
+                    k: found.value for k in results.books(data, label) if (found := results.mean(data, label, k, "map"))
+                }
+                if len(means) > 1:
+                    ordered = [means[k] for k in sorted(means)]
+                    rises.append(ordered[-1] == max(ordered) and ordered[0] == min(ordered))
+                    texts.append(f"{label} on {data} {', '.join(f'{value:.3f}' for value in ordered)}")
+        if not texts:
+            return Answer(OPEN, "")
+        verdict = HELD if all(rises) else PARTLY if any(rises) else FAILED
+        return Answer(verdict, f"MAP by number of books, ascending: {'; '.join(texts)}")
 
     return check
 
@@ -206,7 +259,7 @@ def _gain(results: Results, data: str, books: Sequence[int]) -> float:
 
 
 def lower_error(dense: Sequence[str], product: Sequence[str]) -> Check:
-    """The worst dense books against the best product books of as many bytes."""
+    """The worst dense books against the best product books of as many bytes, by the error of rows not learned from."""
 
     def check(results: Results) -> Answer:
         texts, held = [], []
@@ -224,7 +277,8 @@ def lower_error(dense: Sequence[str], product: Sequence[str]) -> Check:
             return Answer(OPEN, "")
         verdict = HELD if all(held) else PARTLY if any(held) else FAILED
         return Answer(
-            verdict, f"worst dense against best product, error as a share of the variance: {'; '.join(texts)}"
+            verdict,
+            f"worst of the former against best of the latter, error as a share of the variance: {'; '.join(texts)}",
         )
 
     return check

@@ -21,6 +21,7 @@ from .checks import (
     margin_suffices,
     moves_little,
     needed,
+    peaks_with_most_books,
 )
 from .summary import Results
 
@@ -34,12 +35,15 @@ class Claim:
 
 
 _SQ_OPS = "ICQ needs fewer operations than {} at the same number of books."
+_SAME_OPS = "For the same number of operations ICQ is more precise than {}."
+_ERROR = "ICQ does not increase the quantization error: it has no more of it than SQ+CQ with as many books."
 _CASCADE = "(Ours:) ICQ needs fewer operations also where {} is searched by our cascade."
 CLAIMS: dict[str, tuple[Claim, ...]] = {
     "synthetic-pq": (
         Claim("ICQ is at least as precise as SQ+PQ at the same number of books.", at_least("ICQ", "SQ+PQ")),
         Claim(_SQ_OPS.format("SQ+PQ"), fewer_ops("SQ+PQ")),
         Claim("The gap in operations grows with the number of books; there is none with two.", growing_gap()),
+        Claim(_SAME_OPS.format("SQ+PQ"), equal_length("SQ+PQ")),
         Claim(_CASCADE.format("SQ+PQ"), fewer_ops("SQ+PQ", reference="two-step")),
         Claim(
             "(Ours:) With labels, too, dense books (SQ+CQ) have a lower quantization error than product books (SQ+PQ).",
@@ -55,12 +59,17 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "paper expects the opposite).",
             many_informative,
         ),
+        Claim(_SAME_OPS.format("SQ+CQ"), equal_length("SQ+CQ")),
+        Claim(_ERROR, at_least("ICQ", "SQ+CQ", measure="error", what="error", sign=-1)),
         Claim(_CASCADE.format("SQ+CQ"), fewer_ops("SQ+CQ", reference="two-step")),
     ),
     "real-sq": (
         Claim("ICQ is at least as precise as SQ+CQ at the same number of books.", at_least("ICQ", "SQ+CQ")),
         Claim(_SQ_OPS.format("SQ+CQ"), fewer_ops("SQ+CQ")),
         Claim("The gap in operations grows with the number of books; there is none with two.", growing_gap()),
+        Claim("More books improve precision, which peaks with 16.", peaks_with_most_books("ICQ", "SQ+CQ")),
+        Claim(_SAME_OPS.format("SQ+CQ"), equal_length("SQ+CQ")),
+        Claim(_ERROR, at_least("ICQ", "SQ+CQ", measure="error", what="error", sign=-1)),
         Claim(_CASCADE.format("SQ+CQ"), fewer_ops("SQ+CQ", reference="two-step")),
     ),
     "effective": (
@@ -81,6 +90,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("ICQ needs fewer operations than PQN.", fewer_ops("PQN")),
         Claim("The advantage persists where PQN is combined with CQ: precision.", at_least("ICQ", "PQN+CQ")),
         Claim("The advantage persists where PQN is combined with CQ: operations.", fewer_ops("PQN+CQ")),
+        Claim(_CASCADE.format("PQN"), fewer_ops("PQN", reference="two-step")),
+        Claim(_CASCADE.format("PQN+CQ"), fewer_ops("PQN+CQ", reference="two-step")),
         Claim(
             "PQ books incur a higher quantization error than dense ones (as in its paper, PQN's do not learn it).",
             ahead("ICQ", "PQN", "error", "error", -1),
@@ -116,6 +127,12 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "Dense books are lower in error than product books of as many bytes.",
             lower_error(("CQ", "ICQ residual"), ("PQ", "OPQ", "CKMeans")),
         ),
+        Claim(
+            "(Ours:) So are those of the paper's split (ICQ subspace).",
+            lower_error(("ICQ subspace",), ("PQ", "OPQ", "CKMeans")),
+        ),
+        Claim("(Ours:) CQ is lower in error than PQ.", lower_error(("CQ",), ("PQ",))),
+        Claim("(Ours:) LOPQ is lower in error than OPQ on rows not learned from.", lower_error(("LOPQ",), ("OPQ",))),
     ),
 }
 

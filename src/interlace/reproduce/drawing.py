@@ -54,7 +54,8 @@ def draw(figure: Figure, results: Results, path: Path) -> Path:
 
 def _shape(figure: Figure, results: Results) -> tuple[int, int]:
     n = len(_with_lines(results))
-    return {"against_ops": (1, n), "against_books": (n, 2), "against_length": (1, 1)}.get(figure.drawn, (1, 2))
+    shapes = {"against_ops": (1, n), "against_books": (n, 2), "against_length": (1, 1), "variants": (1, 3)}
+    return shapes.get(figure.drawn, (1, 2))
 
 
 def _with_lines(results: Results) -> list[str]:
@@ -210,12 +211,17 @@ def _finish(ax: Any, title: str, x: str, y: str) -> None:
 
 
 def _variants(axes: Any, results: Results) -> None:
-    """MAP and operations of each variant, the default on top."""
+    """MAP, operations and what the paper's margin finds, of each variant, the default on top."""
     data = "synthetic2" if "synthetic2" in results.data else next(d for d in results.data if d != "vectors")
     (n_books,) = results.books(data)[-1:]
     labels = results.labels(data)
-    axes[0][0].figure.set_size_inches(10.5, 0.24 * len(labels) + 1.6)
-    for ax, measure, what in ((axes[0][0], "map", "MAP"), (axes[0][1], "two-step", "table additions per vector")):
+    axes[0][0].figure.set_size_inches(11.5, 0.24 * len(labels) + 1.6)
+    panels = {
+        "map": "MAP",
+        "two-step": "table additions per vector",
+        "agreement of paper": "agreement of margin='paper'",
+    }
+    for ax, (measure, what) in zip(axes[0], panels.items(), strict=True):
         for place, label in enumerate(labels):
             point = results.mean(data, label, n_books, measure)
             if point is not None:
@@ -226,8 +232,9 @@ def _variants(axes: Any, results: Results) -> None:
             ax.axvline(default.value, color=BLUE, linewidth=0.8, linestyle=":")
         ax.set_yticks(range(len(labels)), labels if measure == "map" else [""] * len(labels), fontsize=SMALL)
         ax.set_ylim(len(labels) - 0.4, -0.6)
-        ax.set_xlabel(f"{what} ({_title(data)}, {n_books} books)")
+        ax.set_xlabel(what)
         tidy(ax, "x")
+    axes[0][0].figure.suptitle(f"{_title(data)}, {n_books} books", fontsize=10)
 
 
 def _codes(axes: Any, results: Results) -> None:

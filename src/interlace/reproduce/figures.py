@@ -235,8 +235,14 @@ def named_methods() -> set[str]:
 
 
 def joining(labels: bool) -> list[str]:
-    """Registered methods that no figure names: they join every figure of their kind."""
-    return [name for name in methods(labels) if name not in named_methods()]
+    """Registered methods that no figure names: they join all figures, those that need labels where there are some."""
+    return [name for name in methods(None if labels else False) if name not in named_methods()]
+
+
+def _joined(part: Part, name: str) -> Series:
+    """A method among the others of a part; one that takes no labels learns from the rows as they are."""
+    labels = method(name).labels
+    return _series(name, labels=labels, changes=part.series[-1].changes if labels else ())
 
 
 def runs_of(figure: Figure, size: Size, seeds: int | None = None) -> list[Run]:
@@ -259,12 +265,12 @@ def _runs_of_part(figure: Figure, part: Part, size: Size, seed: int) -> Iterator
     if part.sweep and size.sweep is not None and size.sweep < len(series):
         series = (series[0], series[-1])[: size.sweep]
     if part.open:
-        labels = part.series[0].labels
-        series += tuple(_series(name, labels=labels, changes=part.series[-1].changes) for name in joining(labels))
+        series += tuple(_joined(part, name) for name in joining(part.series[0].labels))
     books = size.books if part.books is None else part.books
     if books != (0,):
         books = tuple(k for k in books if k in size.books) or size.books[-1:]
     for data in part.data[: size.data]:
         for n_books in books:
             for one in series:
-                yield Run(**vars(one), figure=figure.name, data=data, n_books=n_books, seed=seed, dim=part.dim)
+                dim = min(part.dim, size.dim or part.dim) if part.dim and one.labels else None
+                yield Run(**vars(one), figure=figure.name, data=data, n_books=n_books, seed=seed, dim=dim)

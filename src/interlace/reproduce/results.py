@@ -6,6 +6,7 @@ import glob
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,8 @@ class Store:
             if theirs["run"]["data"] == run.data:  # not mnist-lenet for mnist
                 if theirs["data"]["sha256"] != sha256:
                     raise InputError(
-                        f"{str(path)!r} was made of other rows of {run.data} than there are now (features of a network "
-                        "that was trained elsewhere?): move the older results away, or give another --out"
+                        f"{str(path)!r} was made of other rows of {run.data} than there are now: "
+                        f"{_other_rows(run.data)}; give another --out, or move the older results away"
                     )
                 return
 
@@ -109,8 +110,8 @@ class Store:
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
             temporary.write_text(text, encoding="utf-8")
-            if not path.exists():
-                os.replace(temporary, path)
+            with suppress(FileExistsError):  # another process was quicker
+                os.link(temporary, path)  # unlike a rename it never replaces
         finally:
             temporary.unlink(missing_ok=True)
         return path
@@ -140,6 +141,15 @@ class Store:
                 f"{str(path)!r} is damaged (it has no data or no measures): move it away to measure it again"
             )
         return result
+
+
+def _other_rows(data: str) -> str:
+    """Why a data set of one name has other rows elsewhere."""
+    if data == "vectors":
+        return "SIFT there, rows that are generated where its file is not"
+    if data.endswith(("-lenet", "-alexnet")):
+        return "they are features of a network, which every machine trains for itself"
+    return "the generator, the files or their reader differ"
 
 
 def _rounded(value: Any) -> Any:

@@ -24,6 +24,7 @@ class Size:
     network_epochs: int | None = None  #: of the shared networks
     sweep: int | None = None  #: values tried of one setting
     data: int | None = None  #: data sets of a part
+    dim: int | None = None  #: of embeddings, at most
 
     @property
     def folder(self) -> str:
@@ -36,10 +37,10 @@ _SHORTEST = (("warm_up", 1), ("shape", 1), ("epochs", 1), ("hard_after", 0), ("b
 SIZES = {
     "full": Size("full"),
     "quick": Size(
-        "quick", books=(2, 4), seeds=1, rows=2_000, queries=200, recipe=_SHORT, network_epochs=2, sweep=2, data=None
+        "quick", books=(2, 4), seeds=1, rows=2_000, queries=200, recipe=_SHORT, network_epochs=2, sweep=2, dim=256
     ),
     "tiny": Size(
-        "tiny", books=(2, 4), seeds=1, rows=800, queries=60, recipe=_SHORTEST, network_epochs=1, sweep=1, data=1
+        "tiny", books=(2, 4), seeds=1, rows=800, queries=60, recipe=_SHORTEST, network_epochs=1, sweep=1, data=1, dim=64
     ),
 }
 

@@ -111,6 +111,19 @@ class Results:
         """What a data set was made of: ``vectors`` is ``sift`` or ``generated``."""
         return next(str(r["data"]["name"]) for r in self._results if r["run"]["data"] == data)
 
+    def warned(self) -> dict[str, dict[str, int]]:
+        """What fits warned of, without its details: how many fits of each line did."""
+        found: dict[str, dict[str, int]] = {}
+        for result in self._results:
+            for what in {text.partition(" (")[0] for text in result.get("warnings", ())}:
+                lines = found.setdefault(what, {})
+                lines[result["run"]["label"]] = lines.get(result["run"]["label"], 0) + 1
+        return dict(sorted(found.items()))
+
+    def versions(self) -> list[str]:
+        """Of interlace, that made these."""
+        return sorted({str(result.get("versions", {}).get("interlace", "unknown")) for result in self._results})
+
     def labels(self, data: str | None = None, codes: bool = True) -> list[str]:
         """Lines, in their order; those without books only with ``codes=False``."""
         found = {
