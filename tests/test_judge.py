@@ -245,3 +245,18 @@ def test_the_topline_without_scikit_learn(monkeypatch):
 def test_it_is_a_part_of_the_package():
     assert il.judge is judge
     assert issubclass(InHalves, Model)
+
+
+def test_without_a_crude_step_every_row_pays_for_every_book():
+    rng = np.random.default_rng(0)
+    books = [il.Book(rng.normal(0, scale, (N_WORDS, 6)).astype(np.float32), np.arange(6)) for scale in (3.0, 1.0)]
+    codes = rng.integers(0, N_WORDS, (700, 2)).astype(np.uint8)
+    made = il.ICQ(n_books=2, threads=1)
+    codebooks = il.Codebooks(books, dim=6, n_crude=2, residual_variance=1.0)
+    made._take(Fitted(codebooks, np.arange(700), 700, codes=codes, labels=codes[:, 0] % 3))
+    result = judge.judge(made, QUERIES, QUERY_LABELS, HELD_OUT)
+    assert result["n_crude"] == 2
+    for margin in judge.MARGINS:
+        assert result["searches"][f"two-step, {margin}"] == {"ops": 2.0, "ops_in_cells": 2.0, "agreement": 1.0}
+    assert result["searches"]["crude order, exact"]["ops"] == 2.0
+    assert result["searches"]["crude order, exact"]["ops_in_cells"] < 2.0

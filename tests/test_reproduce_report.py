@@ -197,6 +197,10 @@ class TestClaims:
         assert found == c.Answer(c.FAILED, told)
         shorter = c.equal_length("SQ+CQ")(Results([*theirs, made(n_books=4, ops=1.0, map=0.4)])).numbers
         assert "+0.100 at 8 bits (4 books, against 16)" in shorter  # it has none of 8
+        by_work = c.equal_length("SQ+CQ", operations=True)(
+            Results([*theirs, made(n_books=4, ops=1.0, map=0.4)])
+        ).numbers
+        assert "+0.100 at 1.0 additions (4 books, against 2)" in by_work
         both = [*theirs, long, *(made(label, "mnist", ops=2.0) for label in ("ICQ", "SQ+CQ"))]
         assert "16 bits (synthetic1, 4 books)" in c.equal_length("SQ+CQ")(Results(both)).numbers
         elsewhere = made("DPQ", "mnist", 2, map=0.9)

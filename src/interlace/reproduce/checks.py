@@ -160,11 +160,14 @@ def equal_length(
     of_theirs: str = "exhaustive",
     measure: str = "map",
     what: str = "MAP",
+    operations: bool = False,
 ) -> Check:
     """Our MAP at its effective length against theirs there; ``long_only``: ahead at long codes, not at short.
 
-    Where theirs has no code so short it is its shortest that counts, which is more work than ours.
+    Where theirs has no code so short it is its shortest that counts, which is more work than ours. ``operations`` tells
+    lengths by the table additions that they stand for, one for each byte.
     """
+    unit, bits_of_unit = ("additions", 8) if operations else ("bits", 1)
     books = _other_books(ours, theirs)
 
     def gaps(results: Results, measure: str) -> dict[tuple[str, int], list[tuple[float, float]]]:
@@ -188,9 +191,10 @@ def equal_length(
         for (data, n_books), pairs in sorted(found.items()):
             gap, bits = Mean.of([gap for _, gap in pairs]), mean(bits for bits, _ in pairs)
             shortest = 8 * results.books(data, theirs)[0]
-            against = f", against {shortest}" if bits < shortest - 0.5 else ""
+            against = f", against {shortest // bits_of_unit}" if bits < shortest - 0.5 else ""
             where = f"{data}, " if len(results.data) > 1 else ""
-            texts.append(f"{gap.value:+.3f} at {bits:.0f} bits ({where}{n_books} books{against})")
+            length = f"{bits / bits_of_unit:.{int(operations)}f} {unit}"
+            texts.append(f"{gap.value:+.3f} at {length} ({where}{n_books} books{against})")
             better.append(gap.value > gap.noise)
         if long_only:
             verdict = HELD if better[-1] and not all(better) else PARTLY if better[-1] else FAILED
