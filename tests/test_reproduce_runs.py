@@ -425,15 +425,15 @@ class TestPlugin:
         assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) > 30
 
 
-def test_all_figures_at_the_smallest_size(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """Every line of every figure, on 800 rows: three minutes on two cores is the bar, this uses one."""
+def test_all_figures_at_the_smallest_size(run: Any, tmp_path: Path) -> None:
+    """Every line of every figure, on 800 rows, in less than three minutes of processor: load does not count."""
     try:
         il.data.mnist(), il.data.cifar10()
     except FileNotFoundError as error:
         pytest.skip(f"figures of images need their files: {error}")
-    started = time.perf_counter()
+    started = time.process_time()
     code, out, err = run("all", *TINY_RUN, "--report")
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     assert (code, "0 failed" in out) == (0, True), err[-2000:]
     results = tmp_path / "experiments" / "results" / "tiny"
     for figure in FIGURES.values():
@@ -442,7 +442,7 @@ def test_all_figures_at_the_smallest_size(run: Any, tmp_path: Path, monkeypatch:
         assert (results / figure.name / f"{figure.name}.png").exists()
     page = (results / "RESULTS.md").read_text()
     assert all(f"## {name}\n" in page for name in FIGURES)
-    assert seconds < 360  # twice the bar: other tests run beside it
+    assert seconds < 180
 
 
 def test_what_a_kill_left_of_a_checkpoint_goes_with_it(tmp_path: Path) -> None:

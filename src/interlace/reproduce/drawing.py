@@ -99,12 +99,17 @@ def _curve(
     xs, ys, ks = _points(results, data, label, x, y, "exhaustive")
     _bars(ax, xs, ys, name or label, **_style(results, label) | style)
     if books:
-        _numbers(ax, results, label, xs, ys, ks)
+        _numbers(ax, results, label, xs, ys, ks, below="markerfacecolor" in style)
 
 
-def _numbers(ax: Any, results: Results, label: str, x: list[Mean], y: list[Mean], books: list[Mean]) -> None:
+def _numbers(
+    ax: Any, results: Results, label: str, x: list[Mean], y: list[Mean], books: list[Mean], *, below: bool = False
+) -> None:
+    """At the points of a line, above to the right; those of a cascade, which lies near, below to the left."""
     for at, value, k in zip(x, y, books, strict=True):
-        place = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": SMALL - 1.5}
+        offset = (-4, -9) if below else (4, 3)
+        place: dict[str, Any] = {"xytext": offset, "ha": "right" if below else "left", "textcoords": "offset points"}
+        place["fontsize"] = SMALL - 1.5
         ax.annotate(f"{k.value:.0f}", (at.value, value.value), color=_style(results, label)["color"], **place)
 
 
