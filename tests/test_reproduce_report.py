@@ -371,7 +371,8 @@ class TestReport:
     def test_lines_that_lie_on_each_other_are_one(self) -> None:
         lines = [made(name, "mnist-lenet", k) for name in ("ICQ", "PQN", "PQN+CQ") for k in (2, 4)]
         left, right = drawn("pqn", lines)
-        assert left.get_legend_handles_labels()[1] == ["ICQ", "all tables: PQN, PQN+CQ"]
+        cascades = ["PQN, our cascade", "PQN+CQ, our cascade"]
+        assert left.get_legend_handles_labels()[1] == ["ICQ", "all tables: PQN, PQN+CQ", *cascades]
         assert right.get_legend_handles_labels()[1] == ["ICQ", "PQN", "PQN+CQ"]
 
     def test_a_network_trained_end_to_end_stands_beside_the_others(self) -> None:

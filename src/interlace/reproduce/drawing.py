@@ -162,7 +162,7 @@ def _against_books(axes: Any, results: Results) -> None:
 
 
 def _additions(ax: Any, results: Results, data: str) -> None:
-    """Those of ICQ and of the cascade; the others all add up as many as they have books, and are one line."""
+    """Those of ICQ; the others all add up as many as they have books, and are one line; what our cascade makes of them."""
     ours = [label for label in results.labels(data) if label.startswith("ICQ")]
     others = [label for label in results.labels(data) if label not in ours]
     for label in ours:
@@ -172,8 +172,9 @@ def _additions(ax: Any, results: Results, data: str) -> None:
     elif others:
         books = [Mean(k, 0, 1) for k in results.books(data)]
         _bars(ax, books, books, f"all tables: {', '.join(others)}", color=INK, marker=".", zorder=2)
-    if "SQ+CQ" in others:
-        _curve(ax, results, data, "SQ+CQ", "exhaustive", "two-step", "SQ+CQ" + CASCADE, **HOLLOW)
+    for label in others:
+        if label == "SQ+CQ" or (label in FIRST and len(results.books(data, label)) > 1):
+            _curve(ax, results, data, label, "exhaustive", "two-step", label + CASCADE, **HOLLOW)
 
 
 def _against_length(axes: Any, results: Results) -> None:
