@@ -162,7 +162,7 @@ def _against_books(axes: Any, results: Results) -> None:
 
 
 def _additions(ax: Any, results: Results, data: str) -> None:
-    """Those of ICQ; the others all add up as many as they have books, and are one line; what our cascade makes of them."""
+    """Those of ICQ; the others add up as many as they have books, one line for all, beside what our cascade adds."""
     ours = [label for label in results.labels(data) if label.startswith("ICQ")]
     others = [label for label in results.labels(data) if label not in ours]
     for label in ours:
