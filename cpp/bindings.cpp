@@ -435,8 +435,8 @@ void bind_ranking(nb::module_& m) {
                 least = lengths.data()[i];
             }
             nb::gil_scoped_release release;
-            precision_sums(distances.data(), n_queries, n_rows, wanted.data(), labels.data(), view<std::int64_t>(lengths),
-                           sums.data(), found.data());
+            precision_sums(distances.data(), n_queries, n_rows, wanted.data(), labels.data(),
+                           view<std::int64_t>(lengths), sums.data(), found.data());
         },
         "distances"_a.noconvert(), "wanted"_a.noconvert(), "labels"_a.noconvert(), "lengths"_a.noconvert(),
         "sums"_a.noconvert(), "found"_a.noconvert());
