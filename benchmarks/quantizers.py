@@ -1,11 +1,13 @@
 """The quantizers of interlace.quantizers that learn without labels, at equal bytes on real SIFT descriptors.
 
-    python benchmarks/quantizers.py [--quick] [--bytes 8] [--methods PQ,CQ] [--table]
+    python benchmarks/quantizers.py [--quick] [--bytes 8] [--methods PQ,CQ] [--others] [--table]
 
 One JSON per method and number of bytes in results/quantizers; one that is there already is not run again, so a run can
 be cut short and taken up later. --table only prints what is there. 100,000 rows, the same 65,536 for all methods to
-learn from, one thread. Recall is that of the method's own exhaustive search: for CQ with its constant, not with true
-distances to the decoded vectors. Seconds mean something only beside each other, with the load that the JSON names.
+learn from, one thread; with --others they learn from the other 200,000 rows of the set, and no row that they learned
+from is coded (results/quantizers-others). Recall is that of the method's own exhaustive search: for CQ with its
+constant, not with true distances to the decoded vectors. Seconds mean something only beside each other, with the load
+that the JSON names.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import datasets
 import machine
 from codes import KS, ROUNDS, TIMED_ROWS, _load
 from interlace import ICQ
@@ -37,14 +40,18 @@ REFERENCE = "ICQ, residual"
 def main(argv: list[str] | None = None) -> int:
     """Run what was asked for and is not there yet, then print the table."""
     options = _parser().parse_args(argv)
-    folder = options.results or (RESULTS / "quick" if options.quick else RESULTS) / "quantizers"
+    name = "quantizers-others" if options.others else "quantizers"
+    folder = options.results or (RESULTS / "quick" if options.quick else RESULTS) / name
     names = options.methods or [*methods(labels=False), REFERENCE]
     wanted = [(name, n_bytes) for n_bytes in options.bytes or (8,) for name in names]
     missing = [] if options.table else [pair for pair in wanted if not _path(folder, *pair).exists()]
     data = _load(DATA, options.quick) if missing else {}
+    if missing and options.others:
+        whole = datasets.load("sift300k", seed=0, quick=options.quick, say=lambda text: print(text, file=sys.stderr)).x
+        data["train"] = whole[len(data["x"]) :]
     for name, n_bytes in missing:
         print(f"{name}, {n_bytes} bytes", file=sys.stderr, flush=True)
-        write(_path(folder, name, n_bytes), _measured(name, n_bytes, data, options.quick))
+        write(_path(folder, name, n_bytes), _measured(name, n_bytes, data, options.quick, options.others))
     found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     print(table(found))
     return 0
@@ -60,16 +67,16 @@ def _made(name: str, n_bytes: int, n_train: int) -> Any:
     return methods()[name].make(n_books=n_bytes, seed=0, threads=1, progress=False).set_params(max_train_rows=n_train)
 
 
-def _measured(name: str, n_bytes: int, data: dict[str, NDArray[Any]], quick: bool) -> dict[str, Any]:
+def _measured(name: str, n_bytes: int, data: dict[str, NDArray[Any]], quick: bool, others: bool) -> dict[str, Any]:
     x, queries, truth = data["x"], data["queries"], data["truth"]
     with one_thread():
         environment, started = machine.environment(), time.perf_counter()
-        model = _made(name, n_bytes, len(data["train"])).fit(x)
+        model = _made(name, n_bytes, len(data["train"])).fit(data["train"] if others else x)
         learned = time.perf_counter() - started
         with quiet():
             seconds = [_seconds(model, x[:TIMED_ROWS]) for _ in range(ROUNDS)]
         errors = ((x - model.transform(x)).astype(np.float64) ** 2).sum(1)
-        unseen = np.setdiff1d(np.arange(len(x)), model._sample)
+        unseen = np.arange(len(x)) if others else np.setdiff1d(np.arange(len(x)), model._sample)
         index = model.index(x)
         found = index.search(queries, max(KS), margin=float("inf"), threads=1)
         exact = index.search(queries, 10, margin="exact", threads=1)
@@ -134,6 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="few rows, into results/quick: does it run?")
     parser.add_argument("--bytes", type=int, action="append", help="of a code; may be given again (default: 8)")
     parser.add_argument("--methods", type=lambda text: text.split(","), help=f"of {', '.join(methods(labels=False))}")
+    parser.add_argument("--others", action="store_true", help="learn from 200,000 rows that are not coded")
     parser.add_argument("--table", action="store_true", help="print the table of what is there, run nothing")
     parser.add_argument("--results", type=Path, help="folder of the JSON (default: benchmarks/results/quantizers)")
     return parser

@@ -121,7 +121,7 @@ class TestFinished:
         assert names == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "SQ+CQ", "class", "random"]
         assert all(len(line) <= 80 for line in table[: 2 + RUNS])
         assert "claims (of size tiny: the answers say little)" in out
-        assert "not measured: 1 of 5, which need more runs" in out
+        assert "not measured: 1 of 7, which need more runs" in out
         assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")} == before
 
     def test_the_report_is_there(self, finished: Path) -> None:
@@ -347,7 +347,7 @@ class TestBadInput:
             (("report",), "there are no results in 'experiments/results' to report"),
             (("report", "--list"), "--list tells figures, or the runs of one; 'report' has none"),
             (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of SQ+XQ; it has ICQ; SQ+CQ"),
-            (("synthetic-cq", "--only", "SQ+PQ"), "random codes, synthetic1, synthetic2, synthetic3, 2, 4, 8, 16\n"),
+            (("synthetic-cq", "--only", "SQ+PQ"), "random codes; synthetic1; synthetic2; synthetic3; 2; 4; 8; 16\n"),
             (("synthetic-cq", "--plugin", "absent.py"), "a plugin is a Python file (.py), 'absent.py' is not one"),
             (("synthetic-cq", "--size", "huge"), "no size 'huge'"),
             (("synthetic-cq", "--size", "tiny", "--quick"), "give --quick or --size, not both"),
