@@ -395,6 +395,9 @@ class TestPlugin:
             code, out, _ = run("all", "--only", "sampled words", "--list", *TINY_RUN)
             figures = {line.split()[1] for line in out.splitlines() if "sampled-words" in line}
             assert (code, figures) == (0, FIGURES.keys() - {"ablation"})
+            register("mine too", il.ICQ, labels=True)
+            (head, *_) = (r for r in runs_of(FIGURES["pqn"], TINY) if r.method == "mine too")
+            assert dict(head.changes) == {"warm_up": 2, "shape": 1, "epochs": 4}  # not what suits one of the others
             # Where others learn from labels it learns from the rows; its ranking is judged by labels all the same.
             by_labels = run("synthetic-cq", "--only", "sampled words", "--only", "4", *TINY_RUN)
             assert by_labels[0] == 0

@@ -245,9 +245,13 @@ def joining(labels: bool) -> list[str]:
 
 
 def _joined(part: Part, name: str) -> Series:
-    """A method among the others of a part; one that takes no labels learns from the rows as they are."""
+    """A method among the others of a part, with what all of them change in the recipe.
+
+    One that takes no labels learns from the rows as they are.
+    """
     labels = method(name).labels
-    return _series(name, labels=labels, changes=part.series[-1].changes if labels else ())
+    shared = (change for change in part.series[0].changes if all(change in one.changes for one in part.series))
+    return _series(name, labels=labels, changes=tuple(shared) if labels else ())
 
 
 def runs_of(figure: Figure, size: Size, seeds: int | None = None) -> list[Run]:
