@@ -94,9 +94,10 @@ def _validation(found: dict[str, Result]) -> str:
         "## The defaults on rows kept back",
         "",
         "MNIST, linear, K = 8 (or as a method says), 18,000 rows of the training set, 2,000 others of it as queries "
-        "(`experiments/validation.py`), one value changed at a time, one seed. Gains are of MAP over where the same "
-        "method started; another seed tells what chance does. Starts are the defaults, but for what these rows "
-        "taught: DPQ started with central = 1, it and PQN with soft_error = 0.2; the defaults are 0.1 and 0 since.",
+        "(`experiments/validation.py`; Dataset 2: a draw that no figure has), one value changed at a time, one seed. "
+        "Gains are of MAP over where the same method started; another seed tells what chance does. Starts are the "
+        "defaults, but for what these rows taught: DPQ started with central = 1, it and PQN with soft_error = 0.2; the "
+        "defaults are 0.1 and 0 since.",
         "",
         "| method | changed | MAP | gain | MAP@100 | ops, two-step, .999 | ops, crude order, .999 |",
         "| --- | --- | --- | --- | --- | --- | --- |",

@@ -64,13 +64,8 @@ def judge(
         result, indexes, vectors, labels = _by_own_index(
             model, queries, query_labels, held_out, database, database_labels
         )
-    result["searches"] = {}
+    result.setdefault("searches", {})
     for order, index in indexes.items():
-        if order == FLAT and model.codebooks_.n_crude == (n_books := model.codebooks_.n_books):
-            # There is no crude step: every row pays for every book, whatever the margin.
-            every = {"ops": float(n_books), "ops_in_cells": float(n_books), "agreement": 1.0}
-            result["searches"] |= {f"{order}, {margin}": dict(every) for margin in MARGINS}
-            continue
         truth = index.search(vectors, LIST, margin=math.inf)
         for margin in MARGINS:
             found = index.search(vectors, LIST, margin=margin)
@@ -99,11 +94,15 @@ def _by_codebooks(
     result = {} if labels is None else _maps(_with_rows(model, codes, labels), queries, query_labels)
     codebooks = model.codebooks_
     result |= {"n_crude": codebooks.n_crude, "n_psi": len(codebooks.crude_dims)}
-    indexes = {FLAT: flat_index(codebooks, codes), "crude order": Index.from_codes(codebooks, codes)}
+    indexes = {"crude order": Index.from_codes(codebooks, codes)}
+    if codebooks.n_crude < codebooks.n_books:
+        indexes = {FLAT: flat_index(codebooks, codes), **indexes}
+    else:  # no crude step: every row pays for every book, whatever the margin
+        every = {"ops": float(codebooks.n_books), "ops_in_cells": float(codebooks.n_books), "agreement": 1.0}
+        result["searches"] = {f"{FLAT}, {margin}": dict(every) for margin in MARGINS}
     vectors = model.embed(held_out)
-    for order, index in indexes.items():
-        if order != FLAT or codebooks.n_crude < codebooks.n_books:
-            index.calibrate(vectors)
+    for index in indexes.values():
+        index.calibrate(vectors)
     return result, indexes, model.embed(queries), labels
 
 
