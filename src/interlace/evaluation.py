@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,7 +87,7 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Every number by name, one level deep; recalls are ``recall@j``."""
-        found = {name: value for name, value in self.__dict__.items() if name not in ("recall", "stats")}
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("recall", "stats")}
         found |= {f"recall@{j}": value for j, value in self.recall.items()}
         found |= {name: getattr(self, name) for name in ("ops_per_vector", "scanned", "survivors", "margin")}
         return found | {"threads": self.stats.threads, "simd": self.stats.simd}

@@ -74,6 +74,7 @@ class Calibration:
     error: float = math.nan
     error_rows: int = 0
     recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
+    deep: bool = False  # a k beyond the largest calibrated one takes the rule of that one; not stored
 
     @classmethod
     def stored(
@@ -104,8 +105,11 @@ class Calibration:
         """Share, weight and stop that are safe for k and target, or None: fall back to exact.
 
         Targets round up. A k between two stored ones takes the larger share of the two and the cells of the larger k,
-        which needs more of them.
+        which needs more of them. With ``deep``, for hits that are re-ranked, a larger k takes the rule of the largest
+        stored one: of the hits beyond that k more may be lost than the target says, those in far cells.
         """
+        if self.deep:
+            k = min(k, KS[-1])
         if n > self.n * GROWTH or k > KS[-1] or target > TARGETS[-1]:
             return None
         column = next(j for j, stored in enumerate(TARGETS) if stored >= target)
@@ -113,18 +117,6 @@ class Calibration:
         high = self._rules[above][column]
         low = high if KS[above] == k else self._rules[above - 1][column]
         return None if high is None or low is None else (max(low[0], high[0]), high[1], high[2])
-
-
-@dataclass(frozen=True, eq=False)
-class DeepCalibration(Calibration):
-    """The same for hits that are looked at again: beyond the largest k that was calibrated, the rule of that one.
-
-    Of hits beyond that k more may be lost than the target says, those in far cells.
-    """
-
-    def rule(self, k: int, target: float, n: int) -> tuple[float, float, float] | None:
-        """As for the largest k that was calibrated, at most."""
-        return super().rule(min(k, KS[-1]), target, n)
 
 
 @functools.lru_cache(maxsize=64)  # a single query takes less time than this does

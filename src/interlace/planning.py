@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ._threads import thread_count
@@ -193,7 +193,7 @@ def _measured(
     from . import speed  # only here: `import interlace` should be quick
 
     found = speed.measure(shape, n, n_train, threads, iterations=iterations, tried=tried)
-    return {f"{name}_seconds": value for name, value in vars(found).items()}
+    return {f"{name}_seconds": value for name, value in asdict(found).items()}
 
 
 def _over(n: int, n_indexes: int, part: Callable[[int], int]) -> int:

@@ -345,3 +345,37 @@ def test_more_hits_than_are_calibrated(tmp_path: Path) -> None:
     assert found.stats.margin.startswith("0.999 (share")
     assert found.stats.scanned < exact.stats.scanned
     assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, exact.ids, strict=True)]) > 0.995
+
+
+def test_a_second_look_after_any_calibrated_search(tmp_path: Path) -> None:
+    """Searches prepare what later ones use: no order of calls may make one of them fail or answer differently."""
+    x, q = clustered(1500, 8, seed=1), clustered(4, 8, seed=2)
+    index = il.Index.build(x[:1200], n_bytes=3, layout="subspace", threads=1)
+    store = il.create(tmp_path / "s", index.codebooks, originals="float16", limits=LARGE)
+    store.add(x[:1400], threads=1)
+    store.calibrate(threads=1)
+    with il.open(tmp_path / "s", mode="r") as reader:
+        steps = (
+            lambda: None,
+            lambda: store.add(x[1400:1450], threads=1),
+            lambda: store.remove([3, 5]),
+            store.compact,
+            lambda: store.upsert(x[1450:], np.arange(50), threads=1),
+            store.refresh,
+            reader.refresh,
+        )
+        for step in steps:
+            step()
+            for one in (store, reader):
+                assert one.search(q, 5, threads=1).stats.margin.startswith("0.999 (share")
+                own = one.get(7, originals=True)
+                before = one.search(q, 5, rerank=200, threads=1)
+                found = one.search_by_id([7], 5, rerank=200, threads=1)
+                assert np.array_equal(one.search(own, 6, rerank=201, threads=1).ids[1:], found.ids[0])
+                assert one.search(q, 5, recall=0.9, threads=1).stats.reranked > 0
+                assert one.search_by_id(7, 5, recall=0.9, threads=1).stats.reranked > 0
+                one.search(q, 100, threads=1)
+                again = one.search(q, 5, rerank=200, threads=1)
+                assert np.array_equal(before.ids, again.ids)
+                assert np.array_equal(before.distances, again.distances)
+    store.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import InputError
@@ -282,4 +282,4 @@ def _runs_of_part(figure: Figure, part: Part, size: Size, seed: int) -> Iterator
         for n_books in books:
             for one in series:
                 dim = min(part.dim, size.dim or part.dim) if part.dim and one.labels else None
-                yield Run(**vars(one), figure=figure.name, data=data, n_books=n_books, seed=seed, dim=dim)
+                yield Run(**asdict(one), figure=figure.name, data=data, n_books=n_books, seed=seed, dim=dim)

@@ -23,7 +23,7 @@ from ..errors import DamagedFileError, InputError
 from ..ids import IdArray, Ids, is_id
 from ..index import Index
 from ..learning import HELD_OUT_ROWS
-from ..margins import DEFAULT, Calibration, DeepCalibration
+from ..margins import DEFAULT, Calibration
 from ..matches import Matches, SearchStats
 from ..searches import Searches, neighbours_of
 from ..searching import Allowed, calibrate
@@ -165,7 +165,7 @@ class Snapshot(Searches):
         """The same index with row numbers in the place of ids, for hits that are looked at again."""
         ids = Ids.default(index._ids.n)
         ids.removed = index._ids.removed
-        deep = None if calibration is None else DeepCalibration(**vars(calibration))
+        deep = None if calibration is None else dataclasses.replace(calibration, deep=True)
         return Index.of_parts(index.codebooks, index.embedding, index._segments, ids, deep)
 
     def _qualifying(self, expression: Any) -> NDArray[np.bool_]:
