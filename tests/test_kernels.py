@@ -1,13 +1,27 @@
-"""The scan kernels alone: no row within the threshold is lost, on any level, at any size."""
+"""The scan kernels alone: no row within the threshold is lost, on any level, at any size.
+
+The other kernels have no bindings of their own: `make levels` compares each of them with the scalar level. Here they
+are reached by encoding and searching.
+"""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlace import _native
+from books import index_of, random_codebooks, random_codes
+from interlace import _native, reference
+from interlace.margins import Rule
+from interlace.searching import search_rows
+
+SIMD = Path(__file__).parents[1] / "cpp" / "simd"
+#: Loops over float tables in tables_impl.h: vectors of the level's own width, compiled once for each level.
+VECTOR_TYPES = {"squared_distances", "inner_products", "rotate", "add_terms", "minima", "max_abs", "argmin"}
 
 
 def scan(blocks, tables, scale, threshold):
@@ -106,3 +120,52 @@ def test_the_environment_forces_a_level():
     )
     assert bad.returncode != 0
     assert "INTERLACE_SIMD" in bad.stderr
+
+
+def defined_in(path):
+    """Names of the functions that a level's file defines, those of the parts it includes among them."""
+    text = path.read_text()
+    parts = set(re.findall(r'^#include "(\w+_impl\.h)"', text, re.MULTILINE)) - {"tables_impl.h"}
+    return set(re.findall(r"^[\w:]+ (\w+)\(", text, re.MULTILINE)).union(*(defined_in(SIMD / part) for part in parts))
+
+
+def kernel_names():
+    struct = (SIMD / "kernels.h").read_text().partition("struct Kernels {")[2].partition("};")[0]
+    return set(re.findall(r"\([&*](\w+)\)\(", struct))
+
+
+@pytest.mark.parametrize("level", ["scalar", "avx2", "avx512", "neon"])
+def test_every_level_has_its_own_version_of_every_kernel(level):
+    """A plain loop that several levels share is one that the compiler vectorizes for none of them."""
+    assert len(kernel_names()) >= 16
+    assert kernel_names() - defined_in(SIMD / f"{level}.cpp") == VECTOR_TYPES
+    assert defined_in(SIMD / "tables_impl.h") & kernel_names() == VECTOR_TYPES
+
+
+@pytest.mark.parametrize("dim", [1, 7, 8, 63, 64, 65])
+def test_full_books_of_every_width_equal_the_reference(simd, dim):
+    """Words of all 256 numbers, and sums and products whose last vector is full, empty or in between."""
+    rng = np.random.default_rng(dim)
+    codebooks = random_codebooks(rng, "additive", dim=dim, n_books=3, n_words=256, n_crude=1, beam=4, sweeps=1)
+    for n in (0, 1, 5):
+        x = rng.normal(size=(n, dim)).astype(np.float32)
+        codes = np.empty((n, 3), np.uint8)
+        _native.encode(codebooks.native, x, 4, 1, 1, codes)
+        assert (codes == reference.encode(codebooks, x, 4, 1)).all()
+    codes = random_codes(rng, codebooks, 65)
+    query, rule = rng.normal(size=(1, dim)).astype(np.float32), Rule("share", 1.0, 0.0, "exact")
+    rows, distances = search_rows(codebooks, index_of(codebooks, codes)._segments, query, 7, rule, 1, None, False)[:2]
+    hits, _ = reference.search(codebooks, codes, query[0], 7, rule, None, (65,))
+    assert rows[0].tolist() == [hit.row for hit in hits]
+    assert distances[0].tobytes() == np.array([hit.distance for hit in hits], np.float32).tobytes()
+
+
+@pytest.mark.parametrize("n_blocks", [1, 7, 8, 63, 64, 65])
+def test_levels_with_full_tables_agree_at_every_number_of_blocks(simd, n_blocks):
+    rng = np.random.default_rng(n_blocks)
+    blocks = rng.integers(0, 256, (n_blocks, 9, 64), dtype=np.uint8)
+    tables = rng.random((9, 256)).astype(np.float32)
+    kept = scan(blocks, tables, np.float32(60), 200)
+    sums = sum(((tables[j] - tables[j].min()) * np.float32(60)).astype(np.uint8)[blocks[:, j]] * 1.0 for j in range(9))
+    assert not ((sums <= 200) & ~kept).any()
+    assert simd == "avx2" or (kept == (sums <= 200)).all()

@@ -8,8 +8,8 @@
 namespace interlace {
 namespace {
 #define LANES 8
-#define SCANS_GROUPS
-#define HAS_STEP_ROWS
+#define TILE 2
+#define SMALLER(a, b) _mm256_min_ps(a, b)
 #define WIDEN(p) _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
 #include "tables_impl.h"
 
@@ -183,12 +183,11 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
 }
 
 #include "scan_impl.h"
+#include "level_impl.h"
 } // namespace
 
 const Kernels& avx2_kernels() {
-    static const Kernels k{
-        "avx2",    squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms, min_steps,
-        add_steps, quantize_steps,    square_of_sum,  minima, max_abs,  argmin,   quantize, scan};
+    static constexpr Kernels k = level("avx2");
     return k;
 }
 } // namespace interlace

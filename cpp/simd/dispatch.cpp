@@ -35,7 +35,8 @@ std::vector<const Kernels*> runnable() { // worst first
 #endif
 #ifdef INTERLACE_HAVE_AVX512
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi"))
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi") &&
+        __builtin_cpu_supports("avx512vbmi2"))
         levels.push_back(&avx512_kernels());
 #endif
     return levels;

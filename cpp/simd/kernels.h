@@ -24,7 +24,8 @@ inline constexpr std::size_t kScanColumns =
 inline constexpr std::size_t kChunk = 16; // blocks per call of scan(): 1,024 rows between updates of the threshold
 inline constexpr std::size_t kGroups =
     128; // words w with the same w % 128 are a group; books keep near words together in one
-inline constexpr std::uint8_t kDead = 255; // byte of a word that is beyond the budget on its own
+inline constexpr float kMostSteps = 40959.0f; // where to_steps() saturates, above its start
+inline constexpr std::uint8_t kDead = 255;    // byte of a word that is beyond the budget on its own
 
 // Crude tables of one cell as bytes: floor((table - floor) * scale), saturated at kDead. A level fills what its scan
 // reads: the byte of every word, or the smallest byte of every group of words.
@@ -34,46 +35,49 @@ struct alignas(64) ByteTables {
     std::size_t n_columns;
 };
 
+// References, so that a level which leaves one out does not compile.
 struct Kernels {
     const char* name;
 
     // out[q][w] = sum_d (x[q][d] - words[d][w])^2   words as word_place tells, x and out arrays of n pointers
-    void (*squared_distances)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
+    void (&squared_distances)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
                               float* const* out);
     // out[q][w] = sum_d x[q][d] * words[d][w], likewise
-    void (*inner_products)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
+    void (&inner_products)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
                            float* const* out);
     // out[q][c] = sum_d x[q][d] * matrix[d][c]      matrix float [dim][width], any width
-    void (*rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
+    void (&rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
                    float* const* out);
-    // out[w] = start + the nearest integer to (table[w] - low) * factor, saturated at 40959 + start
-    void (*to_steps)(const float* table, float low, float factor, std::int32_t start, std::int16_t* out);
+    // out[w] = start + the nearest integer to (table[w] - low) * factor, saturated at kMostSteps + start
+    void (&to_steps)(const float* table, float low, float factor, std::int32_t start, std::int16_t* out);
     // out[w] = rows[0][w] + rows[1][w] + ..., saturated after every addition; n >= 1
-    void (*add_rows)(const std::int16_t* const* rows, std::size_t n, std::int16_t* out);
-    // The words w with sums[w] <= limit, ascending; returns their number.
-    std::size_t (*below)(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words);
+    void (&add_rows)(const std::int16_t* const* rows, std::size_t n, std::int16_t* out);
+    // The words w with sums[w] <= limit, ascending; returns their number n. words [kWords] holds anything behind the n.
+    std::size_t (&below)(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words);
     // out[w] = a[w] + scale * terms[w]
-    void (*add_terms)(const float* a, const std::int16_t* terms, float scale, float* out);
+    void (&add_terms)(const float* a, const std::int16_t* terms, float scale, float* out);
     // The smallest of steps[w] + terms[w], saturated
-    std::int16_t (*min_steps)(const std::int16_t* steps, const std::int16_t* terms);
+    std::int16_t (&min_steps)(const std::int16_t* steps, const std::int16_t* terms);
     // Lower bounds in steps: sums[w] = steps[w] + terms[w], saturated, and group_minima [kGroups] of them where the
     // level's quantize_steps reads these; returns the smallest.
-    std::int16_t (*add_steps)(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums,
+    std::int16_t (&add_steps)(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums,
                               std::int16_t* group_minima);
-    // As quantize, of sums in steps: bytes floor((sum - floor) * scale)
-    void (*quantize_steps)(const std::int16_t* sums, const std::int16_t* group_minima, std::int16_t floor, float scale,
+    // As quantize, of sums in steps: bytes floor((sum - floor) * scale), floor at most the smallest sum
+    void (&quantize_steps)(const std::int16_t* sums, const std::int16_t* group_minima, std::int16_t floor, float scale,
                            std::size_t column, ByteTables* out);
     // |words[0] + words[1] + ...|^2; no sum leaves int16, no square int32. width is a multiple of 32.
-    std::int32_t (*square_of_sum)(const std::int16_t* const* words, std::size_t n, std::size_t width);
-    float (*minima)(const float* table, float* group_minima);
-    float (*max_abs)(const float* table);      // entries of +inf (padding) do not count
-    std::size_t (*argmin)(const float* table); // first index of the smallest entry
-    // Fills one column of `out`; bytes sum to at most (sum of tables - sum of floors) * scale.
-    void (*quantize)(const float* table, const float* group_minima, float floor, float scale, std::size_t column,
+    std::int32_t (&square_of_sum)(const std::int16_t* const* words, std::size_t n, std::size_t width);
+    // The smallest entry, and that of every group: group_minima [kGroups]
+    float (&minima)(const float* table, float* group_minima);
+    float (&max_abs)(const float* table);      // entries of +inf (padding) do not count
+    std::size_t (&argmin)(const float* table); // first index of the smallest entry; 0 if all are NaN
+    // Fills one column of `out`; floor is at most the smallest entry, bytes sum to at most (sum of tables - sum of
+    // floors) * scale.
+    void (&quantize)(const float* table, const float* group_minima, float floor, float scale, std::size_t column,
                      ByteTables* out);
     // masks[b] bit i is set if the byte sum of row i of block b is <= threshold (< kDead). It may be set for other rows
     // too: a level is free to compare a smaller sum. blocks: [n_blocks][n_stored][kBlock], n_blocks <= kChunk
-    void (*scan)(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
+    void (&scan)(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
                  std::size_t n_blocks, std::uint64_t* masks);
 };
 

@@ -4,7 +4,78 @@
 namespace interlace {
 namespace {
 #define LANES 4
+#define TILE 2
 #include "tables_impl.h"
+
+// Integer steps one by one. Baseline instructions have no saturating conversion that would pay.
+inline std::int16_t saturated(std::int32_t sum) {
+    return static_cast<std::int16_t>(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
+}
+
+inline std::uint8_t to_byte(float value) {
+    return static_cast<std::uint8_t>(static_cast<std::int32_t>(value < 255.0f ? value : 255.0f));
+}
+
+void to_steps(const float* table, float low, float factor, std::int32_t start, std::int16_t* out) {
+    for (std::size_t w = 0; w < kWords; ++w) {
+        const float steps = (table[w] - low) * factor + 0.5f;
+        out[w] = static_cast<std::int16_t>(static_cast<std::int32_t>(steps < kMostSteps ? steps : kMostSteps) + start);
+    }
+}
+
+void add_rows(const std::int16_t* const* rows, std::size_t n, std::int16_t* out) {
+    for (std::size_t w = 0; w < kWords; ++w) out[w] = rows[0][w];
+    for (std::size_t i = 1; i < n; ++i)
+        for (std::size_t w = 0; w < kWords; ++w) out[w] = saturated(out[w] + rows[i][w]);
+}
+
+std::size_t below(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words) {
+    std::size_t n = 0;
+    for (std::size_t w = 0; w < kWords; ++w) {
+        words[n] = static_cast<std::uint8_t>(w);
+        n += sums[w] <= limit;
+        if (n == kWords) break;
+    }
+    return n;
+}
+
+std::int16_t min_steps(const std::int16_t* steps, const std::int16_t* terms) {
+    std::int32_t best = 32767;
+    for (std::size_t w = 0; w < kWords; ++w) {
+        const std::int32_t sum = steps[w] + terms[w];
+        best = sum < best ? sum : best;
+    }
+    return saturated(best);
+}
+
+std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t*) {
+    std::int16_t best = 32767;
+    for (std::size_t w = 0; w < kWords; ++w) {
+        sums[w] = saturated(steps[w] + terms[w]);
+        best = sums[w] < best ? sums[w] : best;
+    }
+    return best;
+}
+
+void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column,
+                    ByteTables* out) {
+    for (std::size_t w = 0; w < kWords; ++w)
+        out->words[column][w] = to_byte(static_cast<float>(sums[w] - floor) * scale);
+}
+
+std::int32_t square_of_sum(const std::int16_t* const* words, std::size_t n, std::size_t width) {
+    std::int32_t total = 0;
+    for (std::size_t d = 0; d < width; ++d) {
+        std::int32_t sum = 0;
+        for (std::size_t i = 0; i < n; ++i) sum += words[i][d];
+        total += sum * sum;
+    }
+    return total;
+}
+
+void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
+    for (std::size_t w = 0; w < kWords; ++w) out->words[column][w] = to_byte((table[w] - floor) * scale);
+}
 
 void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
           std::size_t n_blocks, std::uint64_t* masks) {
@@ -18,12 +89,12 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
         masks[b] = mask;
     }
 }
+
+#include "level_impl.h"
 } // namespace
 
 const Kernels& scalar_kernels() {
-    static const Kernels k{
-        "scalar",  squared_distances, inner_products, rotate, to_steps, add_rows, below,    add_terms, min_steps,
-        add_steps, quantize_steps,    square_of_sum,  minima, max_abs,  argmin,   quantize, scan};
+    static constexpr Kernels k = level("scalar");
     return k;
 }
 } // namespace interlace

@@ -1,70 +1,104 @@
-// Table arithmetic shared by all levels: plain lane-wise loops over GCC vector types, compiled once per level with
-// that level's flags. LANES floats per vector; the result does not depend on it (see kernels.h).
-// Include inside the level's own anonymous namespace, after defining LANES.
-typedef float Vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-typedef std::int32_t IVec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+// Loops over float tables, shared by all levels: GCC vector types of LANES floats, compiled once per level with that
+// level's flags. The result does not depend on LANES (see kernels.h). What needs saturating or narrow integers is no
+// part of this file: every level has its own.
+// Include inside the level's own anonymous namespace, after defining LANES, and TILE: the vectors of words that are in
+// use at once with four queries, 2 where there are 16 registers, 4 where there are 32.
+template <typename T, int N> struct VectorOf {
+    typedef T Type __attribute__((vector_size(N * 4)));
+};
+using Vec = VectorOf<float, LANES>::Type;
+using IVec = VectorOf<std::int32_t, LANES>::Type;
 
-inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
-inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
-inline Vec vmin(Vec a, Vec b) { return a < b ? a : b; }
-inline Vec vmax(Vec a, Vec b) { return a > b ? a : b; }
+template <typename V = Vec> inline V load(const float* p) { // at any address
+    V v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+template <typename V> inline void store(float* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
+template <typename V> inline V vmin(V a, V b) { return a < b ? a : b; }
+#ifdef SMALLER // levels define it where gcc would compare and blend instead of taking the minimum: the same bits
+inline Vec vmin(Vec a, Vec b) { return SMALLER(a, b); }
+#endif
+template <typename V> inline V vmax(V a, V b) { return a > b ? a : b; }
+
+// The smallest lane, by halves
+template <typename T, int N = LANES> inline T lowest(typename VectorOf<T, N>::Type v) {
+    if constexpr (N == 1) {
+        return v[0];
+    } else {
+        typename VectorOf<T, N / 2>::Type low, high;
+        __builtin_memcpy(&low, &v, sizeof low);
+        __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
+        return lowest<T, N / 2>(vmin(high, low));
+    }
+}
 
 enum class Sum { kSquaredDifference, kProduct };
 
-// Q queries against V vectors of words, from word w on: every load of a word serves Q queries, and Q * V sums run side
-// by side.
-template <Sum kind, int Q, int V> void accumulate(const float* const* x, const float* words, std::size_t dim,
-                                                  std::size_t stride, std::size_t w, float* const* out,
-                                                  std::size_t shift) {
-    Vec sums[Q][V] = {};
-    for (std::size_t d = 0; d < dim; ++d) {
-        Vec word[V];
-        for (int v = 0; v < V; ++v) word[v] = load(words + d * stride + w + v * LANES);
+// Some vectors of columns of a matrix [dim][stride]. Two of them stand together, the next two `jump` floats on.
+struct Columns {
+    const float* first;
+    std::size_t stride, jump;
+};
+
+// Q queries against V vectors of N columns: every load of a column serves Q queries, and Q * V sums run side by side.
+// The results go to out[q] + w; dim >= 1, so that the sums never leave their registers.
+template <Sum kind, int N, int Q, int V>
+void accumulate(const float* const* x, const Columns& columns, std::size_t dim, float* const* out, std::size_t w) {
+    using Vector = typename VectorOf<float, N>::Type;
+    Vector sums[Q][V];
+    for (int q = 0; q < Q; ++q)
+        for (int v = 0; v < V; ++v) sums[q][v] = Vector{};
+    const float* row = columns.first;
+    std::size_t d = 0;
+    do {
+        Vector word[V];
+        for (int v = 0; v < V; ++v)
+            word[v] = load<Vector>(row + v % 2 * N + static_cast<std::size_t>(v / 2) * columns.jump);
         for (int q = 0; q < Q; ++q) {
             const float value = x[q][d];
             for (int v = 0; v < V; ++v) {
                 if constexpr (kind == Sum::kProduct) {
                     sums[q][v] += word[v] * value;
                 } else {
-                    const Vec difference = word[v] - value;
+                    const Vector difference = word[v] - value;
                     sums[q][v] += difference * difference;
                 }
             }
         }
-    }
+        row += columns.stride;
+    } while (++d < dim);
     for (int q = 0; q < Q; ++q)
-        for (int v = 0; v < V; ++v) store(out[q] + shift + w + v * LANES, sums[q][v]);
+        for (int v = 0; v < V; ++v) store(out[q] + w + v * N, sums[q][v]);
 }
 
-// Columns [dim][width] of a panel or a matrix, four queries at a time; what is left over, of queries or columns, one by
-// one. The results go to out[q] + shift.
-template <Sum kind> void accumulate_all(const float* const* x, std::size_t n, const float* columns, std::size_t dim,
-                                        std::size_t width, float* const* out, std::size_t shift) {
-    constexpr std::size_t two = 2 * LANES, pairs = kPanel % two == 0 ? kPanel / two : 1;
+// Four queries at a time, as many vectors as registers allow; what is left over one by one.
+template <Sum kind, int N, int V> void accumulate_all(const float* const* x, std::size_t n, const Columns& columns,
+                                                      std::size_t dim, float* const* out, std::size_t w) {
+    constexpr int wide = V < TILE ? V : TILE;
     const std::size_t fours = n / 4 * 4;
-    for (std::size_t w = 0; w + two <= width; w += two)
+    for (int v = 0; v < V; v += wide) {
+        const Columns some{columns.first + static_cast<std::size_t>(v / 2) * columns.jump, columns.stride,
+                           columns.jump};
         for (std::size_t q = 0; q < fours; q += 4)
-            accumulate<kind, 4, 2>(x + q, columns, dim, width, w, out + q, shift);
-    for (std::size_t q = fours; q < n; ++q)
-        for (std::size_t w = 0; w + two <= width; w += w + pairs * two <= width ? pairs * two : two) {
-            if (w + pairs * two <= width) accumulate<kind, 1, 2 * pairs>(x + q, columns, dim, width, w, out + q, shift);
-            else accumulate<kind, 1, 2>(x + q, columns, dim, width, w, out + q, shift);
-        }
-    for (std::size_t w = width / two * two; w < width; ++w)
-        for (std::size_t q = 0; q < n; ++q) {
-            float sum = 0;
-            for (std::size_t d = 0; d < dim; ++d) {
-                const float value = columns[d * width + w];
-                if constexpr (kind == Sum::kProduct) sum += value * x[q][d];
-                else sum += (value - x[q][d]) * (value - x[q][d]);
-            }
-            out[q][shift + w] = sum;
-        }
+            accumulate<kind, N, 4, wide>(x + q, some, dim, out + q, w + static_cast<std::size_t>(v * N));
+    }
+    for (std::size_t q = fours; q < n; ++q) accumulate<kind, N, 1, V>(x + q, columns, dim, out + q, w);
 }
 
+inline void clear(std::size_t n, std::size_t width, float* const* out) { // the sums over no dimensions
+    for (std::size_t q = 0; q < n; ++q)
+        for (std::size_t w = 0; w < width; ++w) out[q][w] = 0;
+}
+
+// Four vectors at a time; a panel has as many, or two of them stand in the next one.
 template <Sum kind>
 void all_panels(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out) {
-    for (std::size_t w = 0; w < kWords; w += kPanel) accumulate_all<kind>(x, n, words + w * dim, dim, kPanel, out, w);
+    if (dim == 0) return clear(n, kWords, out);
+    static_assert(kPanel % (4 * LANES) == 0 || kPanel == 2 * LANES);
+    const std::size_t jump = kPanel == 2 * LANES ? dim * kPanel : 2 * LANES;
+    for (std::size_t w = 0; w < kWords; w += 4 * LANES)
+        accumulate_all<kind, LANES, 4>(x, n, {words + word_place(dim, 0, w), kPanel, jump}, dim, out, w);
 }
 
 void squared_distances(const float* const* x, std::size_t n, const float* words, std::size_t dim, float* const* out) {
@@ -75,23 +109,28 @@ void inner_products(const float* const* x, std::size_t n, const float* words, st
     all_panels<Sum::kProduct>(x, n, words, dim, out);
 }
 
-void rotate(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
-            float* const* out) {
-    accumulate_all<Sum::kProduct>(x, n, matrix, dim, width, out, 0);
+// The last vector of columns overlaps the one before it where the width asks for that; widths below one vector take
+// narrower ones.
+template <int N> void rotate_by(const float* const* x, std::size_t n, const float* matrix, std::size_t dim,
+                                std::size_t width, float* const* out) {
+    if (width < N) {
+        if constexpr (N > 1) rotate_by<N / 2>(x, n, matrix, dim, width, out);
+        return;
+    }
+    const auto columns = [&](std::size_t w) { return Columns{matrix + w, width, 2 * N}; };
+    std::size_t w = 0;
+    for (; w + 4 * N <= width; w += 4 * N) accumulate_all<Sum::kProduct, N, 4>(x, n, columns(w), dim, out, w);
+    for (; w + 2 * N <= width; w += 2 * N) accumulate_all<Sum::kProduct, N, 2>(x, n, columns(w), dim, out, w);
+    for (; w < width; w += N) {
+        const std::size_t at = w + N <= width ? w : width - N;
+        accumulate_all<Sum::kProduct, N, 1>(x, n, columns(at), dim, out, at);
+    }
 }
 
-// Word w belongs to group w % kGroups, so the running minimum over rows of that many words is the minima of the groups.
-constexpr int kVectors = kGroups / LANES; // vectors per row of 64 words
-
-inline float store_minima(const Vec* low, float* group_minima) {
-    Vec all = low[0];
-    for (int v = 0; v < kVectors; ++v) {
-        store(group_minima + v * LANES, low[v]);
-        all = vmin(low[v], all);
-    }
-    float best = all[0];
-    for (int i = 1; i < LANES; ++i) best = all[i] < best ? all[i] : best;
-    return best;
+void rotate(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
+            float* const* out) {
+    if (dim == 0) return clear(n, width, out);
+    rotate_by<LANES>(x, n, matrix, dim, width, out);
 }
 
 typedef std::int16_t Terms __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
@@ -104,112 +143,54 @@ void add_terms(const float* a, const std::int16_t* terms, float scale, float* ou
     for (std::size_t w = 0; w < kWords; w += LANES) store(out + w, load(a + w) + widen(terms + w) * scale);
 }
 
+// Word w belongs to group w % kGroups. NaN is never the smaller one, in whichever lane it stands.
 float minima(const float* table, float* group_minima) {
-    Vec low[kVectors];
-    for (int v = 0; v < kVectors; ++v) low[v] = load(table + v * LANES);
-    for (std::size_t w = kGroups; w < kWords; w += kGroups)
-        for (int v = 0; v < kVectors; ++v) low[v] = vmin(load(table + w + v * LANES), low[v]);
-    return store_minima(low, group_minima);
+    constexpr int chains = 4; // minima that do not wait for each other
+    const Vec none = Vec{} + __builtin_inff();
+    Vec all[chains] = {none, none, none, none};
+    for (std::size_t group = 0; group < kGroups; group += chains * LANES)
+        for (int v = 0; v < chains; ++v) {
+            Vec low = none;
+            for (std::size_t w = group + v * LANES; w < kWords; w += kGroups) low = vmin(load(table + w), low);
+            store(group_minima + group + v * LANES, low);
+            all[v] = vmin(low, all[v]);
+        }
+    return lowest<float>(vmin(vmin(all[0], all[1]), vmin(all[2], all[3])));
 }
 
+// As integers: floats without their signs sort alike. `beyond` makes +inf and NaN negative, so that they do not count.
 float max_abs(const float* table) {
-    const Vec none = {};
-    Vec high = none;
-    for (std::size_t w = 0; w < kWords; w += LANES) {
-        Vec v = load(table + w);
-        v = v < none ? -v : v;
-        v = v <= __FLT_MAX__ ? v : none;
-        high = vmax(v, high);
-    }
-    float best = 0;
-    for (int i = 0; i < LANES; ++i) best = high[i] > best ? high[i] : best;
+    constexpr int chains = 4;
+    constexpr std::int32_t beyond = 0x00800000;
+    using Bits = VectorOf<std::uint32_t, LANES>::Type;
+    const IVec zero = IVec{} + beyond;
+    IVec most[chains] = {zero, zero, zero, zero};
+    for (std::size_t w = 0; w < kWords; w += chains * LANES)
+        for (int v = 0; v < chains; ++v) {
+            Bits bits;
+            __builtin_memcpy(&bits, table + w + v * LANES, sizeof bits);
+            most[v] = vmax(reinterpret_cast<IVec>((bits & 0x7fffffff) + beyond), most[v]);
+        }
+    const std::int32_t bits = -lowest<std::int32_t>(-vmax(vmax(most[0], most[1]), vmax(most[2], most[3]))) - beyond;
+    float best;
+    __builtin_memcpy(&best, &bits, sizeof best);
     return best;
 }
 
 std::size_t argmin(const float* table) {
-    float group_minima[kGroups];
-    const float best = minima(table, group_minima);
-    std::size_t first = kWords;
-    for (std::size_t group = 0; group < kGroups; ++group)
-        if (group_minima[group] == best)
-            for (std::size_t w = group; w < first; w += kGroups)
-                if (table[w] == best) first = w;
-    return first;
-}
-
-#ifndef HAS_STEP_ROWS
-std::int16_t min_steps(const std::int16_t* steps, const std::int16_t* terms) {
-    int best = 32767;
-    for (std::size_t w = 0; w < kWords; ++w) {
-        const int sum = steps[w] + terms[w];
-        best = sum < best ? sum : best;
+    constexpr int chains = 4;
+    const Vec none = Vec{} + __builtin_inff();
+    Vec low[chains] = {none, none, none, none};
+    for (std::size_t w = 0; w < kWords; w += chains * LANES)
+        for (int v = 0; v < chains; ++v) low[v] = vmin(load(table + w + v * LANES), low[v]);
+    const float best = lowest<float>(vmin(vmin(low[0], low[1]), vmin(low[2], low[3])));
+    IVec at, first = {}; // from the end, so that the first index of every lane stays
+    for (int i = 0; i < LANES; ++i) at[i] = static_cast<std::int32_t>(kWords) + i;
+    first = first + static_cast<std::int32_t>(kWords);
+    for (std::size_t w = kWords; w > 0; w -= LANES) {
+        at -= LANES;
+        first = load(table + w - LANES) == best ? at : first;
     }
-    return static_cast<std::int16_t>(best < -32768 ? -32768 : best);
+    const std::int32_t found = lowest<std::int32_t>(first);
+    return found < static_cast<std::int32_t>(kWords) ? static_cast<std::size_t>(found) : 0; // 0: all are NaN
 }
-#endif
-
-constexpr float kMostSteps = 40959.0f;
-
-#ifndef HAS_STEP_ROWS // a level with saturating int16 arithmetic has its own of these
-void to_steps(const float* table, float low, float factor, std::int32_t start, std::int16_t* out) {
-    for (std::size_t w = 0; w < kWords; ++w) {
-        const float steps = (table[w] - low) * factor + 0.5f;
-        out[w] = static_cast<std::int16_t>(static_cast<std::int32_t>(steps < kMostSteps ? steps : kMostSteps) + start);
-    }
-}
-
-void add_rows(const std::int16_t* const* rows, std::size_t n, std::int16_t* out) {
-    for (std::size_t w = 0; w < kWords; ++w) out[w] = rows[0][w];
-    for (std::size_t i = 1; i < n; ++i)
-        for (std::size_t w = 0; w < kWords; ++w) {
-            const int sum = out[w] + rows[i][w];
-            out[w] = static_cast<std::int16_t>(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
-        }
-}
-
-std::int32_t square_of_sum(const std::int16_t* const* words, std::size_t n, std::size_t width) {
-    std::int32_t total = 0;
-    for (std::size_t d = 0; d < width; ++d) {
-        std::int32_t sum = 0;
-        for (std::size_t i = 0; i < n; ++i) sum += words[i][d];
-        total += sum * sum;
-    }
-    return total;
-}
-
-std::size_t below(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words) {
-    std::size_t n = 0;
-    for (std::size_t w = 0; w < kWords; ++w) {
-        words[n] = static_cast<std::uint8_t>(w);
-        n += sums[w] <= limit;
-        if (n == kWords) break;
-    }
-    return n;
-}
-#endif
-
-#ifndef SCANS_GROUPS // the scan reads the byte of every word; a level that reads group minima has its own of these
-inline std::uint8_t to_byte(float value) {
-    return static_cast<std::uint8_t>(static_cast<std::int32_t>(value < 255.0f ? value : 255.0f));
-}
-
-void quantize(const float* table, const float*, float floor, float scale, std::size_t column, ByteTables* out) {
-    for (std::size_t w = 0; w < kWords; ++w) out->words[column][w] = to_byte((table[w] - floor) * scale);
-}
-
-std::int16_t add_steps(const std::int16_t* steps, const std::int16_t* terms, std::int16_t* sums, std::int16_t*) {
-    std::int16_t best = 32767;
-    for (std::size_t w = 0; w < kWords; ++w) {
-        const int sum = steps[w] + terms[w];
-        sums[w] = static_cast<std::int16_t>(sum > 32767 ? 32767 : sum < -32768 ? -32768 : sum);
-        best = sums[w] < best ? sums[w] : best;
-    }
-    return best;
-}
-
-void quantize_steps(const std::int16_t* sums, const std::int16_t*, std::int16_t floor, float scale, std::size_t column,
-                    ByteTables* out) {
-    for (std::size_t w = 0; w < kWords; ++w)
-        out->words[column][w] = to_byte(static_cast<float>(sums[w] - floor) * scale);
-}
-#endif

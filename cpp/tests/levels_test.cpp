@@ -1,135 +1,232 @@
 // Compares every level that runs here with `scalar`, kernel by kernel, on random input. `make levels` builds it for
 // aarch64 too and runs it under qemu, so that the neon level is tested without such a machine.
+#include "../core/aligned.h"
 #include "../simd/kernels.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 using namespace interlace;
 
 namespace {
 
-int failures = 0;
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
-void expect(bool ok, const char* level, const char* what) {
-    if (ok) return;
-    std::printf("FAILED %s: %s\n", level, what);
-    ++failures;
-}
+class Comparison {
+public:
+    Comparison(const Kernels& level, const Kernels& scalar) : level_(level), scalar_(scalar), random_(1) {}
 
-bool same(const std::vector<float>& a, const std::vector<float>& b) {
-    return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
+    int failures() const { return failures_; }
 
-void compare_tables(const Kernels& k, const Kernels& scalar, std::mt19937& random) {
-    std::normal_distribution<float> normal;
-    const auto draw = [&](std::size_t n) {
-        std::vector<float> v(n);
-        for (float& x : v) x = normal(random);
+    void run() {
+        for (std::size_t dim : {0, 1, 2, 3, 7, 8, 17, 64})
+            for (std::size_t n : {0, 1, 3, 4, 5, 8, 9}) products(dim, n);
+        for (int round = 0; round < 100; ++round) {
+            tables(round);
+            steps();
+        }
+        for (std::size_t n = 1; n <= 17; ++n) sums_of_rows(n);
+        for (std::size_t columns = 0; columns <= kScanColumns; ++columns)
+            for (std::size_t n_blocks : {std::size_t{0}, std::size_t{1}, std::size_t{7}, kChunk})
+                scan(columns, n_blocks);
+    }
+
+private:
+    void expect(bool ok, const std::string& what) {
+        if (ok) return;
+        std::printf("FAILED %s: %s\n", level_.name, what.c_str());
+        ++failures_;
+    }
+
+    // call(level, out) fills out [n]; both levels must leave the same bytes there.
+    template <typename T, typename F> void same(const std::string& what, std::size_t n, F call) {
+        Aligned<T> mine(n + 64), exact(n + 64); // and nothing behind
+        std::memset(mine.data(), 0x5a, mine.size() * sizeof(T));
+        std::memset(exact.data(), 0x5a, exact.size() * sizeof(T));
+        call(level_, mine.data());
+        call(scalar_, exact.data());
+        expect(std::memcmp(mine.data(), exact.data(), mine.size() * sizeof(T)) == 0, what);
+    }
+
+    Aligned<float> normal(std::size_t n) {
+        std::normal_distribution<float> draw;
+        Aligned<float> v(n);
+        for (float& x : v) x = draw(random_);
         return v;
-    };
-    for (std::size_t dim : {0, 1, 3, 17}) {
-        const std::vector<float> words = draw(dim * kWords + 1), matrix = draw(dim * 37 + 1);
-        for (std::size_t n : {1, 3, 4, 5, 9}) {
-            const std::vector<float> x = draw(n * dim + 1);
-            std::vector<float> a(n * kWords), b(n * kWords);
-            std::vector<const float*> from(n);
-            std::vector<float*> to_a(n), to_b(n);
-            for (std::size_t i = 0; i < n; ++i)
-                from[i] = x.data() + i * dim, to_a[i] = a.data() + i * kWords, to_b[i] = b.data() + i * kWords;
-            k.squared_distances(from.data(), n, words.data(), dim, to_a.data());
-            scalar.squared_distances(from.data(), n, words.data(), dim, to_b.data());
-            expect(same(a, b), k.name, "squared_distances");
-            k.inner_products(from.data(), n, words.data(), dim, to_a.data());
-            scalar.inner_products(from.data(), n, words.data(), dim, to_b.data());
-            expect(same(a, b), k.name, "inner_products");
-            k.rotate(from.data(), n, matrix.data(), dim, 37, to_a.data());
-            scalar.rotate(from.data(), n, matrix.data(), dim, 37, to_b.data());
-            expect(same(a, b), k.name, "rotate");
-        }
     }
-    for (int round = 0; round < 50; ++round) {
-        const std::vector<float> a = draw(kWords), b = draw(kWords);
-        std::vector<std::int16_t> terms(kWords);
-        for (std::int16_t& t : terms) t = static_cast<std::int16_t>(random());
-        std::vector<float> out_a(kWords), out_b(kWords), groups_a(kGroups), groups_b(kGroups);
-        std::vector<std::int16_t> steps_a(kWords), steps_b(kWords), sums_a(kWords), sums_b(kWords);
-        k.to_steps(a.data(), -3.0f, 9000.0f, -8192, steps_a.data());
-        scalar.to_steps(a.data(), -3.0f, 9000.0f, -8192, steps_b.data());
-        expect(steps_a == steps_b, k.name, "to_steps");
-        const std::int16_t* rows[] = {steps_b.data(), terms.data(), terms.data()};
-        for (std::size_t n : {1, 2, 3}) {
-            k.add_rows(rows, n, sums_a.data());
-            scalar.add_rows(rows, n, sums_b.data());
-            expect(sums_a == sums_b, k.name, "add_rows");
-        }
-        expect(k.min_steps(steps_b.data(), terms.data()) == scalar.min_steps(steps_b.data(), terms.data()), k.name,
-               "min_steps");
-        for (const std::int16_t limit :
-             {static_cast<std::int16_t>(-32768), terms[0], static_cast<std::int16_t>(32767)}) {
-            std::vector<std::uint8_t> words_a(kWords), words_b(kWords);
-            const std::size_t n = k.below(terms.data(), limit, words_a.data());
-            expect(n == scalar.below(terms.data(), limit, words_b.data()) &&
-                       std::memcmp(words_a.data(), words_b.data(), n) == 0,
-                   k.name, "below");
-        }
-        k.add_terms(a.data(), terms.data(), 1e-4f, out_a.data());
-        scalar.add_terms(a.data(), terms.data(), 1e-4f, out_b.data());
-        expect(same(out_a, out_b), k.name, "add_terms");
-        alignas(64) std::int16_t steps[kWords], aligned[kWords], sums[kWords], groups[kGroups];
-        for (std::size_t w = 0; w < kWords; ++w)
-            steps[w] = static_cast<std::int16_t>(random() & 0x7fff), aligned[w] = terms[w];
-        const std::int16_t step_min = k.add_steps(steps, aligned, sums, groups);
-        expect(step_min == scalar.add_steps(steps, aligned, sums, groups), k.name, "add_steps");
-        expect(k.minima(a.data(), groups_a.data()) == scalar.minima(a.data(), groups_b.data()) &&
-                   same(groups_a, groups_b),
-               k.name, "minima");
-        expect(k.max_abs(a.data()) == scalar.max_abs(a.data()), k.name, "max_abs");
-        expect(k.argmin(a.data()) == scalar.argmin(a.data()), k.name, "argmin");
-    }
-}
 
-void compare_scan(const Kernels& k, const Kernels& scalar, std::mt19937& random) {
-    std::uniform_real_distribution<float> uniform;
-    for (std::size_t columns = 0; columns <= kScanColumns; ++columns)
-        for (std::size_t n_blocks : {std::size_t{1}, std::size_t{7}, kChunk}) {
-            std::vector<std::uint8_t> blocks(n_blocks * (columns + 1) * kBlock);
-            for (std::uint8_t& code : blocks) code = static_cast<std::uint8_t>(random());
-            ByteTables mine{}, exact{};
-            mine.n_columns = exact.n_columns = columns;
-            for (std::size_t j = 0; j < columns; ++j) {
-                std::vector<float> table(kWords);
-                for (float& t : table) t = uniform(random) * 300.0f;
-                float groups[kGroups];
-                const float floor = k.minima(table.data(), groups);
-                k.quantize(table.data(), groups, floor, 1.0f, j, &mine);
-                scalar.quantize(table.data(), groups, floor, 1.0f, j, &exact);
-            }
-            std::uint64_t a[kChunk] = {}, b[kChunk] = {};
-            k.scan(blocks.data(), columns + 1, mine, 200, n_blocks, a);
-            scalar.scan(blocks.data(), columns + 1, exact, 200, n_blocks, b);
-            const bool superset_only = std::strcmp(k.name, "avx2") == 0; // see avx2.cpp
-            for (std::size_t i = 0; i < n_blocks; ++i)
-                expect(superset_only ? (b[i] & ~a[i]) == 0 : a[i] == b[i], k.name, "scan");
+    Aligned<std::int16_t> integers(std::size_t n, std::int32_t low, std::int32_t high) {
+        std::uniform_int_distribution<std::int32_t> draw(low, high);
+        Aligned<std::int16_t> v(n);
+        for (std::int16_t& x : v) x = static_cast<std::int16_t>(draw(random_));
+        return v;
+    }
+
+    void products(std::size_t dim, std::size_t n) {
+        const Aligned<float> words = normal(dim * kWords), x = normal(n * dim);
+        std::vector<const float*> from;
+        for (std::size_t i = 0; i < n; ++i) from.push_back(x.data() + i * dim);
+        const auto rows = [n](float* out, std::size_t width) {
+            std::vector<float*> to;
+            for (std::size_t i = 0; i < n; ++i) to.push_back(out + i * width);
+            return to;
+        };
+        same<float>("squared_distances", n * kWords, [&](const Kernels& k, float* out) {
+            k.squared_distances(from.data(), n, words.data(), dim, rows(out, kWords).data());
+        });
+        same<float>("inner_products", n * kWords, [&](const Kernels& k, float* out) {
+            k.inner_products(from.data(), n, words.data(), dim, rows(out, kWords).data());
+        });
+        for (std::size_t width : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 127, 128, 129})
+            same<float>("rotate, width " + std::to_string(width), n * width, [&](const Kernels& k, float* out) {
+                k.rotate(from.data(), n, words.data(), dim, width, rows(out, width).data());
+            });
+    }
+
+    // Ties, +inf as padding has it, and NaN, which must not make a difference between levels.
+    void tables(int round) {
+        Aligned<float> table = normal(kWords);
+        if (round % 4 == 1)
+            for (float& value : table) value = std::round(value);
+        if (round % 4 == 2)
+            for (std::size_t w = random_() % kWords; w < kWords; ++w) table[w] = kInf;
+        if (round % 4 == 3)
+            for (int i = 0; i < 50; ++i) table[random_() % kWords] = i % 2 ? kNan : kInf;
+        if (round == 2) std::fill(table.begin(), table.end(), kInf);
+        if (round == 3) std::fill(table.begin(), table.end(), kNan);
+        same<float>("minima", kGroups + 1,
+                    [&](const Kernels& k, float* out) { out[kGroups] = k.minima(table.data(), out); });
+        same<float>("max_abs", 1, [&](const Kernels& k, float* out) { *out = k.max_abs(table.data()); });
+        same<std::size_t>("argmin", 1, [&](const Kernels& k, std::size_t* out) { *out = k.argmin(table.data()); });
+        float groups[kGroups];
+        const float low = scalar_.minima(table.data(), groups);
+        const std::size_t first = scalar_.argmin(table.data());
+        expect(first < kWords && (table[first] == low || std::isnan(table[first])),
+               "argmin is the index of the minimum");
+        same<std::int16_t>("to_steps", kWords, [&](const Kernels& k, std::int16_t* out) {
+            k.to_steps(table.data(), low, round % 2 ? 9000.0f : 1e-3f, -8192, out);
+        });
+        const Aligned<std::int16_t> terms = integers(kWords, -32768, 32767);
+        same<float>("add_terms", kWords,
+                    [&](const Kernels& k, float* out) { k.add_terms(table.data(), terms.data(), 1e-4f, out); });
+        if (low < kInf)
+            for (const float scale : {0.0f, 1.0f, 60.0f, 1e30f})
+                same_bytes("quantize", [&](const Kernels& k, ByteTables* out) {
+                    float own[kGroups];
+                    k.quantize(table.data(), own, k.minima(table.data(), own), scale, 1, out);
+                });
+    }
+
+    // A level that reads group minima has those of the bytes that the others have.
+    template <typename F> void same_bytes(const std::string& what, F call) {
+        ByteTables mine, exact;
+        std::memset(&mine, 0x5a, sizeof mine);
+        std::memset(&exact, 0x5a, sizeof exact);
+        call(level_, &mine);
+        call(scalar_, &exact);
+        if (scans_groups())
+            for (std::size_t g = 0; g < kGroups; ++g)
+                expect(mine.groups[1][g] == std::min(exact.words[1][g], exact.words[1][g + kGroups]), what);
+        else expect(std::memcmp(&mine, &exact, sizeof mine) == 0, what);
+    }
+
+    bool scans_groups() const { return std::strcmp(level_.name, "avx2") == 0; } // see avx2.cpp
+
+    void steps() {
+        const bool extreme = random_() % 2 == 0; // most sums saturate, on either side
+        const Aligned<std::int16_t> steps = integers(kWords, extreme ? -32768 : 0, extreme ? 32767 : 20000),
+                                    terms = integers(kWords, extreme ? -32768 : -20000, extreme ? 32767 : 12000);
+        same<std::int16_t>("min_steps", 1, [&](const Kernels& k, std::int16_t* out) {
+            *out = k.min_steps(steps.data(), terms.data());
+        });
+        alignas(64) std::int16_t groups[kGroups];
+        same<std::int16_t>("add_steps", kWords + 1, [&](const Kernels& k, std::int16_t* out) {
+            out[kWords] = k.add_steps(steps.data(), terms.data(), out, groups);
+        });
+        for (const float scale : {0.0f, 3e-3f, 1.0f, 1e30f})
+            same_bytes("quantize_steps", [&](const Kernels& k, ByteTables* out) {
+                alignas(64) std::int16_t sums[kWords], own[kGroups];
+                const std::int16_t floor = k.add_steps(steps.data(), terms.data(), sums, own);
+                k.quantize_steps(sums, own, floor, scale, 1, out);
+            });
+        for (const int limit : {-32768, static_cast<int>(steps[0]), -1, 0, 32767}) {
+            Aligned<std::uint8_t> mine(kWords + 64, 0x5a), exact(kWords);
+            const std::int16_t top = static_cast<std::int16_t>(limit);
+            const std::size_t n = level_.below(steps.data(), top, mine.data());
+            expect(n == scalar_.below(steps.data(), top, exact.data()) &&
+                       std::memcmp(mine.data(), exact.data(), n) == 0 &&
+                       std::all_of(mine.begin() + kWords, mine.end(), [](std::uint8_t w) { return w == 0x5a; }),
+                   "below");
         }
-}
+    }
+
+    void sums_of_rows(std::size_t n) {
+        const Aligned<std::int16_t> rows = integers(n * kWords, -32768, 32767);
+        std::vector<const std::int16_t*> pointers;
+        for (std::size_t i = 0; i < n; ++i) pointers.push_back(rows.data() + i * kWords);
+        same<std::int16_t>("add_rows", kWords,
+                           [&](const Kernels& k, std::int16_t* out) { k.add_rows(pointers.data(), n, out); });
+        for (std::size_t width = 32; width <= 512; width += 32) {
+            // no sum leaves int16 and no square int32, yet they come near
+            const std::int32_t most = static_cast<std::int32_t>(std::sqrt(2147483647.0 / width)) / static_cast<int>(n);
+            const Aligned<std::int16_t> words = integers(n * width, std::max(-most, -32767), std::min(most, 32767));
+            std::vector<const std::int16_t*> at;
+            for (std::size_t i = 0; i < n; ++i) at.push_back(words.data() + i * width);
+            same<std::int32_t>("square_of_sum", 1, [&](const Kernels& k, std::int32_t* out) {
+                *out = k.square_of_sum(at.data(), n, width);
+            });
+        }
+    }
+
+    void scan(std::size_t columns, std::size_t n_blocks) {
+        std::uniform_real_distribution<float> uniform;
+        std::vector<std::uint8_t> blocks(n_blocks * (columns + 1) * kBlock + 1);
+        for (std::uint8_t& code : blocks) code = static_cast<std::uint8_t>(random_());
+        ByteTables mine{}, exact{};
+        mine.n_columns = exact.n_columns = columns;
+        for (std::size_t j = 0; j < columns; ++j) {
+            std::vector<float> table(kWords);
+            for (float& t : table) t = uniform(random_) * 300.0f;
+            float groups[kGroups];
+            const float floor = level_.minima(table.data(), groups);
+            level_.quantize(table.data(), groups, floor, 1.0f, j, &mine);
+            scalar_.quantize(table.data(), groups, floor, 1.0f, j, &exact);
+        }
+        std::uint64_t a[kChunk] = {}, b[kChunk] = {};
+        for (const std::uint8_t threshold : {0, 30, 200, 254}) {
+            level_.scan(blocks.data(), columns + 1, mine, threshold, n_blocks, a);
+            scalar_.scan(blocks.data(), columns + 1, exact, threshold, n_blocks, b);
+            for (std::size_t i = 0; i < kChunk; ++i)
+                expect(scans_groups() ? (b[i] & ~a[i]) == 0 : a[i] == b[i], "scan");
+        }
+    }
+
+    const Kernels& level_;
+    const Kernels& scalar_;
+    std::mt19937 random_;
+    int failures_ = 0;
+};
 
 } // namespace
 
 int main() {
     force_level("scalar");
     const Kernels& scalar = kernels();
-    std::mt19937 random(1);
-    int levels = 0;
+    int levels = 0, failures = 0;
     for (const std::string& name : available_levels()) {
         force_level(name);
-        compare_tables(kernels(), scalar, random);
-        compare_scan(kernels(), scalar, random);
+        Comparison comparison(kernels(), scalar);
+        comparison.run();
         std::printf("%s compared\n", name.c_str());
+        failures += comparison.failures();
         ++levels;
     }
-    std::printf("%d passed, %d failed\n", levels, failures);
+    std::printf("%d levels compared, %d failures\n", levels, failures);
     return failures == 0 ? 0 : 1;
 }
