@@ -225,18 +225,18 @@ std::vector<SegmentView> views_of(const Books& books, const Segments& segments, 
 }
 
 Rule make_rule(const Books& books, const std::string& rule, float share, float sigma, const In<float, One>& spread,
-               float least, float reach) {
+               float least, float reach, float slack) {
     require(rule == "share" || rule == "paper" || rule == "none", "rule must be share, paper or none");
     require(spread.size() == 0 || spread.size() >= books.n_cells(), "spread must have an entry per cell, or none");
     const Rule::Kind kind = rule == "share" ? Rule::kShare : rule == "paper" ? Rule::kPaper : Rule::kNone;
-    return {kind, share, sigma, view<float>(spread), least, reach};
+    return {kind, share, sigma, view<float>(spread), least, reach, slack};
 }
 
 static_assert(sizeof(SearchCounts) == 4 * sizeof(std::uint64_t)); // a row of `work`
 
 void py_search(const Books& books, const Segments& segments, const Filters& filters, In<float, Two> queries,
                const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
-               std::size_t threads, Out<std::int64_t, Two> rows, Out<float, Two> distances,
+               float slack, std::size_t threads, Out<std::int64_t, Two> rows, Out<float, Two> distances,
                Out<std::int64_t, One> counts, Out<std::uint64_t, Two> work, std::optional<Out<float, Three>> trace) {
     const std::size_t n = queries.shape(0), k = rows.shape(1);
     require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1, "queries, k or threads do not fit");
@@ -246,7 +246,7 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
     require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
             "trace must be [2, n, k]");
     const std::vector<SegmentView> views = views_of(books, segments, filters);
-    const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach);
+    const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach, slack);
     nb::gil_scoped_release release;
     std::vector<SearchCounts> counted(n);
     search(books, views, queries.data(), n, k, parsed, threads,
@@ -286,10 +286,10 @@ RangeHits py_range_search(const Books& books, const Segments& segments, const Fi
 
 Trace py_trace(const Books& books, const Segments& segments, const Filters& filters, In<float, One> query,
                const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
-               std::size_t k, std::uint64_t row) {
+               float slack, std::size_t k, std::uint64_t row) {
     require(query.size() == books.dim() && k >= 1, "query or k do not fit");
     const std::vector<SegmentView> views = views_of(books, segments, filters);
-    const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach);
+    const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach, slack);
     nb::gil_scoped_release release;
     for (std::size_t s = 0; s < segments.size(); ++s) {
         const Segment& segment = segments[s]->segment;
@@ -313,7 +313,7 @@ void bind_search(nb::module_& m) {
         .def_prop_ro("n_allowed", [](const PyFilter& self) { return self.filter.n_allowed(); })
         .def_prop_ro("copied", [](const PyFilter& self) { return self.filter.copied(); });
     m.def("search", &py_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,
-          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "threads"_a, "rows"_a.noconvert(),
+          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "slack"_a, "threads"_a, "rows"_a.noconvert(),
           "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(), "trace"_a.noconvert().none());
     m.def("range_search", &py_range_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(),
           "radii"_a.noconvert(), "exhaustive"_a, "threads"_a, "counts"_a.noconvert(), "work"_a.noconvert());
@@ -335,7 +335,7 @@ void bind_search(nb::module_& m) {
         .def_ro("floor", &Trace::floor)
         .def_ro("tau", &Trace::tau);
     m.def("trace", &py_trace, "books"_a, "segments"_a, "filters"_a, "query"_a.noconvert(), "rule"_a, "share"_a,
-          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "k"_a, "row"_a);
+          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "slack"_a, "k"_a, "row"_a);
 }
 
 void bind_learning(nb::module_& m) {

@@ -88,8 +88,15 @@ public:
         std::sort(order_.begin(), order_.end());
         if (trace_ != nullptr) begin_trace(base);
         share_ = rule_.share;
-        if (rule_.kind == Rule::kShare && !rule_.spread.empty() && !order_.empty()) drop_far_cells(base, length);
-        for (const std::uint64_t key : order_) visit(key & 0xffffffffu, base[key & 0xffffffffu]);
+        std::size_t n_near = order_.size();
+        if (rule_.kind == Rule::kShare && !rule_.spread.empty() && !order_.empty()) n_near = near_cells(base, length);
+        const float slack = rule_.slack * length;
+        for (std::size_t rank = 0; rank < order_.size(); ++rank) {
+            const std::size_t cell = order_[rank] & 0xffffffffu;
+            // Bases ascend and tau does not rise: the cells behind are beyond it too.
+            if (rank >= n_near && base[cell] + independent_floor_ - tau() > slack) break;
+            visit(cell, base[cell]);
+        }
         finish();
     }
 
@@ -107,16 +114,19 @@ private:
         work_.lookups = work_.cells + work_.scanned * n_crude_ + work_.survivors * (n_columns_ - n_crude_ + has_cross_);
     }
 
-    void drop_far_cells(const float* base, float length) {
+    // How many of the nearest cells are visited whatever tau is; all of them for a query that is unlike those of the
+    // rule.
+    std::size_t near_cells(const float* base, float length) {
         const auto base_of = [&](std::size_t rank) { return base[order_[rank] & 0xffffffffu]; };
         const float nearest = base_of(0);
+        // Where the tables are the same in all cells, so are their smallest entries.
+        independent_floor_ = 0;
+        if (!has_terms_ && !has_cross_)
+            for (std::size_t j = 0; j < n_columns_; ++j) independent_floor_ += minima_[j];
         // Where books share no dimension with the first, the base knows nothing of theirs.
-        float distance = nearest;
-        if (!has_terms_ && books_.metric() == Metric::kL2)
-            for (std::size_t j = 0; j < n_columns_; ++j) distance += minima_[j];
-        if (distance > rule_.reach * length) {
+        if (nearest + (books_.metric() == Metric::kL2 ? independent_floor_ : 0) > rule_.reach * length) {
             share_ = 1.0f;
-            return;
+            return order_.size();
         }
         float unit = nearest < rule_.least ? rule_.least : nearest;
         if (books_.metric() != Metric::kL2) {
@@ -132,7 +142,7 @@ private:
             trace_->value = base[trace_->cell] - nearest;
             trace_->bound = rule_.spread[trace_->cell_rank] * unit;
         }
-        order_.resize(n);
+        return n;
     }
 
     static std::uint64_t sort_key(float value, std::size_t cell) {
@@ -560,8 +570,8 @@ private:
     std::size_t cell_ = 0, crude_filled_ = 0, rest_filled_ = 0;
     std::size_t n_crude_looked_up_ = 0, n_rest_looked_up_ = 0; // rows of the cell so far
     bool few_ = false;                                         // the cell has few rows
-    float radius_ = 0, share_ = 1, step_ = 0, bound_ = 0, base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0,
-          limit_ = 0, scale_ = 0;
+    float radius_ = 0, share_ = 1, independent_floor_ = 0, step_ = 0, bound_ = 0, base_ = 0, crude_floor_ = 0,
+          rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
     ByteTables byte_tables_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace interlace {
@@ -19,12 +20,15 @@ struct Rule {
     } kind;
     float share = 1.0f;
     float sigma = 0.0f;
-    // kShare also stops at the first cell whose base exceeds the smallest one by more than spread[rank] units (empty:
-    // never): a unit is the smallest base for l2, but no less than `least`; for the other metrics it is the distance
-    // from the smallest base to the mean. A query farther from the nearest cell than `reach` (for ip: reach times its
-    // length) is far from the data the rule was made for: it is searched with share 1 and no stop.
+    // kShare also stops at a cell that is far by two measures (never where spread is empty). Its base exceeds the
+    // smallest one by more than spread[rank] units: a unit is the smallest base for l2, but no less than `least`; for
+    // the other metrics it is the distance from the smallest base to the mean. And its base, with the smallest entries
+    // of all tables where cells do not change them, exceeds tau by more than `slack` (for ip: slack times the length of
+    // the query). The second measure protects queries that lie between cells, whatever they are like. A query farther
+    // from the nearest cell than `reach` (for ip: reach times its length) is far from the data the rule was made for:
+    // it is searched with share 1 and no stop.
     std::span<const float> spread = {};
-    float least = 0.0f, reach = 0.0f;
+    float least = 0.0f, reach = 0.0f, slack = -std::numeric_limits<float>::infinity();
 };
 
 struct SearchCounts {
@@ -59,7 +63,8 @@ void range_search(const Books& books, const std::vector<SegmentView>& segments, 
 // What a search for k rows did with one row.
 struct Trace {
     enum Step {
-        kFarCell,   // its cell was not visited: farther from the nearest one (value) than the rule's spread (bound)
+        kFarCell, // its cell was not visited: farther from the nearest one (value) than the rule's spread (bound), and
+                  // farther beyond tau than the rule's slack
         kCellBound, // its cell was passed over, or left before: the cell's crude floor (value) > limit (bound)
         kCrude,     // the crude distance (value) > limit (bound)
         kCompared,  // the whole code was compared; crude distance and limit as above

@@ -217,6 +217,11 @@ class Codebooks:
         return self.metric == "l2" and not self.norms and bool((shared > 1).any())
 
     @property
+    def one_floor(self) -> bool:
+        """Whether a query's tables are the same in all cells, and so is the smallest value that they add to a base."""
+        return not (self.has_cross_sums or (self.metric == "l2" and self.overlaps_first))
+
+    @property
     def n_books(self) -> int:
         """Number of books, norm columns not counted."""
         return len(self.books)

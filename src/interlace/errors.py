@@ -103,6 +103,10 @@ class FewRowsWarning(UserWarning):
     """There are too few rows or dimensions for what was asked: books shrink."""
 
 
+class CalibrationWarning(UserWarning):
+    """Searches with a calibrated margin run exactly, because the rows have changed since (docs/searching.md)."""
+
+
 class EmbeddingCollapsedWarning(UserWarning):
     """Learning shrank the embedding of all rows to one point (docs/joint.md)."""
 

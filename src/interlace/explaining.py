@@ -12,7 +12,7 @@ from . import _native, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
 from .ids import Ids
-from .searching import WIDEST, Allowed, Mask, filters_of, hits_to_ask, range_rows, search_rows
+from .searching import WIDEST, Allowed, Mask, filters_of, hits_to_ask, range_rows, search_like, search_rows
 from .segments import Segment
 
 #: What may have become of a row.
@@ -111,6 +111,11 @@ def explain_row(
     mask: Mask | None,
 ) -> Explanation:
     """Of row ``row``, for one query float32 [1, dim]; what ``Index.search`` does is done again, and watched."""
+    if search_like(codebooks, segments, ids.removed, query, k, rule_of, 1, mask)[-1]:  # it was searched again, exactly
+
+        def rule_of(k: int, filtered: bool) -> margins.Rule:
+            return margins.EXACT
+
     removed = ids.removed
     gone = removed is not None and bool(removed.has(np.array([row]))[0])
     filtered = mask is not None

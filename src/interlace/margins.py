@@ -1,9 +1,10 @@
-"""Which rows and cells a search may pass over: parsing of ``margin``, and its calibration on held-out queries."""
+"""What a search may skip: the rules behind ``margin``, and the calibration that gives them their numbers."""
 
 from __future__ import annotations
 
 import functools
 import math
+import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,19 +13,15 @@ from numpy.typing import NDArray
 
 from .arrays import FloatArray
 from .codebooks import MAX_WORDS
-from .errors import InputError
+from .errors import CalibrationWarning, InputError, warn_user
 
 KS = (1, 10, 100)
 TARGETS = (0.99, 0.999, 0.9999)
 DEFAULT = 0.999  #: where a search is given none
-#: An index may grow this much before its calibration no longer counts.
+#: A change of the number of rows by this factor changes no rule.
 GROWTH = 1.1
-#: Of the hits that a target allows to lose so many are, the others are kept in reserve: queries to come are not these.
-SPENT = 0.2
-#: Of those, this part may be lost to cells not visited, the others to rows passed over in a visited one.
-CELLS_PART = 0.75
-#: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
-WEIGHTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0)
+#: Beyond this factor of growth the rows are no longer those that were calibrated, whatever k is.
+MOST_GROWTH = 2.0
 #: A gap beyond which all cells are equally far; its products stay within float32.
 FARTHEST = 1e6
 #: Any gap will do. Not infinite, because the unit it is multiplied by may be 0.
@@ -45,78 +42,158 @@ class Rule:
     spread: FloatArray = field(default_factory=lambda: NO_SPREAD)  # by rank of a cell; empty: visit all
     least: float = 0.0
     reach: float = 0.0
+    slack: float = -math.inf
+    #: A query whose k-th hit is farther than this (for ip: than this times its length) is searched again, exactly.
+    farthest: float = math.inf
 
     @property
-    def arguments(self) -> tuple[str, float, float, FloatArray, float, float]:
+    def arguments(self) -> tuple[str, float, float, FloatArray, float, float, float]:
         """As the native functions take them."""
-        return self.kind, self.share, self.sigma, self.spread, self.least, self.reach
+        return self.kind, self.share, self.sigma, self.spread, self.least, self.reach, self.slack
+
+
+EXACT = Rule("share", 1.0, 0.0, "exact")
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The numbers of a calibrated rule for one k, one target and one number of rows."""
+
+    share: float
+    weight: float
+    stop: float
+    slack: float
+    farthest: float
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """Why a calibration has no rule; ``stale`` where it had one, and the rows have changed since."""
+
+    why: str
+    stale: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What reaches each target agreement for each k, and the number of rows ``n`` it was made for.
+    """The rule for each k and each target agreement, and the number of rows ``n`` it was made for.
 
     The exact rule keeps a row while crude - crude_floor <= tau - floor. The calibrated one keeps it while
-    crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks what could
-    not be calibrated. Cells are visited in ascending order of their base while log(1 + rank) + weight * gap <= stop,
-    with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop); ``gap`` is measured as :func:`gaps` tells.
-    ``least`` and ``reach`` bound the smallest base (``reach``: the distance) of the queries it was made from: a query
-    beyond ``reach`` is searched exactly. ``error`` is the mean squared distance from their codes of ``error_rows`` rows
-    that were held out of learning; NaN where there were none. ``recalls`` are those of a store that keeps originals:
-    recall@10 after a re-rank of so many rows, for each target.
+    crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks targets that
+    the queries were too few for. Cells are visited in ascending order of their base while
+    log(1 + rank) + weight * gap <= stop, with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop) and ``gap``
+    as :func:`gaps` measures it, or base - tau <= slack, with ``slacks`` float32 [len(KS), len(TARGETS)].
+
+    Queries unlike the ``queries`` that it was made from are searched exactly: those whose smallest base (``reach``: the
+    distance) is beyond ``reach``, and those whose k-th hit is beyond ``farthest`` float32 [len(KS)]. ``error`` is the
+    mean squared distance from their codes of ``error_rows`` rows that were held out of learning; NaN where there were
+    none. ``recalls`` are those of a store that keeps originals: recall@10 after a re-rank of so many rows, for each
+    target.
     """
 
     n: int
     shares: NDArray[np.float32]
     cells: NDArray[np.float32]
+    slacks: NDArray[np.float32]
+    farthest: NDArray[np.float32]
     least: float
     reach: float
+    queries: int  # 0: of a version whose calibrations promised more than they kept; they are not used
     error: float = math.nan
     error_rows: int = 0
     recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
     deep: bool = False  # a k beyond the largest calibrated one takes the rule of that one; not stored
 
     @classmethod
-    def stored(
-        cls, description: dict[str, Any], shares: NDArray[np.float32], cells: NDArray[np.float32]
-    ) -> Calibration:
+    def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration:
         """From a file."""
         shape = (len(KS), len(TARGETS))
-        if shares.shape != shape or cells.shape != (*shape, 2):
-            raise ValueError(f"shares of shape {shares.shape}, cells of shape {cells.shape}")
+        shares, cells = arrays["shares"], arrays["cells"]
+        slacks = arrays.get("slacks", np.full(shape, -np.inf, np.float32))
+        farthest = arrays.get("farthest", np.full(len(KS), np.inf, np.float32))
+        found = {"shares": shares, "cells": cells, "slacks": slacks, "farthest": farthest}
+        for (name, array), expected in zip(found.items(), (shape, (*shape, 2), shape, (len(KS),)), strict=True):
+            if array.shape != expected:
+                raise ValueError(f"{name} of shape {array.shape}")
         least, reach = float(description["least"]), float(description["reach"])
         error, rows = description.get("error"), int(description.get("error_rows", 0))
         if error is not None and not (0 <= float(error) < math.inf and rows > 0):
             raise ValueError(f"an error of {error!r:.60} of {rows} rows")
-        error = math.nan if error is None else float(error)
-        recalls = tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ()))
-        return cls(int(description["n"]), shares, cells, least, reach, error, rows, recalls)
+        queries = int(description.get("queries", 0))
+        if queries < 0 or int(description["n"]) < 0:
+            raise ValueError(f"{queries} queries, {description['n']!r:.60} rows")
+        return cls(
+            **found,
+            n=int(description["n"]),
+            least=least,
+            reach=reach,
+            queries=queries if "slacks" in arrays and "farthest" in arrays else 0,
+            error=math.nan if error is None else float(error),
+            error_rows=rows,
+            recalls=tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ())),
+        )
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[np.float32]], dict[str, Any]]:
+        """Sections and description of a file; the inverse is :meth:`stored`."""
+        description: dict[str, Any] = {
+            "n": self.n,
+            "ks": list(KS),
+            "targets": list(TARGETS),
+            "least": self.least,
+            "reach": self.reach,
+            "queries": self.queries,
+            "error": None if math.isnan(self.error) else self.error,
+            "error_rows": self.error_rows,
+        }
+        if self.recalls:
+            description["recalls"] = self.recalls
+        arrays = {"shares": self.shares, "cells": self.cells}
+        if self.queries:  # what an older version wrote stays as it was
+            arrays |= {"slacks": self.slacks, "farthest": self.farthest}
+        return arrays, description
 
     @functools.cached_property
-    def _rules(self) -> list[list[tuple[float, float, float] | None]]:
-        """Share, weight and stop for each of KS and TARGETS as Python numbers: single queries should be quick."""
-        shares, cells = self.shares.tolist(), self.cells.tolist()
-        return [
-            [None if math.isnan(s) else (s, w, stop) for s, (w, stop) in zip(*row, strict=True)]
-            for row in zip(shares, cells, strict=True)
-        ]
+    def _rules(self) -> NDArray[np.float64]:
+        """Share, weight, stop and slack [len(KS), len(TARGETS), 4]."""
+        parts = (self.shares[..., None], self.cells, self.slacks[..., None])
+        return np.concatenate(parts, axis=2).astype(np.float64)
 
-    def rule(self, k: int, target: float, n: int) -> tuple[float, float, float] | None:
-        """Share, weight and stop that are safe for k and target, or None: fall back to exact.
+    def rule(self, k: int, target: float, n: int) -> Covered | Uncovered:
+        """The numbers that are safe for k, target and n rows, or why there are none: search exactly.
 
-        Targets round up. A k between two stored ones takes the larger share of the two and the cells of the larger k,
-        which needs more of them. With ``deep``, for hits that are re-ranked, a larger k takes the rule of the largest
-        stored one: of the hits beyond that k more may be lost than the target says, those in far cells.
+        Targets round up. Of n rows the k nearest are spread as the k * self.n / n nearest were of the rows that it was
+        made for; so a rule must be good for both numbers, and takes the most careful value of all stored k around them.
+        With ``deep``, for hits that are re-ranked, a larger k takes the rule of the largest stored one: of the hits
+        beyond that k more may be lost than the target says, those in far cells.
         """
         if self.deep:
             k = min(k, KS[-1])
-        if n > self.n * GROWTH or k > KS[-1] or target > TARGETS[-1]:
-            return None
+        if not self.queries:
+            return Uncovered("was calibrated by an older version: call calibrate()", stale=True)
+        if target > TARGETS[-1]:
+            return Uncovered(f"is beyond {TARGETS[-1]}, the largest calibrated target")
+        if k > KS[-1]:
+            return Uncovered(f"is not calibrated for k = {k}, beyond {KS[-1]}")
+        changed = Uncovered(f"was calibrated for {self.n:,} rows, there are {n:,}: call calibrate()", stale=True)
+        as_if = k * self.n / max(1, n)
+        low, high = min(k, as_if * GROWTH), max(k, as_if / GROWTH)
+        if self.deep:
+            high = min(high, KS[-1])
+        if low < KS[0] or high > KS[-1] or n > self.n * MOST_GROWTH:
+            return changed
+        first = max(i for i, stored in enumerate(KS) if stored <= low)
+        last = next(i for i, stored in enumerate(KS) if stored >= high)
         column = next(j for j, stored in enumerate(TARGETS) if stored >= target)
-        above = next(i for i, stored in enumerate(KS) if stored >= k)
-        high = self._rules[above][column]
-        low = high if KS[above] == k else self._rules[above - 1][column]
-        return None if high is None or low is None else (max(low[0], high[0]), high[1], high[2])
+        found = self._rules[first : last + 1, column]
+        if np.isnan(found).any():
+            return Uncovered(f"needs more than {self.queries:,} calibration queries")
+        share, weight, stop, slack = found.max(0).tolist()
+        farthest = float(np.interp(math.log(max(as_if, 1e-9)), np.log(KS), self.farthest))
+        return Covered(share, weight, stop, slack, farthest)
+
+    def targets(self, k: int, n: int) -> list[float]:
+        """The stored targets that have a rule for k and n rows."""
+        return [target for target in TARGETS if isinstance(self.rule(k, target, n), Covered)]
 
 
 @functools.lru_cache(maxsize=64)  # a single query takes less time than this does
@@ -149,7 +226,7 @@ def parse(
     """``"exact"``, ``"paper"``, ``inf`` or a target agreement between 0 and 1 -> the rule to run."""
     if isinstance(margin, str):
         if margin == "exact":
-            return Rule("share", 1.0, 0.0, "exact")
+            return EXACT
         if margin == "paper":
             return Rule("paper", 1.0, sigma, f"paper (sigma {sigma:.4g})")
         raise InputError(f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {margin!r}")
@@ -166,95 +243,32 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, filt
         return Rule("none", 1.0, 0.0, "inf")
     if not 0 < margin < 1:
         raise InputError(f"margin as a target agreement must lie between 0 and 1 ('exact' for 1), got {margin}")
-    found = None if calibration is None else calibration.rule(k, margin, n)
-    if calibration is None or found is None or filtered:
-        why = "not calibrated" if calibration is None else "not covered" if found is None else "has no rule for filters"
-        return Rule("share", 1.0, 0.0, f"exact ({margin:g} {why})")
-    share, weight, stop = found
+    found = Uncovered("not calibrated") if calibration is None else calibration.rule(k, margin, n)
+    if isinstance(found, Covered) and filtered:
+        found = Uncovered("has no rule for filters")
+    if isinstance(found, Uncovered):
+        if found.stale and calibration is not None:
+            _warn_once(calibration, f"searches with a margin of {margin:g} run exactly, which is slower: it {found.why}")
+        return Rule("share", 1.0, 0.0, f"exact ({margin:g} {found.why})")
+    assert calibration is not None
     return Rule(
         "share",
-        share,
+        found.share,
         0.0,
-        f"{margin:g} (share {share:.4f}, cells {weight:g}/{stop:.3f})",
-        spread_of(weight, stop),
+        f"{margin:g} (share {found.share:.4f}, cells {found.weight:g}/{found.stop:.3f})",
+        spread_of(found.weight, found.stop),
         calibration.least,
         calibration.reach,
+        found.slack,
+        found.farthest,
     )
 
 
-@dataclass(frozen=True)
-class Held:
-    """What exact searches of held-out queries found; hits [queries, depth] in ascending order of distance."""
-
-    distances: FloatArray
-    crude_excess: FloatArray  # crude distance above the crude floor of its cell
-    floors: FloatArray  # of the whole distance in its cell
-    ranks: NDArray[np.int64]  # of its cell among all that hold rows, by ascending base
-    bases: FloatArray  # [queries, cells] ascending, of the cells that hold rows
-    sizes: NDArray[np.float64]  # [queries, cells] rows of each
-    lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
-    rests: NDArray[np.float64] | float = 0.0  # [queries] what dimensions that the base does not know add at least
+_WARNED: weakref.WeakSet[Calibration] = weakref.WeakSet()
 
 
-def calibrate(held: Held, n: int, metric: str) -> Calibration:
-    """The smallest shares and the earliest stops that lose no more hits than each target allows.
-
-    A hit of the top k is found by share s if excess <= s * (tau_k - floor): tau only falls during a search, so the
-    final one is the hardest. With too few hits to tell, NaN.
-    """
-    shares = np.full((len(KS), len(TARGETS)), np.nan, np.float32)
-    cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
-    nearest = held.bases[:, 0] / held.lengths
-    least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
-    in_cells: dict[tuple[int, int], int] = {}  # hits that each rule may lose to cells not visited
-    for i, k in enumerate(KS):
-        need = np.sort(_needed_shares(held, k).ravel())
-        for j, target in enumerate(TARGETS):
-            lost = len(need) * (1 - target) * SPENT
-            if not len(need) or not (lost >= 1 or target <= 1 - 1 / len(need)):
-                continue
-            in_rows = math.floor(lost * (1 - CELLS_PART))
-            shares[i, j] = min(1.0, float(need[len(need) - 1 - in_rows]) * (1 + 1e-6))
-            in_cells[i, j] = math.floor(lost) - in_rows
-    for (i, j), found in _stops(held, gaps(held.bases, metric, least), in_cells).items():
-        cells[i, j] = found
-    farthest = float((nearest + held.rests).max()) if len(nearest) else 0.0
-    return Calibration(n, shares, cells, least, farthest)
-
-
-def _full(held: Held, k: int) -> NDArray[np.bool_]:
-    """Queries that have k hits."""
-    if held.distances.shape[1] < k:
-        return np.zeros(len(held.distances), bool)
-    return np.asarray(np.isfinite(held.distances[:, k - 1]))
-
-
-def _needed_shares(held: Held, k: int) -> NDArray[np.float64]:
-    """The smallest share that finds each hit of the top k."""
-    full = _full(held, k)
-    if not full.any():
-        return np.zeros((0, k))
-    tau = held.distances[full, k - 1 : k].astype(np.float64)
-    excess, floor = (a[full, :k].astype(np.float64) for a in (held.crude_excess, held.floors))
-    room = tau - floor
-    need = np.where(excess <= 0, 0.0, np.where(room > 0, excess / np.maximum(room, 1e-300), 1.0))
-    return np.asarray(np.minimum(need, 1.0))
-
-
-def _stops(
-    held: Held, gap: NDArray[np.float64], lost: dict[tuple[int, int], int]
-) -> dict[tuple[int, int], tuple[float, float]]:
-    """Weight and stop that lose so many hits and visit the fewest rows, for indices into KS and TARGETS."""
-    best = {rule: (math.inf, 0.0, 0.0) for rule in lost}
-    full = [_full(held, k) for k in KS]
-    for weight in WEIGHTS:  # one table of scores at a time: it is as large as all bases
-        score = np.log1p(np.arange(gap.shape[1])) + weight * gap
-        of_hits = [
-            np.sort(np.take_along_axis(score, held.ranks[:, :k], axis=1)[rows].ravel())
-            for k, rows in zip(KS, full, strict=True)
-        ]
-        for i, j in lost:
-            stop = float(np.float32(of_hits[i][len(of_hits[i]) - 1 - lost[i, j]])) * (1 + 1e-5)
-            visited = float(held.sizes.sum(where=score <= stop))
-            best[i, j] = min(best[i, j], (visited, weight, stop))
-    return {rule: (weight, stop) for rule, (_, weight, stop) in best.items()}
+def _warn_once(calibration: Calibration, text: str) -> None:
+    """One warning for each calibration, not for each search."""
+    if calibration not in _WARNED:
+        _WARNED.add(calibration)
+        warn_user(text, CalibrationWarning)

@@ -28,11 +28,12 @@ class SearchStats:
     threads: int  #: that had something to do
     simd: str
     reranked: int = 0  #: rows compared with kept originals, in a store that has some
+    unlike: int = 0  #: queries too far from all rows for a calibrated margin, searched again exactly
 
     @classmethod
     def summed(cls, parts: Sequence[SearchStats]) -> SearchStats:
         """Of queries that were searched some at a time."""
-        added = ("queries", "cells", "scanned", "survivors", "lookups", "seconds", "reranked")
+        added = ("queries", "cells", "scanned", "survivors", "lookups", "seconds", "reranked", "unlike")
         sums = {name: sum(getattr(part, name) for part in parts) for name in added}
         return replace(parts[0], **sums, threads=max(part.threads for part in parts))
 
@@ -48,6 +49,8 @@ class SearchStats:
     def __str__(self) -> str:
         total = max(1, self.queries * self.rows)
         reranked = f"{self.reranked} compared with originals, " if self.reranked else ""
+        if self.unlike:
+            reranked += f"{self.unlike} {'query' if self.unlike == 1 else 'queries'} searched again exactly, "
         return (
             f"{self.queries} queries x {self.rows} rows, margin {self.margin}: scanned {self.scanned / total:.1%}, "
             f"survivors {self.survivors / total:.3%}, {reranked}{self.ops_per_vector:.3f} ops per vector, "

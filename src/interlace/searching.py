@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _native, margins
+from . import _native, calibrating, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
 from .ids import Ids
@@ -18,6 +18,8 @@ from .segments import Segment
 from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
+#: Rows with the code of a query that its answer may hold, beside its own, when a search is calibrated.
+COPIES = 64
 #: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.
 WIDEST = 8
 
@@ -141,6 +143,40 @@ def range_rows(
     return rows, np.concatenate([np.zeros(0, np.float32), *(d for _, d in parts)]), counts, work
 
 
+def search_like(
+    codebooks: Codebooks,
+    segments: tuple[Segment, ...],
+    removed: Removed | None,
+    queries: FloatArray,
+    k: int,
+    rule_of: Callable[[int, bool], margins.Rule],
+    threads: int,
+    mask: Mask | None = None,
+) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], margins.Rule, int]:
+    """As :func:`search_rows`, without the removed rows; then the rule that ran, and how many queries it was not for.
+
+    A calibrated rule says how far the k-th hit of a query may be. Queries beyond that are unlike those that it was made
+    from, and are searched again, exactly.
+    """
+
+    def search(some: FloatArray, rule_of: Callable[[int, bool], margins.Rule]) -> Any:
+        if mask is None and removed is not None:
+            return search_kept(codebooks, segments, removed, some, k, rule_of, threads)
+        rule = rule_of(k, mask is not None)
+        return (*search_rows(codebooks, segments, some, k, rule, threads, mask)[:4], rule)
+
+    rows, distances, counts, work, rule = search(queries, rule_of)
+    if rule.farthest == math.inf:
+        return rows, distances, counts, work, rule, 0
+    limit = rule.farthest if codebooks.metric != "ip" else rule.farthest * np.sqrt((queries**2).sum(1))
+    unlike = np.flatnonzero(distances[:, min(k, margins.KS[-1]) - 1] > limit)
+    if len(unlike):
+        found = search(queries[unlike], lambda hits, filtered: margins.EXACT)
+        rows[unlike], distances[unlike], counts[unlike] = found[:3]
+        work[unlike] += found[3]
+    return rows, distances, counts, work, rule, len(unlike)
+
+
 def search_kept(
     codebooks: Codebooks,
     segments: tuple[Segment, ...],
@@ -216,11 +252,21 @@ def calibrate(
     queries: FloatArray,
     own_rows: NDArray[np.int64] | None,
     threads: int,
+    *,
+    confidence: float = calibrating.CONFIDENCE,
 ) -> margins.Calibration:
-    """A calibration from queries; ``own_rows``: the row that each query is itself, left out of its answer."""
-    exact = margins.parse("exact", k=1, n=0, calibration=None, sigma=0.0)
-    depth = max(margins.KS) + (own_rows is not None)
-    rows, distances, _, _, trace = search_rows(codebooks, segments, queries, depth, exact, threads, trace=True)
+    """A calibration from queries; ``own_rows``: the row that each query is itself.
+
+    A query that is a row of the index must be found both ways: as one that comes again, with all rows in its answer,
+    and as a new one, without its own row and those of the same code. Rows of one code count as one query: rows that were
+    added twice say nothing new.
+    """
+    if own_rows is not None:
+        own_codes, first = np.unique(codes_of(codebooks, segments, own_rows), axis=0, return_index=True)
+        queries = queries[first]
+    deepest = max(margins.KS)
+    depth = deepest if own_rows is None else deepest + 1 + COPIES
+    rows, distances, _, _, trace = search_rows(codebooks, segments, queries, depth, margins.EXACT, threads, trace=True)
     assert trace is not None
     width = trace.shape[2]
     rows, distances = rows[:, :width], distances[:, :width]
@@ -234,28 +280,38 @@ def calibrate(
     order = np.argsort(bases, axis=1, kind="stable")
     rank_of = np.empty_like(order)
     np.put_along_axis(rank_of, order, np.arange(order.shape[1])[None], axis=1)
-    cells = codes_of(codebooks, segments, np.maximum(rows, 0).ravel())[:, 0].reshape(rows.shape)
-    ranks = np.take_along_axis(rank_of, np.searchsorted(occupied, cells), axis=1)
+    codes = codes_of(codebooks, segments, np.maximum(rows, 0).ravel()).reshape(*rows.shape, -1)
+    cells = np.searchsorted(occupied, codes[:, :, 0])
+    every = calibrating.Hits(distances, excess, floors, np.take_along_axis(rank_of, cells, axis=1))
+    answers = [_first(every, deepest)]
     if own_rows is not None:
-        own = rows == own_rows[:, None]
-        own[~own.any(1), -1] = True  # not found: drop the last hit, so that all queries keep as many
-        shape = (len(rows), width - 1)
-        distances, excess, floors, ranks = (a[~own].reshape(shape) for a in (distances, excess, floors, ranks))
+        answers.append(_first(_without(every, (codes == own_codes[:, None]).all(2)), deepest))
     rests = np.zeros(len(queries))
-    if codebooks.metric == "l2" and not codebooks.overlaps_first and floors.shape[1]:
-        first = np.take_along_axis(bases, np.searchsorted(occupied, cells[:, :1]), axis=1)[:, 0]
-        rests = trace[1][:, 0].astype(np.float64) - first  # what the floor adds to the base, the same in all cells
+    if codebooks.one_floor and width:  # what the floor adds to the base is the same in all cells
+        rests = floors[:, 0].astype(np.float64) - np.take_along_axis(bases, cells[:, :1], axis=1)[:, 0]
     lengths = np.ones(len(queries))
     if codebooks.metric == "ip":
         lengths = np.maximum(np.sqrt((queries.astype(np.float64) ** 2).sum(1)), 1e-30)
-    held = margins.Held(
-        distances=distances,
-        crude_excess=excess,
-        floors=floors,
-        ranks=ranks,
+    held = calibrating.Held(
+        answers=tuple(answers),
         bases=np.take_along_axis(bases, order, axis=1),
         sizes=sizes[occupied][order].astype(np.float64),
         lengths=lengths,
         rests=rests,
     )
-    return margins.calibrate(held, int(sizes.sum()), codebooks.metric)
+    return calibrating.calibrate(held, int(sizes.sum()), codebooks.metric, confidence=confidence)
+
+
+def _first(hits: calibrating.Hits, depth: int) -> calibrating.Hits:
+    """The nearest ones only."""
+    return calibrating.Hits(
+        hits.distances[:, :depth], hits.crude_excess[:, :depth], hits.floors[:, :depth], hits.ranks[:, :depth]
+    )
+
+
+def _without(hits: calibrating.Hits, left_out: NDArray[np.bool_]) -> calibrating.Hits:
+    """The others, those that are left out behind them at distance inf."""
+    order = np.argsort(left_out, axis=1, kind="stable")
+    distances = np.where(left_out, np.float32(np.inf), hits.distances)
+    moved = (np.take_along_axis(a, order, axis=1) for a in (distances, hits.crude_excess, hits.floors, hits.ranks))
+    return calibrating.Hits(*moved)

@@ -42,10 +42,14 @@ def search(
     segments after the first begin; each has its own floors of cross terms.
     """
     scan = _Scan.of(codebooks, codes, q, cuts)
-    visited, share = _cells_to_visit(codebooks, codes, q, scan.t, k, rule, allowed)
+    cells = _cells_to_visit(scan, q, k, rule, allowed)
+    share = cells.share
     hits: list[Hit] = []
     survivors = 0
-    for cell in visited:
+    for rank, cell in enumerate(cells.order):
+        tau = hits[-1].distance if len(hits) == k else INF
+        if rank >= cells.near and scan.t.base[cell] + cells.floor - tau > cells.slack:
+            break
         floors = scan.floors(cell)
         for row in np.flatnonzero(codes[:, 0] == cell).tolist():
             if allowed is not None and not allowed[row]:
@@ -141,49 +145,48 @@ class _Scan:
         return distance + self.dense.cross_term(self.dense.cross_sum(code)) if self.dense.of else distance
 
 
-@np.errstate(over="ignore")  # a room without bounds
-def _cells_to_visit(
-    codebooks: Codebooks,
-    codes: NDArray[np.uint8],
-    q: FloatArray,
-    t: Tables,
-    k: int,
-    rule: Rule,
-    allowed: NDArray[np.bool_] | None,
-) -> tuple[list[int], np.float32]:
-    """Cells in ascending order of their base, and the share to search them with (cpp/core/search.h, Rule)."""
-    base = t.base
+@dataclass(frozen=True)
+class _Cells:
+    """In ascending order of their base; the first ``near`` are visited in any case (cpp/core/search.h, Rule)."""
+
+    order: list[int]
+    near: int
+    share: np.float32
+    floor: np.float32 = F(0)  # what tables add to each base at least, where it is the same in all cells
+    slack: np.float32 = -INF
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a room without bounds, a slack without bounds
+def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDArray[np.bool_] | None) -> _Cells:
+    codebooks, codes, base = scan.codebooks, scan.codes, scan.t.base
     sizes = np.bincount(codes[:, 0] if allowed is None else codes[allowed, 0], minlength=len(base))
     order = [int(cell) for cell in np.argsort(base + F(0), kind="stable") if sizes[cell]]
-    share = F(rule.share)
     if rule.kind != "share" or not len(rule.spread) or not order:
-        return order, share
+        return _Cells(order, len(order), F(rule.share))
     nearest, length = base[order[0]], F(1)
     if codebooks.metric == "ip":
         square = F(0)
         for d in range(codebooks.dim):
             square += q[d] * q[d]
         length = np.sqrt(square)
-    distance = nearest  # where books share no dimension with the first, the base knows nothing of theirs
-    if codebooks.metric == "l2" and not cell_terms(codebooks).step > 0:
+    floor = F(0)
+    if not scan.dense.of and not (codebooks.metric == "l2" and cell_terms(codebooks).step > 0):
         for j in range(len(codebooks.columns)):
-            distance = distance + t.minima[order[0], j]
-    if distance > F(rule.reach) * length:  # far from all that the rule was made for: exactly
-        return order, F(1)
+            floor = floor + scan.t.minima[order[0], j]
+    # Where books share no dimension with the first, the base knows nothing of theirs.
+    if nearest + (floor if codebooks.metric == "l2" else F(0)) > F(rule.reach) * length:
+        return _Cells(order, len(order), F(1))  # far from all that the rule was made for: exactly
     unit = max(nearest, F(rule.least))
     if codebooks.metric != "l2":
         total = F(0)
         for cell in order:
             total += base[cell] - nearest
         unit = total / F(len(order))
-    kept: list[int] = []
-    rows = 0  # k of them are visited in any case
-    for rank, cell in enumerate(order):
-        if rows >= k and not base[cell] - nearest <= rule.spread[rank] * unit:
-            break
-        kept.append(cell)
-        rows += int(sizes[cell])
-    return kept, share
+    near = rows = 0  # k rows are visited in any case
+    while near < len(order) and (rows < k or base[order[near]] - nearest <= rule.spread[near] * unit):
+        rows += int(sizes[order[near]])
+        near += 1
+    return _Cells(order, near, F(rule.share), floor, F(rule.slack) * length)
 
 
 def _limit(hits: list[Hit], k: int, rule: Rule, share: np.float32, floors: _Floors) -> np.float32:

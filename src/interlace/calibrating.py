@@ -1,0 +1,254 @@
+"""Queries whose exact answers are known -> the cheapest rules that keep a target agreement, with confidence.
+
+The loss of a query under a rule is the share of its k nearest rows that the rule would skip. It follows from the exact
+answer alone: tau only falls during a search, so what the final tau would skip is the most that a search can. A rule is
+accepted for a target if the hypothesis "its mean loss exceeds 1 - target" is rejected at level 1 - CONFIDENCE, on
+queries that had no part in choosing it.
+
+The test is a bet: a capital of 1 is multiplied by 1 + stake * (allowed - loss) for each query. If the mean loss were
+above what is allowed, the expected capital would never exceed 1, so it passes 1 / (1 - CONFIDENCE) with a probability of
+at most 1 - CONFIDENCE (Markov). It makes no assumption on the distribution of the losses, and lets rules lose the more,
+the more queries there are. Rules are tested from careful to bold until the first one fails, which costs no confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import FloatArray
+from .margins import KS, SMALLEST_UNIT, TARGETS, Calibration, gaps
+
+CONFIDENCE = 0.95
+#: Share of the queries that rules are chosen by; the others test them.
+CHOOSING = 0.2
+#: No more than this is staked on a query: one that loses everything must not end the game.
+STAKE = 0.95
+#: Share of queries that count as unlike the others, and are searched exactly: the farthest ones.
+UNLIKE = 0.002
+#: Share of the hits whose cells lie beyond the slack: few enough that queries of any kind are protected by it.
+BEYOND_SLACK = (0.01, 0.003)
+#: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
+WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+#: Of the hits that may be lost, this part may be lost to cells not visited, the others to rows skipped in a visited one.
+CELLS_PART = 0.75
+#: Losses aimed at, as multiples of the allowed one; tested from the last to the first.
+AIMS = tuple(2.0 ** (1 - i) for i in range(14))
+#: Share of the values that tell how a distribution goes on beyond the largest one.
+TAIL = 0.01
+#: Queries by which the cost of a rule is estimated.
+COST_QUERIES = 400
+#: A stop that no cell passes.
+NO_STOP = 1e30
+
+
+def queries_needed(target: float, confidence: float = CONFIDENCE) -> int:
+    """The fewest queries that support a target: with fewer, even a rule that loses nothing could not be told from one
+    that loses too much."""
+    tested = math.log(1 / (1 - confidence)) / math.log1p(STAKE * (1 - target))
+    return math.ceil(math.ceil(tested) / (1 - CHOOSING))
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Exact answers, [queries, depth] each, in ascending order of distance; inf beyond the last."""
+
+    distances: FloatArray
+    crude_excess: FloatArray  # crude distance above the crude floor of its cell
+    floors: FloatArray  # of the whole distance in its cell
+    ranks: NDArray[np.int64]  # of its cell among all that hold rows, by ascending base
+
+    def __getitem__(self, queries: NDArray[np.int64]) -> Hits:
+        return Hits(self.distances[queries], self.crude_excess[queries], self.floors[queries], self.ranks[queries])
+
+
+@dataclass(frozen=True)
+class Held:
+    """Queries and their exact answers: one, or several that the same rule must find."""
+
+    answers: tuple[Hits, ...]
+    bases: FloatArray  # [queries, cells] ascending, of the cells that hold rows
+    sizes: NDArray[np.float64]  # [queries, cells] rows of each
+    lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
+    rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
+
+    def __getitem__(self, queries: NDArray[np.int64]) -> Held:
+        return Held(
+            tuple(answer[queries] for answer in self.answers),
+            *(a[queries] for a in (self.bases, self.sizes, self.lengths, self.rests)),
+        )
+
+
+def calibrate(held: Held, n: int, metric: str, *, confidence: float = CONFIDENCE) -> Calibration:
+    """Rules for ``n`` rows that keep each target for each k.
+
+    With ``confidence=0`` the same queries choose and test, and rules need only keep their targets on these.
+    """
+    n_queries = len(held.bases)
+    order = np.random.default_rng(0).permutation(n_queries)
+    chosen = max(1, int(CHOOSING * n_queries)) if confidence else n_queries
+    choosing, testing = held[np.sort(order[:chosen])], held[np.sort(order[chosen:] if confidence else order)]
+    nearest = choosing.bases[:, 0] / choosing.lengths
+    least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
+    reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))
+    shares, slacks = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(2))
+    cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
+    farthest = np.full(len(KS), np.inf, np.float32)
+    views: dict[int, tuple[_View, _View]] = {}
+    for i, k in enumerate(KS):
+        farthest[i] = _farthest(choosing, k)
+        views[i] = tuple(_View(part, k, metric, least, reach, farthest[i]) for part in (choosing, testing))  # type: ignore[assignment]
+    for j, target in enumerate(TARGETS):
+        stop = 0.0
+        weight, beyond = _cheapest([chosen for chosen, _ in views.values()], 1 - target)
+        for i, (chosen, tested) in views.items():
+            found = _boldest(chosen, tested, weight, beyond, 1 - target, confidence)
+            if found is None:
+                continue
+            shares[i, j], stop_of_k, slacks[i, j] = found
+            stop = max(stop, stop_of_k)  # a larger k never visits fewer cells
+            cells[i, j] = weight, stop
+    return Calibration(n, shares, cells, slacks, farthest, least, reach, n_queries)
+
+
+def _distances(held: Held, metric: str) -> NDArray[np.float64]:
+    """What ``reach`` is compared with, for each query."""
+    return np.asarray((held.bases[:, 0] + (held.rests if metric == "l2" else 0.0)) / held.lengths)
+
+
+def _farthest(held: Held, k: int) -> float:
+    """The distance of the k-th hit that few queries exceed."""
+    found = [kth[np.isfinite(kth)] for kth in (_kth(answer, k) / held.lengths for answer in held.answers)]
+    return max((float(np.quantile(kth, 1 - UNLIKE, method="higher")) for kth in found if len(kth)), default=math.inf)
+
+
+def _kth(answer: Hits, k: int) -> NDArray[np.float64]:
+    """Distance of the k-th hit of each query; inf where there are fewer."""
+    if answer.distances.shape[1] < k:
+        return np.full(len(answer.distances), np.inf)
+    return answer.distances[:, k - 1].astype(np.float64)
+
+
+class _View:
+    """The hits of the k nearest rows, and what each of them asks of a rule."""
+
+    def __init__(self, held: Held, k: int, metric: str, least: float, reach: float, farthest: float) -> None:
+        full = np.all([np.isfinite(_kth(answer, k)) for answer in held.answers], axis=0)
+        self._held = held = held[np.flatnonzero(full)]
+        self.n = len(held.bases)
+        self._gaps = gaps(held.bases, metric, least)
+        self._taus = [_kth(answer, k)[:, None] for answer in held.answers]
+        self._ranks = [answer.ranks[:, :k] for answer in held.answers]
+        # Queries that are searched exactly lose nothing.
+        far = _distances(held, metric) > reach
+        self._unlike = [(far[:, None] | (tau > farthest * held.lengths[:, None])) for tau in self._taus]
+        self._needs = [_needed_shares(answer, tau, k) for answer, tau in zip(held.answers, self._taus, strict=True)]
+        floors = held.bases + held.rests[:, None]
+        self._beyond = [(floors - tau) / held.lengths[:, None] for tau in self._taus]  # what the slack is compared with
+        self._hits_beyond = [np.take_along_axis(b, r, 1) for b, r in zip(self._beyond, self._ranks, strict=True)]
+
+    def slack(self, lost: float) -> float:
+        """The slack that this share of the hits is beyond, a little more for the rounding of sums."""
+        hits = [np.where(unlike, -np.inf, hits) for hits, unlike in zip(self._hits_beyond, self._unlike, strict=True)]
+        size = max(float(np.abs(tau).max()) for tau in self._taus)
+        return _exceeded_by(np.concatenate([h.ravel() for h in hits]), lost) + 1e-5 * size
+
+    def scores(self, weight: float) -> NDArray[np.float64]:
+        """What the stop is compared with, [queries, cells]."""
+        return np.asarray(np.log1p(np.arange(self._gaps.shape[1])) + weight * self._gaps)
+
+    def stop(self, scores: NDArray[np.float64], slack: float, lost: float) -> float:
+        """The stop that loses this share of the hits."""
+        asked = []
+        for ranks, beyond, unlike in zip(self._ranks, self._hits_beyond, self._unlike, strict=True):
+            of_hits = np.take_along_axis(scores, ranks, 1)
+            asked.append(np.where(unlike | (beyond <= slack), 0.0, of_hits).ravel())
+        return _exceeded_by(np.concatenate(asked), lost)
+
+    def share(self, lost: float) -> float:
+        """The share of the room that loses this share of the hits."""
+        needs = np.sort(np.concatenate([need.ravel() for need in self._needs]))
+        allowed = int(len(needs) * lost)
+        return min(1.0, float(needs[len(needs) - 1 - allowed]) * (1 + 1e-6)) if allowed else 1.0
+
+    def rows(self, scores: NDArray[np.float64], stop: float, slack: float) -> float:
+        """Rows of the visited cells, per query."""
+        some = slice(0, COST_QUERIES)
+        visited = (scores[some] <= stop) | (self._beyond[0][some] <= slack)
+        return float(self._held.sizes[some].sum(where=visited)) / max(1, len(visited))
+
+    def losses(self, scores: NDArray[np.float64], share: float, stop: float, slack: float) -> list[NDArray[np.float64]]:
+        """The loss of each query, for each answer."""
+        found = []
+        for ranks, beyond, need, unlike in zip(
+            self._ranks, self._hits_beyond, self._needs, self._unlike, strict=True
+        ):
+            lost = (np.take_along_axis(scores, ranks, 1) > stop) & (beyond > slack)
+            found.append(np.where(unlike, False, lost | (need > share)).mean(1))
+        return found
+
+
+def _exceeded_by(values: NDArray[np.float64], share: float) -> float:
+    """What this share of the values exceeds; beyond the largest one, as an exponential tail would go on."""
+    ordered = np.sort(values)
+    allowed = len(ordered) * share
+    if allowed >= 1:
+        return float(ordered[len(ordered) - 1 - int(allowed)])
+    last = ordered[int((1 - TAIL) * len(ordered)) :]
+    return float(last[-1]) + float((last - last[0]).mean()) * math.log(1 / max(allowed, 1e-9))
+
+
+def _needed_shares(answer: Hits, tau: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """The smallest share that keeps each hit of the k nearest."""
+    excess, floor = (a[:, :k].astype(np.float64) for a in (answer.crude_excess, answer.floors))
+    room = tau - floor
+    need = np.where(excess <= 0, 0.0, np.where(room > 0, excess / np.maximum(room, 1e-300), 1.0))
+    return np.asarray(np.minimum(need, 1.0))
+
+
+def _cheapest(views: Sequence[_View], allowed: float) -> tuple[float, float]:
+    """The weight and the share of hits beyond the slack that visit the fewest rows, over all k together."""
+    costs: dict[tuple[float, float], float] = {}
+    for weight in WEIGHTS:
+        for view in (view for view in views if view.n):
+            scores = view.scores(weight)
+            for beyond in BEYOND_SLACK:
+                slack = view.slack(beyond)
+                rows = view.rows(scores, view.stop(scores, slack, allowed / 4), slack)
+                costs[weight, beyond] = costs.get((weight, beyond), 0.0) + math.log1p(rows)
+    return min(costs, key=lambda rule: costs[rule], default=(WEIGHTS[0], BEYOND_SLACK[0]))
+
+
+def _boldest(
+    chosen: _View, tested: _View, weight: float, beyond: float, allowed: float, confidence: float
+) -> tuple[float, float, float] | None:
+    """Share, stop and slack of the boldest rule that passes; None where there are too few queries to tell."""
+    if not chosen.n or not passes([np.zeros(tested.n)], allowed, confidence):
+        return None
+    scores, tests = chosen.scores(weight), tested.scores(weight)
+    best = (1.0, NO_STOP, math.inf)
+    for aim in reversed(AIMS):
+        lost, slack = aim * allowed, chosen.slack(beyond * min(1.0, 2 * aim))
+        share, stop = chosen.share(lost * (1 - CELLS_PART)), chosen.stop(scores, slack, lost * CELLS_PART)
+        stop = float(np.float32(stop)) * (1 + 1e-5)
+        share = float(np.nextafter(np.float32(share), np.float32(2.0))) if share < 1 else 1.0
+        if not passes(tested.losses(tests, share, stop, slack), allowed, confidence):
+            break
+        best = share, stop, slack
+    return best
+
+
+def passes(losses: Sequence[NDArray[np.float64]], allowed: float, confidence: float) -> bool:
+    """Whether the mean of each kind of losses, in [0, 1], is at most ``allowed``, with confidence."""
+    needed = math.log(1 / (1 - confidence))
+    for loss in losses:
+        if not len(loss):
+            return False
+        stake = min(STAKE, max(0.25, math.sqrt(2 * needed / (len(loss) * allowed))))
+        if float(np.log1p(stake * (allowed - loss)).sum()) < needed:
+            return False
+    return True
