@@ -1,4 +1,5 @@
 // The only file that knows Python: takes arrays as they are (no silent conversion), checks shapes, releases the GIL.
+#include "core/damaged.h"
 #include "core/encode.h"
 #include "core/filter.h"
 #include "core/ranking.h"
@@ -485,6 +486,15 @@ void bind_kernels(nb::module_& m) {
 
 NB_MODULE(_native, m) {
     using namespace interlace;
+    nb::register_exception_translator(
+        [](const std::exception_ptr& thrown, void* type) {
+            try {
+                std::rethrow_exception(thrown);
+            } catch (const Damaged& error) {
+                PyErr_Format(static_cast<PyObject*>(type), "the index is damaged: %s", error.what());
+            }
+        },
+        nb::object(nb::module_::import_("interlace.errors").attr("DamagedFileError")).release().ptr());
     nb::class_<Books>(m, "Books")
         .def(nb::new_(&make_books), "dim"_a, "metric"_a, "mean"_a.noconvert(), "rotation"_a.noconvert().none(),
              "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "ignored"_a, "constant"_a, "columns"_a,

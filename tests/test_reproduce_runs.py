@@ -200,7 +200,7 @@ class TestRunner:
 
         def ended(self: Any, *args: Any) -> Any:
             fit(self, *args)
-            warnings.warn("learning was interrupted; the best epoch so far is kept", stacklevel=2)
+            warnings.warn("in whatever words", il.FitInterruptedWarning, stacklevel=2)
             return self
 
         monkeypatch.setattr(il.quantizers.SQ, "fit", ended)

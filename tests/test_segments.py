@@ -120,6 +120,53 @@ def test_damaged_row_numbers_raise_instead_of_reading_elsewhere():
     index._segments = (Segment({**segment.arrays, "samples": np.full_like(segment.arrays["samples"], 2**32 - 1)}),)
     with pytest.raises(DamagedFileError, match="row numbers"):
         index.search(np.zeros(codebooks.dim, np.float32))
+    index._segments = (Segment(arrays),)
+    for act in (
+        lambda: index.search(np.zeros(codebooks.dim, np.float32)),
+        lambda: index.range_search(np.zeros(codebooks.dim, np.float32), 1e9),
+        lambda: index.explain(np.zeros(codebooks.dim, np.float32), 3),
+        lambda: index.search_by_id(3),
+        lambda: index.reconstruct([3]),
+        lambda: index.allow([1, 2]),
+        index.calibrate,
+        lambda: index._segments[0].native.unpack(np.empty((500, codebooks.n_bytes), np.uint8)),
+    ):
+        with pytest.raises(DamagedFileError, match="row numbers"):
+            act()
+
+
+def test_a_row_that_is_in_no_cell_is_not_another_row():
+    rng = np.random.default_rng(3)
+    codebooks = random_codebooks(rng)
+    arrays = dict(Segment.pack(random_codes(rng, codebooks, 500), codebooks).arrays)
+    arrays["low"] = np.zeros_like(arrays["low"])  # rows twice, others nowhere
+    segment = Segment(arrays)
+    with pytest.raises(DamagedFileError, match="row numbers"):
+        segment.codes_of(np.arange(500))
+
+
+def test_codes_without_a_word_are_damage():
+    rng = np.random.default_rng(4)
+    codebooks = random_codebooks(rng, n_words=5)
+    index = index_of(codebooks, random_codes(rng, codebooks, 300))
+    arrays = index._segments[0].arrays
+    index._segments = (Segment({**arrays, "rest": np.full_like(arrays["rest"], 200)}),)
+    for act in (lambda: index.reconstruct([7]), lambda: index.search_by_id(7), index.calibrate):
+        with pytest.raises(DamagedFileError, match="a code names a word"):
+            act()
+
+
+@pytest.mark.parametrize(("kind", "text"), [(IndexError, "out of range"), (RuntimeError, "your GPU is damaged")])
+def test_only_damage_is_called_damage(kind, text, monkeypatch):
+    codebooks = random_codebooks(np.random.default_rng(5))
+    index = index_of(codebooks, random_codes(np.random.default_rng(5), codebooks, 50))
+
+    def fails(*_):
+        raise kind(text)
+
+    monkeypatch.setattr("interlace.searching._native.search", fails)
+    with pytest.raises(kind, match=f"^{text}$"):
+        index.search(np.zeros(codebooks.dim, np.float32))
 
 
 @pytest.mark.parametrize("name", ["cell_starts", "crude", "rest", "low", "high", "samples", "cross_floors"])

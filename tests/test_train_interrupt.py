@@ -53,7 +53,7 @@ def test_ctrl_c_while_all_is_learned_keeps_the_best(optimize, monkeypatch):
 
     monkeypatch.setattr(Trainer, "validate", scripted)
     model = icq({"epochs": 9, "standardize": False}, optimize=optimize, progress=Stop(4, KeyboardInterrupt))
-    with pytest.warns(UserWarning, match="learning was interrupted; the best epoch so far is kept") as found:
+    with pytest.warns(il.FitInterruptedWarning, match="the best epoch so far is kept") as found:
         model.fit(X, Y)
     assert found[0].filename == __file__
     assert_array_equal(model.embedding_.layers[0][0], weights[1])
@@ -72,7 +72,7 @@ def test_ctrl_c_within_the_first_epoch_with_books(monkeypatch):
         return _loss(self, z, st, labels, None)
 
     monkeypatch.setattr(Passes, "_losses", lambda self, phase, z, labels, rows: interrupted(self, phase, z, labels))
-    with pytest.warns(UserWarning, match="learning was interrupted"):
+    with pytest.warns(il.FitInterruptedWarning, match="learning was interrupted"):
         model = icq().fit(X, Y)
     assert [row["phase"] for row in model.history_] == ["warm-up", "shape"]
     assert model.fit_info_["validation_map"] is None
@@ -135,7 +135,7 @@ def test_ctrl_c_while_rows_are_coded(how, make, monkeypatch, tmp_path):
 def test_ctrl_c_when_all_rows_are_coded(monkeypatch):
     whole = icq().fit(X, Y)
     monkeypatch.setattr(joint, "_work", pressed(joint._work))
-    with pytest.warns(UserWarning, match="learning was interrupted; the best epoch so far is kept"):
+    with pytest.warns(il.FitInterruptedWarning, match="the best epoch so far is kept"):
         model = icq().fit(X, Y)
     assert same_but_for_codes(model, whole)
     assert_array_equal(model.codes_, whole.codes_)
@@ -146,7 +146,7 @@ def test_ctrl_c_while_codebooks_are_made(monkeypatch):
     whole = icq().fit(X, Y)
     finish = fitting.finish
     monkeypatch.setattr(fitting, "finish", pressed(finish))
-    with pytest.warns(UserWarning, match="learning was interrupted; the best epoch so far is kept"):
+    with pytest.warns(il.FitInterruptedWarning, match="the best epoch so far is kept"):
         model = icq().fit(X, Y)
     assert same_but_for_codes(model, whole)
     assert_array_equal(model.codes_, whole.codes_)

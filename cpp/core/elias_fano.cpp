@@ -1,9 +1,11 @@
 #include "elias_fano.h"
 
+#include "damaged.h"
+
 #include <algorithm>
 #include <bit>
-#include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace interlace {
 
@@ -42,14 +44,13 @@ RowNumbers::RowNumbers(std::span<const std::uint64_t> cell_starts, const std::ui
 }
 
 std::uint64_t RowNumbers::word(std::uint64_t index) const {
-    if (index >= high_words_) throw std::runtime_error("row numbers are damaged: a cell has fewer than its size says");
+    if (index >= high_words_) throw Damaged("row numbers are damaged: a cell has fewer than its size says");
     return high_[index];
 }
 
 std::uint64_t RowNumbers::checked(std::uint64_t row) const {
     if (row >= n_rows_)
-        throw std::runtime_error("row numbers are damaged: row " + std::to_string(row) + " of " +
-                                 std::to_string(n_rows_));
+        throw Damaged("row numbers are damaged: row " + std::to_string(row) + " of " + std::to_string(n_rows_));
     return row;
 }
 
@@ -180,7 +181,7 @@ std::vector<std::uint64_t> RowNumbers::positions(std::span<const std::uint64_t> 
     if (rows.size() * n_cells() < n_rows_ / 16) { // few rows: look for them in every cell
         std::vector<std::uint32_t> wanted(rows.begin(), rows.end()), places(rows.size());
         std::sort(wanted.begin(), wanted.end());
-        std::vector<std::uint64_t> position_of(rows.size());
+        std::vector<std::uint64_t> position_of(rows.size(), n_rows_); // n_rows_: in no cell
         for (std::size_t c = 0; c < n_cells(); ++c) {
             find_in_cell(c, wanted, places.data());
             for (std::size_t i = 0; i < wanted.size(); ++i)
@@ -189,13 +190,19 @@ std::vector<std::uint64_t> RowNumbers::positions(std::span<const std::uint64_t> 
         for (std::size_t r = 0; r < rows.size(); ++r)
             found[r] = position_of[static_cast<std::size_t>(std::lower_bound(wanted.begin(), wanted.end(), rows[r]) -
                                                             wanted.begin())];
-        return found;
+        return in_cells(std::move(found));
     }
-    std::vector<std::uint32_t> row_at(n_rows_), position_of(n_rows_);
+    std::vector<std::uint32_t> row_at(n_rows_), position_of(n_rows_, static_cast<std::uint32_t>(n_rows_));
     for (std::size_t c = 0; c < n_cells(); ++c) decode_cell(c, row_at.data() + cells_[c].start);
     for (std::size_t p = 0; p < n_rows_; ++p) position_of[row_at[p]] = static_cast<std::uint32_t>(p);
     for (std::size_t r = 0; r < rows.size(); ++r) found[r] = position_of[rows[r]];
-    return found;
+    return in_cells(std::move(found));
+}
+
+std::vector<std::uint64_t> RowNumbers::in_cells(std::vector<std::uint64_t> positions) const {
+    for (const std::uint64_t position : positions)
+        if (position == n_rows_) throw Damaged("row numbers are damaged: a row is in no cell");
+    return positions;
 }
 
 } // namespace interlace

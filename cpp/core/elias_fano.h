@@ -21,7 +21,7 @@ public:
     static Sizes sizes(std::span<const std::uint64_t> cell_starts);
 
     // cell_starts [n_cells + 1] ascending from 0; the arrays have exactly the sizes above and must outlive this object.
-    // Their bits may come from a damaged file: a row number that cannot be is thrown as std::runtime_error.
+    // Their bits may come from a damaged file: a row number that cannot be is thrown as Damaged.
     RowNumbers(std::span<const std::uint64_t> cell_starts, const std::uint64_t* low, const std::uint64_t* high,
                const std::uint32_t* samples);
 
@@ -49,6 +49,7 @@ private:
     std::uint64_t low(const Cell& cell, std::size_t i) const;
     std::uint64_t word(std::uint64_t index) const;
     std::uint64_t checked(std::uint64_t row) const;
+    std::vector<std::uint64_t> in_cells(std::vector<std::uint64_t> positions) const; // as they came, or thrown
 
     std::vector<Cell> cells_;
     std::vector<std::uint64_t> starts_;

@@ -1,10 +1,10 @@
 #include "filter.h"
 
 #include "../simd/kernels.h"
+#include "damaged.h"
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 
 namespace interlace {
 namespace {
@@ -109,7 +109,7 @@ std::vector<std::uint64_t> Filter::find(const std::uint8_t* allowed) {
     cell_starts_.assign(shape.n_cells + 1, 0);
     std::uint64_t n = 0;
     const auto keep = [&](std::uint32_t row, std::uint64_t position) {
-        if (n == n_allowed_) throw std::runtime_error("row numbers are damaged: a row is in more than one cell");
+        if (n == n_allowed_) throw Damaged("row numbers are damaged: a row is in more than one cell");
         rows_[n] = row;
         positions[n++] = position;
     };
@@ -145,7 +145,7 @@ std::vector<std::uint64_t> Filter::find(const std::uint8_t* allowed) {
         }
         cell_starts_[c + 1] = n;
     }
-    if (n != n_allowed_) throw std::runtime_error("row numbers are damaged: a row is in no cell");
+    if (n != n_allowed_) throw Damaged("row numbers are damaged: a row is in no cell");
     return positions;
 }
 

@@ -115,5 +115,9 @@ class RelearnWarning(UserWarning):
     """Rows that a store is given are coded much worse than those its books were learned for (docs/store.md)."""
 
 
+class FitInterruptedWarning(UserWarning):
+    """Ctrl-C ended learning early: the model is usable but not converged."""
+
+
 class PriorCollapsedWarning(UserWarning):
     """One mode of the prior on the variances took everything: the split does not say much (docs/joint.md)."""

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from .arrays import Rows
-from .errors import InputError, warn_user
+from .errors import FitInterruptedWarning, InputError, warn_user
 from .estimators import is_dataset, readable
 from .joint import checked, fit_jointly, only_with_labels
 from .learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
@@ -129,7 +129,7 @@ class ICQ(Model):
         rows = Rows(given, name="X")
         learned = learn_codebooks(rows, settings, progress)
         if learned.interrupted:
-            warn_user("learning was interrupted; the books are usable, but not as good as they get")
+            warn_user("learning was interrupted; the codebooks are usable but not converged", FitInterruptedWarning)
         fitted = Fitted(
             learned.codebooks, learned.sample, len(rows), prior=learned.prior, choice=learned.choice, names=names
         )

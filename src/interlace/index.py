@@ -28,7 +28,7 @@ from .progress import Progress, shown, silent
 from .report import Report
 from .searches import Searches
 from .searching import Allowed, Mask, calibrate, codes_of, search_like
-from .segments import Segment, damage_named, merge, segment_in
+from .segments import Segment, merge, segment_in
 from .segments import verify as verify_segment
 
 MAX_ANSWERS = 2**31
@@ -254,17 +254,16 @@ class Index(Searches):
         workers = thread_count(threads)
         mask = None if filter is None else self._mask(filter, ids)
         started = time.perf_counter()
-        with damage_named():
-            rows, distances, counts, work, rule, unlike = search_like(
-                self.codebooks,
-                segments,
-                ids.removed,
-                queries,
-                depth,
-                lambda hits, filtered: self._rule(margin, hits, filtered),
-                workers,
-                mask,
-            )
+        rows, distances, counts, work, rule, unlike = search_like(
+            self.codebooks,
+            segments,
+            ids.removed,
+            queries,
+            depth,
+            lambda hits, filtered: self._rule(margin, hits, filtered),
+            workers,
+            mask,
+        )
         if offset:
             rows, distances = rows[:, offset:], np.ascontiguousarray(distances[:, offset:])
             counts = np.maximum(counts - offset, 0)
@@ -419,8 +418,7 @@ class Index(Searches):
         """
         single = isinstance(ids, int | str | np.integer)
         rows = self._ids.rows_of([ids] if single else ids)
-        with damage_named():
-            vectors = self.codebooks.decode(self._codes_of(rows))
+        vectors = self.codebooks.decode(self._codes_of(rows))
         return vectors[0] if single else vectors
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -507,10 +505,7 @@ class Index(Searches):
             raise DamagedFileError(
                 f"the index is damaged: {self._ids.n} ids for {sum(s.n_rows for s in self._segments)} rows"
             )
-        with damage_named():
-            in_order = self._ids.kind == "default" or np.array_equal(
-                self._ids.find(self._ids.all()), self._ids.kept_rows()
-            )
+        in_order = self._ids.kind == "default" or np.array_equal(self._ids.find(self._ids.all()), self._ids.kept_rows())
         if not in_order:
             raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
 

@@ -11,7 +11,7 @@ import numpy as np
 from ._threads import thread_count
 from .arrays import positive
 from .encode import encode
-from .errors import InputError, warn_user
+from .errors import FitInterruptedWarning, InputError, warn_user
 from .estimators import is_dataset, readable
 from .index import Index
 from .models import Fitted
@@ -120,10 +120,11 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
     if codes is None:
         warn_user(
             "learning was interrupted while rows were coded; the model is kept without codes_ and labels_: score needs "
-            "X_database and y_database"
+            "X_database and y_database",
+            FitInterruptedWarning,
         )
     elif interrupted:
-        warn_user("learning was interrupted; the best epoch so far is kept")
+        warn_user("learning was interrupted; the best epoch so far is kept", FitInterruptedWarning)
     return Fitted(
         learned.codebooks,
         learned.sample,

@@ -18,7 +18,7 @@ from .explaining import Explanation, explain_row
 from .ids import IdArray, Ids, as_id_array, is_id
 from .matches import Matches, RangeMatches, SearchStats
 from .searching import Allowed, Mask, range_rows
-from .segments import Segment, damage_named
+from .segments import Segment
 
 
 class Searched(Protocol):
@@ -74,8 +74,7 @@ class Searches:
         index = now._searched()
         segments, ids = index._segments, index._ids
         mask = index._mask(now._allowed(filter), ids)
-        with damage_named():
-            return mask if isinstance(mask, Allowed) else Allowed.of(index.codebooks, segments, ids, mask)
+        return mask if isinstance(mask, Allowed) else Allowed.of(index.codebooks, segments, ids, mask)
 
     def range_search(
         self,
@@ -104,10 +103,7 @@ class Searches:
         workers = thread_count(threads)
         mask = None if filter is None else index._mask(now._allowed(filter), ids)
         started = time.perf_counter()
-        with damage_named():
-            rows, distances, counts, work = range_rows(
-                index.codebooks, segments, queries, radii, workers, mask, exhaustive
-            )
+        rows, distances, counts, work = range_rows(index.codebooks, segments, queries, radii, workers, mask, exhaustive)
         offsets = np.zeros(len(queries) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
         if mask is None and ids.removed is not None:  # removed rows are hits like others: quicker to drop than to mask
@@ -173,17 +169,16 @@ class Searches:
         if row < 0:
             row = int(ids.rows_of([id], "id")[0])
         mask = None if filter is None else index._mask(now._allowed(filter), ids)
-        with damage_named():
-            return explain_row(
-                index.codebooks,
-                segments,
-                ids,
-                queries,
-                row,
-                k,
-                lambda k, filtered: index._rule(margin, k, filtered),
-                mask,
-            )
+        return explain_row(
+            index.codebooks,
+            segments,
+            ids,
+            queries,
+            row,
+            k,
+            lambda k, filtered: index._rule(margin, k, filtered),
+            mask,
+        )
 
 
 def neighbours_of(

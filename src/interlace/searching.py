@@ -14,7 +14,7 @@ from . import _native, calibrating, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
 from .ids import Ids
-from .segments import Segment
+from .segments import Segment, check_codes
 from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
@@ -243,6 +243,7 @@ def codes_of(codebooks: Codebooks, segments: tuple[Segment, ...], rows: NDArray[
         if here.any():
             codes[here] = segment.codes_of(rows[here] - first)
         first += segment.n_rows
+    check_codes(codes, codebooks)
     return codes
 
 

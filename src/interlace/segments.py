@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,17 +16,6 @@ BLOCK = 64
 MAX_ROWS = 2**32 - 1
 NAMES = ("cell_starts", "crude", "rest", "low", "high", "samples")
 CROSS_FLOORS = "cross_floors"  # there where the second step adds cross terms
-
-
-@contextlib.contextmanager
-def damage_named() -> Iterator[None]:
-    """Stored numbers that cannot be are damage: bytes of a file that nobody verified yet."""
-    try:
-        yield
-    except (RuntimeError, IndexError) as error:
-        if isinstance(error, RuntimeError) and "damaged" not in str(error):
-            raise
-        raise DamagedFileError(f"the index is damaged: {error}") from error
 
 
 class Segment:
@@ -66,15 +53,13 @@ class Segment:
         """All codes in row order; the inverse of :meth:`pack`."""
         # Zeros: row numbers of a damaged file may leave rows out, and what was in memory must not get into files.
         codes = np.zeros((self.n_rows, 1 + self.n_columns), np.uint8)
-        with damage_named():
-            self.native.unpack(codes)
+        self.native.unpack(codes)
         return codes
 
     def codes_of(self, rows: NDArray[np.int64]) -> Codes:
         """Codes of some rows."""
         codes = np.empty((len(rows), 1 + self.n_columns), np.uint8)
-        with damage_named():
-            self.native.codes_of(np.ascontiguousarray(rows, np.uint64), codes)
+        self.native.codes_of(np.ascontiguousarray(rows, np.uint64), codes)
         return codes
 
     @property
@@ -98,11 +83,16 @@ def segment_in(file: storage.File, codebooks: Codebooks) -> Segment:
     return segment
 
 
+def check_codes(codes: Codes, codebooks: Codebooks) -> None:
+    """Raise unless every stored code names a word of its book."""
+    if (codes.max(0, initial=0) >= np.array(codebooks.column_sizes)).any():
+        raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
+
+
 def verify(segment: Segment, codebooks: Codebooks) -> None:
     """Raise unless every code names a word and the rows pack to the bytes that are there."""
     codes = segment.unpack()
-    if (codes.max(0, initial=0) >= np.array(codebooks.column_sizes)).any():
-        raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
+    check_codes(codes, codebooks)
     again = Segment.pack(codes, codebooks)
     if any(not np.array_equal(again.arrays[name], array) for name, array in segment.arrays.items()):
         raise DamagedFileError("the index is damaged: its rows do not pack to the bytes stored")

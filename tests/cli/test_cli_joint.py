@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,8 +246,20 @@ class TestCtrlC:
         monkeypatch.setattr("interlace.learners.learner.refit", stopped)
         code, out, err = run("fit", "x.npy", "--layout", "residual", "--n-bytes", 3, "-o", "early.icq", "--json")
         assert (code, json.loads(out)["interrupted"]) == (130, True)
-        assert "the books are usable" in err
+        assert "the codebooks are usable" in err
         assert il.ICQ.load("early.icq").codebooks_.n_books == 3
+
+    @pytest.mark.parametrize(("kind", "code"), [(UserWarning, 0), (il.FitInterruptedWarning, 130)])
+    def test_the_class_of_a_warning_tells_not_its_words(self, run: Run, monkeypatch: Any, kind: Any, code: int) -> None:
+        fit = il.ICQ.fit
+
+        def warned(self: Any, *args: Any) -> Any:
+            warnings.warn("learning was interrupted" if kind is UserWarning else "enough", kind, stacklevel=2)
+            return fit(self, *args)
+
+        monkeypatch.setattr(il.ICQ, "fit", warned)
+        how = ("--layout", "subspace", "--n-bytes", 2, "--n-words", 4)
+        assert run("fit", "x.npy", *how, "-o", "warned.icq")[0] == code
 
 
 class TestEvaluate:

@@ -68,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Learn, save, tell."""
     from ..data import read_inputs, read_vectors
-    from ..errors import InputError
-    from .output import INTERRUPTED, progress_bar, warnings_in_a_line
+    from ..errors import FitInterruptedWarning, InputError
+    from .output import progress_bar, warnings_in_a_line
     from .targets import check_interlace_target
 
     check_options(args)
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     with warnings_in_a_line() as said, progress_bar() as progress:
         model = _estimator(args, labelled).set_params(progress=progress)
         model.fit(vectors, labels)
-    interrupted = any(text.startswith(INTERRUPTED) for text in said)
+    interrupted = any(isinstance(warning, FitInterruptedWarning) for warning in said)
     model.set_params(threads=None, progress=False)  # threads of this machine, not of the next
     if labelled:
         model.set_params(checkpoint=None)

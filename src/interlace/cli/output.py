@@ -16,9 +16,6 @@ from ..progress import Bar, Progress, silent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: How the warning of a fit that was ended by Ctrl-C begins.
-INTERRUPTED = "learning was interrupted"
-
 
 def print_json(value: Any) -> None:
     """One JSON document; numbers that JSON does not have become null."""
@@ -84,16 +81,15 @@ _BARS: list[Bar] = []
 
 
 @contextmanager
-def warnings_in_a_line() -> Iterator[list[str]]:
-    """Warnings of the library as lines like those of errors; a list of what they said."""
-    said: list[str] = []
+def warnings_in_a_line() -> Iterator[list[Warning | str]]:
+    """Warnings of the library as lines like those of errors; a list of them."""
+    said: list[Warning | str] = []
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         for bar in _BARS:
             bar.clear()
-        text = " ".join(str(message).split())
-        said.append(text)
-        print(f"interlace: warning: {text}", file=sys.stderr)
+        said.append(message)
+        print(f"interlace: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)  # all of the library's, each text once

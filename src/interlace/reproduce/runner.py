@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Any
 
 from .._version import __version__
-from ..errors import InputError, InterlaceError
+from ..errors import FitInterruptedWarning, InputError, InterlaceError
 from ..models import Model
 from ..quantizers import method
 from ..recipe import Recipe
@@ -24,8 +24,6 @@ from .runs import Run
 from .sizes import Size
 from .sources import GENERATED, load
 
-#: How the warning of a fit that Ctrl-C ended begins: such a fit is not finished.
-INTERRUPTED = "learning was interrupted"
 #: What a data set costs against a synthetic one, roughly: for the time that is left.
 COSTS = {"mnist": 6.0, "cifar10": 6.0, "vectors": 4.0}
 
@@ -168,17 +166,15 @@ class _Worker:
 
 @contextmanager
 def _heard() -> Iterator[list[str]]:
-    """Warnings as a list of what they said; the one of an interrupted fit becomes the interruption that it was."""
+    """Warnings as a list of what they said; that of an interrupted fit becomes the interruption that it was."""
     said: list[str] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warnings.filterwarnings("error", INTERRUPTED)
+            warnings.simplefilter("error", FitInterruptedWarning)
             yield said
-    except UserWarning as error:
-        if str(error).startswith(INTERRUPTED):
-            raise KeyboardInterrupt from error
-        raise
+    except FitInterruptedWarning as error:
+        raise KeyboardInterrupt from error
     said += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
 
 

@@ -27,7 +27,7 @@ from ..margins import DEFAULT, Calibration
 from ..matches import Matches, SearchStats
 from ..searches import Searches, neighbours_of
 from ..searching import Allowed, calibrate
-from ..segments import Codes, Segment, damage_named
+from ..segments import Codes, Segment
 from ..tombstones import Tombstones
 from .columns import Table, arrow, taken
 from .drift import Drift
@@ -152,8 +152,7 @@ class Snapshot(Searches):
         if found is None:
             mask = self._qualifying(as_expression(filter, self.extras.columns)).view(np.uint8)
             index = self.index
-            with damage_named():
-                found = Allowed.of(index.codebooks, index._segments, index._ids, mask)
+            found = Allowed.of(index.codebooks, index._segments, index._ids, mask)
             self._filters.put(filter, found)
         return found
 
