@@ -22,6 +22,7 @@ ORDER = [
     "_native",
     "_version",
     "errors",
+    "literals",
     "memory",
     "spool",
     "tables",
@@ -164,6 +165,7 @@ def test_all_is_what_is_exported() -> None:
     assert public | {"__version__", *LAZY} == set(il.__all__)
     assert all(getattr(il, name).__name__ == name for name in LAZY)
     assert len(il.__all__) == len(set(il.__all__))
+    assert {*il.__all__, "data", "judge", "plot", "quantizers", "store"} <= set(dir(il))
 
 
 IMPORT = """

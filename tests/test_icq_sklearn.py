@@ -13,6 +13,7 @@ from helpers import clustered
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
@@ -70,3 +71,11 @@ def test_clone_and_pipeline() -> None:
     assert out.shape == X.shape
     assert [*fresh.get_feature_names_out()] == [f"icq{i}" for i in range(8)]
     assert ((out - StandardScaler().fit_transform(X)) ** 2).mean() < 0.2
+
+
+@pytest.mark.parametrize("model", [il.ICQ(**QUICK), il.quantizers.PQ(4, iterations=2, threads=1)])
+def test_a_grid_search_without_labels_chooses_the_smaller_error(model: Any) -> None:
+    search = GridSearchCV(model, {"n_words": [2, 16, 4]}, cv=2, error_score="raise").fit(X)
+    assert search.best_params_ == {"n_words": 16}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.score(X) == model.set_params(n_words=16).fit(X).score(X) < 0

@@ -166,11 +166,20 @@ def test_build_reports_progress_to_the_end():
     assert shares[-1] == 1.0
 
 
-def test_an_index_is_saved_not_pickled():
-    import pickle
+def test_an_index_tells_why_it_has_its_layout():
+    index = il.Index.build(sample(300), n_bytes=2, iterations=1)
+    assert index.choice.layout == index.codebooks.layout
+    assert index.choice.why
+    model = il.ICQ(2, iterations=1).fit(sample(300))
+    assert model.index(sample(300)).choice == model.choice_ == index.choice
+    assert il.Index(index.codebooks).choice is None
 
-    with pytest.raises(TypeError, match="save it"):
-        pickle.dumps(il.Index.build(sample(50), n_bytes=2))
+
+def test_an_index_is_opened_in_a_with_block_like_a_store(tmp_path):
+    il.Index.build(sample(50), n_bytes=2, iterations=1).save(tmp_path / "i")
+    with il.open(tmp_path / "i") as index:
+        assert len(index) == 50
+    assert len(index.search(sample(50)[0], 3).ids) == 3
 
 
 def test_stats_tell_the_threads_that_had_work():

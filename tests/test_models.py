@@ -161,6 +161,12 @@ def test_a_score_of_a_model_without_labels() -> None:
     with pytest.raises(il.InputError, match="this ICQ has no labelled rows to search: pass X_database and y_database"):
         model.score(x, y)
     assert model.score(x[:50], y[:50], x[50:], y[50:]) > 0.8
+    error = sum(float(((a - b) ** 2).sum()) for a, b in zip(x, model.transform(x), strict=True)) / len(x)
+    assert model.score(x) == pytest.approx(-error)
+    coarse = il.ICQ(2, n_words=4, layout="hybrid", iterations=1, threads=1).fit(x)
+    assert coarse.score(x) < model.score(x) <= 0
+    with pytest.raises(il.InputError, match="labels are missing: pass y"):
+        labelled().score(X)
 
 
 @pytest.mark.parametrize(

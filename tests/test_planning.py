@@ -245,7 +245,7 @@ def test_ten_milliards_of_rows_need_no_memory() -> None:
 
 
 def test_a_setting_that_build_does_not_know_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"plan\(\) has no setting 'n_byte'"):
+    with pytest.raises(TypeError, match=r"plan\(\).* 'n_byte'"):
         il.plan(10, 4, n_byte=4)
 
 

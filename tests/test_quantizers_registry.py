@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import interlace as il
+from helpers import clustered
+from interlace.cli import main
+from interlace.cli.inputs import load_model
 from interlace.errors import InputError
-from interlace.quantizers import method, methods, register, unregister
+from interlace.quantizers import load, method, methods, register, unregister
 
 
 def test_a_method_is_registered_once_and_found_by_its_name() -> None:
@@ -44,3 +50,44 @@ def test_what_makes_nothing_is_no_method() -> None:
 def test_every_method_makes_an_estimator_with_the_books_asked_for() -> None:
     for entry in methods().values():
         assert entry.make(n_books=4, seed=3, threads=1, progress=False).get_params()["seed"] == 3
+
+
+@pytest.mark.parametrize("name", list(methods(labels=False)))
+def test_the_command_line_and_the_library_load_what_any_method_saved(name: str, tmp_path: Path) -> None:
+    x = clustered(300, 8, seed=1)
+    model = method(name).make(n_books=3, n_words=8, iterations=1, seed=1, threads=1).fit(x)
+    path = str(tmp_path / "m")
+    model.save(path)
+    for again in (load(path), load_model(path)):
+        assert type(again) is type(model)
+        assert np.array_equal(again.encode(x), model.encode(x))
+    with pytest.raises(il.NotAnIndexError, match=r"interlace\.quantizers\.load\(path\) opens it"):
+        il.open(path)
+    if name != "PQ":
+        with pytest.raises(il.NotAnIndexError, match=rf"a model of {name}, not of PQ: interlace\.quantizers\.load"):
+            il.quantizers.PQ.load(path)
+    np.save(tmp_path / "x.npy", x)
+    out = str(tmp_path / "out")
+    assert main(["encode", str(tmp_path / "x.npy"), "--model", path, "-o", f"{out}.npy"]) == 0
+    assert np.array_equal(np.load(f"{out}.npy"), model.encode(x))
+    assert main(["build", str(tmp_path / "x.npy"), "--model", path, "-o", out, "--json"]) == 0
+
+
+class Own(il.quantizers.PQ):
+    """Of a plug-in."""
+
+    _estimator = "Own"
+
+
+def test_plug_ins_are_loaded_once_they_are_registered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = clustered(300, 8, seed=1)
+    Own(3, n_words=8, iterations=1, threads=1).fit(x).save(tmp_path / "m")
+    with pytest.raises(il.NotAnIndexError, match="a model of 'Own', which no registered method makes"):
+        load(tmp_path / "m")
+    register("own", partial(Own, n_crude=1), labels=True)
+    try:
+        assert type(load(tmp_path / "m")) is Own
+        assert main(["fit", "--help"]) == 0
+        assert "pqn+cq, own" in " ".join(capsys.readouterr().out.split())
+    finally:
+        unregister("own")

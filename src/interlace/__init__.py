@@ -89,10 +89,17 @@ _LATER = {"ICQ": ".icq", "Neighbors": ".neighbors", "Recipe": ".recipe"} | dict.
 )
 
 
+_PACKAGES = ("data", "judge", "plot", "quantizers", "store")
+
+
 def __getattr__(name: str) -> typing.Any:
     """Sub-packages, stores and the estimators, imported when they are first used: searching does without them."""
-    if name in ("data", "judge", "plot", "quantizers", "store"):
+    if name in _PACKAGES:
         return importlib.import_module(f".{name}", __name__)
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER, *_PACKAGES})

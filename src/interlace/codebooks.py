@@ -68,6 +68,9 @@ class Book:
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "support", support)
 
+    def __reduce__(self) -> Any:
+        return Book, (self.words, self.support)  # so that its copy is checked and frozen, too
+
 
 @dataclass(frozen=True, eq=False)
 class Norm:
@@ -89,6 +92,9 @@ class Norm:
             raise InputError(f"a norm column holds 1 to {MAX_WORDS} values, got {len(values)}")
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "covers", tuple(_integer(b, "covers", 0) for b in self.covers))
+
+    def __reduce__(self) -> Any:
+        return Norm, (self.values, self.covers, self.crude)
 
     @property
     def stored(self) -> bool:
@@ -361,6 +367,16 @@ class Codebooks:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> Any:
+        """Arrays and their description, which the copy checks again; the native object is made again when needed."""
+        return _unpickled, self.to_arrays()
+
+    def __copy__(self) -> Codebooks:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Codebooks:
+        return self  # nothing in it ever changes
+
     def __repr__(self) -> str:
         words = sorted({len(book.words) for book in self.books})
         counted = f"{words[0]}" if len(words) == 1 else f"{words[0]}-{words[-1]}"
@@ -373,11 +389,17 @@ class Codebooks:
         )
 
 
+def _unpickled(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
+    return Codebooks.from_arrays(arrays, description)
+
+
 def codebooks_of(file: storage.File) -> Codebooks:
     """The codebooks inside an opened file of any kind, their bytes checked."""
     description = file.description("codebooks")
     if "parts" in description:
-        raise NotAnIndexError(f"{file.path!r} holds codebooks in parts: load it by the quantizer that wrote it")
+        raise NotAnIndexError(
+            f"{file.path!r} holds codebooks in parts: interlace.quantizers.load(path) loads the model of them"
+        )
     prefix = "codebooks."
     names = [name for name in file.names if name.startswith(prefix)]
     for name in names:

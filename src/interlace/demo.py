@@ -22,14 +22,15 @@ from .data.sets import digits
 from .errors import InputError
 from .icq import ICQ
 from .index import Index
+from .literals import Layout, Margin
 from .progress import Progress, silent
 
 K = 10
 N_BYTES = 8
-LAYOUTS = ("hybrid", "subspace", "residual")
-MARGINS: tuple[float | str, ...] = ("exact", 0.999)
+LAYOUTS: tuple[Layout, ...] = ("hybrid", "subspace", "residual")
+MARGINS: tuple[Margin, ...] = ("exact", 0.999)
 #: Margins of the survivors panel, from careless to exact.
-MARGIN_RANGE: tuple[float | str, ...] = (0.99, 0.999, 0.9999, "exact")
+MARGIN_RANGE: tuple[Margin, ...] = (0.99, 0.999, 0.9999, "exact")
 #: Noise added to every copy of a digit; pixels go from 0 to 16.
 NOISE = 1.0
 SHIFTS = [(dy, dx) for dy in (0, -1, 1) for dx in (0, -1, 1)]
@@ -127,7 +128,9 @@ def run(
             x, q, what = clustered(rows, n_queries, seed)
         progress("exact neighbours", 0.0)
         truth, _ = evaluate.exact_neighbours(x, q, K)
-        methods, survivors, agreement = [], {}, {}
+        methods: list[_Method] = []
+        survivors: dict[str, dict[str, float]] = {}
+        agreement: dict[str, float] = {}
         # The layout that auto takes is learned once: it is one of those below.
         model = ICQ(N_BYTES, seed=seed, threads=1, progress=_part(progress, "auto", 0.1, 0.3)).fit(x)
         for i, layout in enumerate(LAYOUTS):
@@ -177,7 +180,7 @@ def _part(progress: Progress, label: str, start: float, share: float) -> Progres
     return lambda what, done: progress(f"{label}: {what}" if what else label, start + share * done)
 
 
-def _ours(index: Index, q: FloatArray, margin: float | str) -> _Method:
+def _ours(index: Index, q: FloatArray, margin: Margin) -> _Method:
     stats = index.search(q, K, margin=margin, threads=1).stats
     searches: dict[str, Search] = {f"margin {stats.margin}": lambda: index.search(q, K, margin=margin, threads=1).ids}
     name = f"{index.codebooks.layout}, {margin}"

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import sys
-from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -21,7 +19,6 @@ from .spool import yields_blocks
 from .tables import arrow_rows, is_frame
 
 Self = TypeVar("Self", bound="Estimator")
-T = TypeVar("T")
 
 CONTAINERS = ("default", "pandas", "polars")
 
@@ -283,25 +280,3 @@ def optional(module: str, what: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise InputError(f"{what} needs {module.partition('.')[0]}: pip install {package!r}") from error
-
-
-def to_bytes(save: Callable[[str], None]) -> bytes:
-    """What ``save(path)`` writes, for pickles: our own file format, in which nothing is executable."""
-    import tempfile  # here, because it brings modules that a search does without
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "saved.interlace")
-        save(path)
-        with open(path, "rb") as file:
-            return file.read()
-
-
-def from_bytes(data: bytes, read: Callable[[str], T]) -> T:
-    """What ``read(path)`` makes of the bytes; a map it keeps outlives the file's name."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "saved.interlace")
-        with open(path, "wb") as file:
-            file.write(data)
-        return read(path)

@@ -17,6 +17,7 @@ from .codebooks import Codebooks
 from .errors import InputError
 from .evaluate import agreement, as_ids, exact_neighbours, recall
 from .ids import IdArray, Ids
+from .literals import Margin
 from .margins import DEFAULT
 from .matches import Matches, SearchStats
 from .report import Report
@@ -42,7 +43,7 @@ class Searchable(Protocol):
     def _codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]: ...
     def _queries(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]: ...
     def _rows(self, x: Any, embedded: bool) -> Rows: ...
-    def search(self, q: Any, k: int, *, margin: float | str, threads: int | None, embedded: bool) -> Matches: ...
+    def search(self, q: Any, k: int, *, margin: Margin, threads: int | None, embedded: bool) -> Matches: ...
     def report(self) -> Report: ...
 
 
@@ -119,7 +120,7 @@ def evaluate_index(
     *,
     truth: Any = None,
     x: Any = None,
-    margin: float | str = DEFAULT,
+    margin: Margin = DEFAULT,
     sample: int = 1000,
     threads: int | None = None,
     seed: int = 0,
@@ -227,7 +228,7 @@ def _answer(
 
 
 def _speed(
-    index: Searchable, vectors: FloatArray, k: int, margin: float | str, threads: int | None
+    index: Searchable, vectors: FloatArray, k: int, margin: Margin, threads: int | None
 ) -> tuple[float, float, SearchStats]:
     """Queries per second in one call and in calls of their own, as users make them; the work of the one call."""
     stats = index.search(vectors, k, margin=margin, threads=threads, embedded=True).stats  # also warms up

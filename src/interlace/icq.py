@@ -10,6 +10,7 @@ from .errors import FitInterruptedWarning, InputError, warn_user
 from .estimators import is_dataset, readable
 from .joint import checked, fit_jointly, only_with_labels
 from .learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
+from .literals import Auto, Cross, CrossWithLabels, Effort, Layout, Loss, Metric, Optimize, PriorFit, Rotation
 from .models import Fitted, Model
 from .progress import shown
 from .recipe import Joint
@@ -62,21 +63,21 @@ class ICQ(Model):
         *,
         n_books: int | None = None,
         n_words: int = 256,
-        layout: str = "auto",
-        n_crude: int | str = "auto",
-        rotation: str = "auto",
-        cross: str = "auto",
-        prior: str = "em",
-        metric: str = "l2",
-        effort: str = "balanced",
+        layout: Layout = "auto",
+        n_crude: int | Auto = "auto",
+        rotation: Rotation = "auto",
+        cross: Cross | CrossWithLabels = "auto",
+        prior: PriorFit = "em",
+        metric: Metric = "l2",
+        effort: Effort = "balanced",
         iterations: int = ITERATIONS,
         max_train_rows: int = MAX_TRAIN_ROWS,
         max_memory: int | str | None = None,
         dim: int | None = None,
         embedding: Any = "linear",
         hidden: tuple[int, ...] = (),
-        loss: str = "contrastive",
-        optimize: str = "joint",
+        loss: Loss = "contrastive",
+        optimize: Optimize = "joint",
         recipe: Any = "default",
         validation: float = 0.1,
         checkpoint: Any = None,

@@ -15,14 +15,24 @@ from numpy.typing import NDArray
 from . import _native, calibrating, margins, storage
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
-from .codebooks import Codebooks, codebooks_of
+from .codebooks import MAX_WORDS, Codebooks, codebooks_of
 from .embedded import EmbeddedRows, embed_queries
 from .embedding import Embedding, embedding_in
 from .encode import EFFORTS, encode_rows
 from .errors import DamagedFileError, InputError, NotAnIndexError
 from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
-from .learning import HELD_OUT_ROWS, Learned, Settings, held_out_rows, learn_codebooks
+from .learners.choice import Choice
+from .learning import (
+    HELD_OUT_ROWS,
+    ITERATIONS,
+    MAX_TRAIN_ROWS,
+    Learned,
+    Settings,
+    held_out_rows,
+    learn_codebooks,
+)
+from .literals import Auto, Cross, Effort, Layout, Margin, Metric, PriorFit, Rotation
 from .matches import Matches, SearchStats
 from .progress import Progress, shown, silent
 from .report import Report
@@ -47,7 +57,7 @@ QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/books.h: what one thread
 #: What reads files of other kinds.
 OPENERS = {
     "codebooks": "Codebooks.load",
-    "model": "ICQ.load",
+    "model": "interlace.quantizers.load",
     "parts index": "interlace.parts.PartsIndex.open",
 }
 
@@ -77,22 +87,57 @@ class Index(Searches):
         self._ids = Ids.default(0)
         self._calibration: margins.Calibration | None = None
         self._file: storage.File | None = None
+        #: Why these books have the layout they have; None unless they were learned here, or by a model just now.
+        self.choice: Choice | None = None
 
     @classmethod
-    def build(cls, x: Any, *, ids: Any = None, progress: Any = False, **settings: Any) -> Index:
+    def build(
+        cls,
+        x: Any,
+        *,
+        ids: Any = None,
+        progress: Any = False,
+        n_bytes: int | None = None,
+        n_books: int | None = None,
+        n_words: int = MAX_WORDS,
+        layout: Layout = "auto",
+        n_crude: int | Auto | None = "auto",
+        rotation: Rotation = "auto",
+        cross: Cross = "auto",
+        prior: PriorFit = "em",
+        metric: Metric = "l2",
+        effort: Effort = "balanced",
+        iterations: int = ITERATIONS,
+        max_train_rows: int = MAX_TRAIN_ROWS,
+        max_memory: int | str | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> Index:
         """Learn codebooks from a sample of x, code all rows, calibrate the default margin.
 
-        ``settings`` are those of :class:`interlace.ICQ`: ``n_bytes`` (default 8), ``n_books``, ``n_words``, ``layout``,
-        ``n_crude``, ``rotation``, ``cross``, ``prior``, ``metric``, ``effort``, ``iterations``, ``max_train_rows``,
-        ``max_memory``, ``seed``, ``threads``. x is anything :class:`interlace.ICQ` takes, and is read in blocks.
-        ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or a function of what is done and its
-        share. After Ctrl-C there is no index.
+        The settings from ``n_bytes`` on (8 unless ``n_books`` is given) are those of :class:`interlace.ICQ`. x is
+        anything :class:`interlace.ICQ` takes, and is read in blocks. ``progress`` is True, False, ``"auto"`` (a bar if
+        there is a terminal) or a function of what is done and its share. :attr:`choice` tells why ``layout="auto"``
+        chose its layout. After Ctrl-C there is no index.
         """
         said = shown(progress)
-        unknown = settings.keys() - {field.name for field in dataclasses.fields(Settings)}
-        if unknown:
-            raise TypeError(f"Index.build() has no setting {min(unknown)!r}")
-        checked = Settings(**settings).checked()
+        checked = Settings(
+            n_bytes=n_bytes,
+            n_books=n_books,
+            n_words=n_words,
+            layout=layout,
+            n_crude=n_crude,
+            rotation=rotation,
+            cross=cross,
+            prior=prior,
+            metric=metric,
+            effort=effort,
+            iterations=iterations,
+            max_train_rows=max_train_rows,
+            max_memory=max_memory,
+            seed=seed,
+            threads=threads,
+        ).checked()
         rows = Rows(x)
         if ids is not None:
             parse_ids(ids, len(rows))  # before minutes of learning
@@ -146,7 +191,7 @@ class Index(Searches):
         embedding: Embedding | None = None,
     ) -> Index:
         """All rows coded and the margin calibrated on rows that were not learned from; see :meth:`of_rows`."""
-        return cls.of_rows(
+        index = cls.of_rows(
             learned.codebooks,
             rows,
             ids,
@@ -156,6 +201,8 @@ class Index(Searches):
             progress=progress,
             embedding=embedding,
         )
+        index.choice = learned.choice
+        return index
 
     @classmethod
     def of_rows(
@@ -196,7 +243,7 @@ class Index(Searches):
         x: Any,
         ids: Any = None,
         *,
-        effort: str | None = None,
+        effort: Effort | None = None,
         threads: int | None = None,
         progress: Progress = silent,
         embedded: bool = False,
@@ -227,7 +274,7 @@ class Index(Searches):
         k: int = 10,
         *,
         offset: int = 0,
-        margin: float | str = margins.DEFAULT,
+        margin: Margin = margins.DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -295,7 +342,7 @@ class Index(Searches):
             unlike=unlike,
         )
 
-    def _rule(self, margin: float | str, k: int, filtered: bool) -> margins.Rule:
+    def _rule(self, margin: Margin, k: int, filtered: bool) -> margins.Rule:
         return margins.parse(
             margin,
             k=k,
@@ -521,7 +568,7 @@ class Index(Searches):
         *,
         truth: Any = None,
         x: Any = None,
-        margin: float | str = margins.DEFAULT,
+        margin: Margin = margins.DEFAULT,
         sample: int = 1000,
         threads: int | None = None,
         seed: int = 0,
@@ -551,11 +598,34 @@ class Index(Searches):
             embedded=embedded,
         )
 
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing: an index needs no closing. ``with il.open(path) as opened:`` works for files and stores alike."""
+
     def __reduce__(self) -> Any:
-        raise TypeError(
-            "an Index is not pickled: save it, and open the file in the other process (it is mapped, not copied)"
-        )
+        """The bytes of its file, in which nothing is executable; a torch module of the user is left out, as there.
+
+        Where processes share a disk, save it and open the file in each: it is mapped, not copied.
+        """
+        return _unpickled, (storage.to_bytes(self.save), self.choice)
+
+    def __copy__(self) -> Index:
+        """Both share what they have, and each grows by itself: segments and ids never change."""
+        index = Index.of_parts(self.codebooks, self.embedding, self._segments, self._ids, self._calibration)
+        index._file, index.choice = self._file, self.choice
+        return index
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Index:
+        return self.__copy__()
 
     def __repr__(self) -> str:
         embedding = "" if self.embedding is None else f", {self.embedding!r}"
         return f"Index({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r}{embedding})"
+
+
+def _unpickled(saved: bytes, choice: Choice | None) -> Index:
+    index = storage.from_bytes(saved, Index.open)
+    index.choice = choice
+    return index

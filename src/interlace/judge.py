@@ -21,13 +21,14 @@ from .codebooks import Book, Codebooks, Norm
 from .errors import InputError
 from .evaluate import agreement, precision_at
 from .index import Index
+from .literals import Margin
 from .measures import ops_per_vector, quantization_error
 from .models import Model
 from .ranking import map_of_ranking
 
 LIST = 100
 TARGET = 0.999
-MARGINS: tuple[float | str, ...] = (TARGET, "exact", "paper")
+MARGINS: tuple[Margin, ...] = (TARGET, "exact", "paper")
 #: The order of rows as they are stored.
 FLAT = "two-step"
 

@@ -16,6 +16,7 @@ from .learners.choice import TRIAL_ITERATIONS, Choice, choose
 from .learners.layouts import CROSS, LAYOUTS, ROTATIONS, learn
 from .learners.learner import Learner
 from .learners.prior import METHODS, Prior
+from .literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
 from .memory import parse_memory, rows_that_fit
 from .progress import Progress, silent
 
@@ -34,13 +35,13 @@ class Settings:
     n_bytes: int | None = None
     n_books: int | None = None
     n_words: int = MAX_WORDS
-    layout: str = "auto"
-    n_crude: int | str | None = "auto"
-    rotation: str = "auto"
-    cross: str = "auto"
-    prior: str = "em"
-    metric: str = "l2"
-    effort: str = "balanced"
+    layout: Layout = "auto"
+    n_crude: int | Auto | None = "auto"
+    rotation: Rotation = "auto"
+    cross: Cross = "auto"
+    prior: PriorFit = "em"
+    metric: Metric = "l2"
+    effort: Effort = "balanced"
     iterations: int = ITERATIONS
     max_train_rows: int = MAX_TRAIN_ROWS
     max_memory: int | str | None = None
@@ -177,7 +178,7 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
         choice = choose(
             x, trial, layouts, n_bytes=settings.n_bytes, n_crude=asked, n_rows=len(rows), rng=rng, threads=threads
         )
-    _warn_if_few(len(sample), rows.dim, replace(settings, layout=choice.layout))
+    _warn_if_few(len(sample), rows.dim, settings, choice.layout)
     last = learner(
         x, choice.n_crude, settings.iterations, lambda what, done: progress(what, begun + (1 - begun) * done)
     )
@@ -185,11 +186,11 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
     return Learned(codebooks, sample, choice, last.fitted_prior, last.interrupted)
 
 
-def _warn_if_few(n: int, dim: int, settings: Settings) -> None:
+def _warn_if_few(n: int, dim: int, settings: Settings, layout: str) -> None:
     """One warning when the data cannot fill what was asked for."""
     assert settings.n_bytes is not None
-    most = dim + (settings.layout == "hybrid")  # product books
-    product = settings.layout in ("subspace", "hybrid") and settings.cross in ("auto", "none")
+    most = dim + (layout == "hybrid")  # product books
+    product = layout in ("subspace", "hybrid") and settings.cross in ("auto", "none")
     if n < settings.n_words:
         text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
     elif product and settings.n_bytes > most:

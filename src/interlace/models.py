@@ -22,11 +22,13 @@ from .embedded import EmbeddedRows
 from .embedding import Embedding, Module, embedding_in
 from .encode import EFFORTS, encode
 from .errors import InputError, NotAnIndexError, warn_user
-from .estimators import Transformer, from_bytes, is_dataset, to_bytes
+from .estimators import Transformer, is_dataset
 from .index import Index
 from .labels import as_labels
 from .learners.choice import Choice
 from .learners.prior import Prior
+from .literals import Effort
+from .measures import quantization_error
 from .parts import books_in
 from .progress import shown
 from .ranking import average_precision, scores_of_ranking, some_labels
@@ -139,7 +141,7 @@ class Model(Transformer):
             start += len(block)
         return out
 
-    def encode(self, X: Any, *, effort: str | None = None) -> NDArray[np.uint8]:
+    def encode(self, X: Any, *, effort: Effort | None = None) -> NDArray[np.uint8]:
         """Codes uint8 [n, n_bytes] of inputs X, the cell's code first; see :attr:`Codebooks.columns` for the others."""
         rows = self._rows(X)
         if effort is None and self.embedding_ is None:  # words learned with an embedding have the encoder of their own
@@ -182,7 +184,7 @@ class Model(Transformer):
         """
         rows = self._rows(X, "x")
         sample = self._sample if len(rows) == self._n_rows else np.zeros(0, np.int64)
-        return Index.of_rows(
+        index = Index.of_rows(
             self.codebooks_,
             rows,
             ids,
@@ -192,6 +194,8 @@ class Model(Transformer):
             progress=shown(self.progress),
             embedding=self.embedding_,
         )
+        index.choice = getattr(self, "choice_", None)
+        return index
 
     def score(
         self, X: Any, y: Any = None, X_database: Any = None, y_database: Any = None, *, at: int | None = 1000
@@ -200,11 +204,19 @@ class Model(Transformer):
 
         A torch ``Dataset`` or ``DataLoader`` has its labels inside: give it without y, or without y_database.
 
+        Of a model that was fitted without labels, ``score(X)`` is minus the mean squared distance of the vectors X from
+        what their codes stand for (:func:`interlace.evaluate.quantization_error`): larger is better, 0 is best, and it
+        has the unit of the data squared. A grid search without labels chooses by it.
+
         The database are the rows that the model was fitted on with labels, as long as it has their ``codes_`` and
         ``labels_``, or ``X_database`` with labels ``y_database``. A row is relevant to a query of its label; the
         average precision of a query is divided by the number of relevant rows among those ranked, 0 without any. Labels
         are what ``fit`` takes. Some that no row of the database has are warned of, none that it has is an error.
         """
+        self._check_fitted()
+        unlabelled = y is None and not is_dataset(X) and not hasattr(self, "labels_")
+        if unlabelled and X_database is None and y_database is None:
+            return -quantization_error(self, X).error
         return self._scores(X, y, X_database, y_database, at=(at,))[0]
 
     def _scores(
@@ -323,7 +335,10 @@ class Model(Transformer):
         if file.meta.get("kind") != "model":
             raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not a model")
         if (kind := file.meta.get("estimator", "ICQ")) != cls._estimator:
-            raise NotAnIndexError(f"{file.path!r} holds a model of {kind}, not of {cls._estimator}")
+            raise NotAnIndexError(
+                f"{file.path!r} holds a model of {kind}, not of {cls._estimator}: interlace.quantizers.load(path) "
+                "loads models of every kind"
+            )
         fitted = _fitted_in(file, embedding)
         with file.damage_named("model"):
             model = cls(**_params_in(file))
@@ -342,7 +357,7 @@ class Model(Transformer):
         """A file's bytes; the learned module of a user goes beside them, as pickle sees fit, for no file holds it."""
         state = dict(vars(self))
         if "codebooks_" in state:
-            saved = to_bytes(self.save)
+            saved = storage.to_bytes(self.save)
             if isinstance(self.embedding_, Module):
                 state["module"] = self.embedding_.module
             for name in ("codebooks_", "embedding_", "prior_", "fit_info_", "_sample", *(f"{n}_" for n in _OPTIONAL)):
@@ -354,7 +369,7 @@ class Model(Transformer):
         saved, module = state.pop("saved", None), state.pop("module", None)
         vars(self).update(state)
         if saved is not None:
-            self._take(from_bytes(saved, lambda path: _fitted_in(storage.read(path), module)))
+            self._take(storage.from_bytes(saved, lambda path: _fitted_in(storage.read(path), module)))
 
 
 _OPTIONAL = ("choice", "history", "codes", "labels")

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import margins
+from . import margins, storage
 from .arrays import BLOCK_ROWS, FloatArray, Rows, positive
 from .errors import InputError
-from .estimators import Transformer, from_bytes, optional, readable, to_bytes
+from .estimators import Transformer, optional, readable
 from .index import Index
 from .learning import MAX_TRAIN_ROWS
+from .literals import Layout, Margin, Metric
 from .margins import DEFAULT
 
 Ints = NDArray[np.int64]
@@ -45,9 +46,9 @@ class Neighbors(Transformer):
         *,
         radius: float = 1.0,
         n_bytes: int = 8,
-        layout: str = "auto",
-        metric: str = "l2",
-        margin: float | str = DEFAULT,
+        layout: Layout = "auto",
+        metric: Metric = "l2",
+        margin: Margin = DEFAULT,
         seed: int = 0,
         max_train_rows: int = MAX_TRAIN_ROWS,
         threads: int | None = None,
@@ -165,7 +166,7 @@ class Neighbors(Transformer):
             start += len(block)
         return distances, rows
 
-    def _search(self, queries: FloatArray, k: int, margin: float | str) -> tuple[Floats, Ints]:
+    def _search(self, queries: FloatArray, k: int, margin: Margin) -> tuple[Floats, Ints]:
         """Exactly k hits of each query, k being no more than there are rows."""
         matches = self.index_.search(queries, k, margin=margin, threads=self.threads)
         ids, distances = matches
@@ -206,13 +207,13 @@ class Neighbors(Transformer):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
         if "index_" in state:
-            state["index_"] = to_bytes(self.index_.save)
+            state["index_"] = storage.to_bytes(self.index_.save)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if "index_" in state:
-            self.index_ = from_bytes(state["index_"], Index.open)
+            self.index_ = storage.from_bytes(state["index_"], Index.open)
 
 
 def _as_sklearn(distances: FloatArray, metric: str) -> Floats:

@@ -22,6 +22,7 @@ from .encode import encode
 from .errors import DamagedFileError, InputError, NotAnIndexError
 from .ids import IdArray, Ids
 from .index import Index
+from .literals import Margin
 from .matches import Matches, SearchStats
 from .report import Report
 from .segments import Codes
@@ -217,6 +218,8 @@ class PartsIndex:
     ``"exact"``, and ``stats.margin`` says so. There are no filters, and it does not grow.
     """
 
+    choice = None  #: as of an :class:`Index`: parts have no layout to choose
+
     def __init__(self, parts: Parts, indexes: Sequence[Index], places: Places, ids: Ids) -> None:
         self.codebooks, self._indexes, self._places, self._ids = parts, tuple(indexes), places, ids
 
@@ -237,7 +240,7 @@ class PartsIndex:
         places = Places(np.ascontiguousarray(array[:, 0]), n_parts)
         return cls(parts, indexes, places, Ids.default(0).extend(ids, len(array)))
 
-    def search(self, q: Any, k: int = 10, *, margin: float | str = "exact", threads: int | None = None) -> Matches:
+    def search(self, q: Any, k: int = 10, *, margin: Margin = "exact", threads: int | None = None) -> Matches:
         """The k nearest rows of each query; of rows at the same distance those of the lower part come first."""
         k = positive(k, "k")
         queries, single = as_queries(q, self.dim)
@@ -357,7 +360,17 @@ class PartsIndex:
         return index
 
     def __reduce__(self) -> Any:
-        raise TypeError("a PartsIndex is not pickled: save it, and open the file in the other process")
+        return _unpickled, (storage.to_bytes(self.save),)  # the bytes of its file, in which nothing is executable
+
+    def __copy__(self) -> PartsIndex:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PartsIndex:
+        return self  # nothing in it ever changes
 
     def __repr__(self) -> str:
         return f"PartsIndex({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r})"
+
+
+def _unpickled(saved: bytes) -> PartsIndex:
+    return storage.from_bytes(saved, PartsIndex.open)

@@ -9,9 +9,11 @@ from typing import Any
 
 from ._threads import thread_count
 from .arrays import positive
+from .codebooks import MAX_WORDS
 from .errors import InputError
 from .ids import STORED
-from .learning import HELD_OUT_FROM, HELD_OUT_ROWS, Settings
+from .learning import HELD_OUT_FROM, HELD_OUT_ROWS, ITERATIONS, MAX_TRAIN_ROWS, Settings
+from .literals import Auto, Cross, Effort, IdKind, Layout, Metric, PriorFit, Rotation
 from .memory import rows_that_fit
 from .segments import MAX_ROWS
 from .shapes import CALIBRATION_BYTES, STRING_LENGTH, Shape, candidates, id_bytes, shape_of
@@ -87,7 +89,7 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """Every number by name, derived ones included."""
         derived = ("code_bytes_per_vector", "bytes_per_vector", "memory", "float32", "ratio", "build_seconds")
-        return {**self.__dict__, **{name: getattr(self, name) for name in derived}}
+        return {name: getattr(self, name) for name in (*(field.name for field in fields(self)), *derived)}
 
     def __str__(self) -> str:
         of = self.rows
@@ -134,7 +136,28 @@ class Plan:
         return f"strings of {STRING_LENGTH} bytes" if self.id_kind == "string" else self.id_kind
 
 
-def plan(n: int, dim: int, *, ids: str = "default", measure: bool = True, **settings: Any) -> Plan:
+def plan(
+    n: int,
+    dim: int,
+    *,
+    ids: IdKind = "default",
+    measure: bool = True,
+    n_bytes: int | None = None,
+    n_books: int | None = None,
+    n_words: int = MAX_WORDS,
+    layout: Layout = "auto",
+    n_crude: int | Auto | None = "auto",
+    rotation: Rotation = "auto",
+    cross: Cross = "auto",
+    prior: PriorFit = "em",
+    metric: Metric = "l2",
+    effort: Effort = "balanced",
+    iterations: int = ITERATIONS,
+    max_train_rows: int = MAX_TRAIN_ROWS,
+    max_memory: int | str | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Plan:
     """What ``Index.build`` of n rows with these settings will cost; takes the same settings and limits.
 
     ``layout="auto"`` depends on the data: the slowest to learn of those it may choose is assumed, which is
@@ -142,10 +165,23 @@ def plan(n: int, dim: int, *, ids: str = "default", measure: bool = True, **sett
     the times, which take up to half a second to estimate. Nothing is allocated in proportion to n.
     """
     n, dim = positive(n, "n"), positive(dim, "dim")
-    unknown = settings.keys() - {field.name for field in fields(Settings)}
-    if unknown:
-        raise TypeError(f"plan() has no setting {min(unknown)!r}")
-    checked = Settings(**settings).checked()
+    checked = Settings(
+        n_bytes=n_bytes,
+        n_books=n_books,
+        n_words=n_words,
+        layout=layout,
+        n_crude=n_crude,
+        rotation=rotation,
+        cross=cross,
+        prior=prior,
+        metric=metric,
+        effort=effort,
+        iterations=iterations,
+        max_train_rows=max_train_rows,
+        max_memory=max_memory,
+        seed=seed,
+        threads=threads,
+    ).checked()
     if not isinstance(ids, str) or ids not in STORED:
         raise InputError(f"ids must be one of {', '.join(STORED)}: the kind, not the ids themselves; got {ids!r:.60}")
     held_out = min(HELD_OUT_ROWS, n // 10) if n >= HELD_OUT_FROM else 0

@@ -16,6 +16,7 @@ from .codebooks import Codebooks
 from .errors import InputError
 from .explaining import Explanation, explain_row
 from .ids import IdArray, Ids, as_id_array, is_id
+from .literals import Margin
 from .matches import Matches, RangeMatches, SearchStats
 from .searching import Allowed, Mask, range_rows
 from .segments import Segment
@@ -30,7 +31,7 @@ class Searched(Protocol):
 
     def _vectors(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]: ...
     def _mask(self, allowed: Any, ids: Ids) -> Mask: ...
-    def _rule(self, margin: float | str, k: int, filtered: bool) -> margins.Rule: ...
+    def _rule(self, margin: Margin, k: int, filtered: bool) -> margins.Rule: ...
     def _stats(
         self, work: NDArray[np.uint64], n_rows: int, seconds: float, label: str, workers: int
     ) -> SearchStats: ...
@@ -40,7 +41,7 @@ class Searched(Protocol):
         k: int,
         *,
         offset: int,
-        margin: float | str,
+        margin: Margin,
         threads: int | None,
         filter: Any,
         embedded: bool,
@@ -81,7 +82,7 @@ class Searches:
         q: Any,
         radius: Any,
         *,
-        margin: float | str = "exact",
+        margin: Margin = "exact",
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -121,7 +122,7 @@ class Searches:
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: float | str = margins.DEFAULT,
+        margin: Margin = margins.DEFAULT,
         threads: int | None = None,
         filter: Any = None,
     ) -> Matches:
@@ -147,7 +148,7 @@ class Searches:
         id: int | str,
         k: int = 10,
         *,
-        margin: float | str = margins.DEFAULT,
+        margin: Margin = margins.DEFAULT,
         filter: Any = None,
         embedded: bool = False,
     ) -> Explanation:

@@ -44,6 +44,15 @@ class Allowed:
     def __len__(self) -> int:
         return sum(f.n_allowed for f in self.filters)
 
+    def __reduce__(self) -> Any:
+        raise TypeError("an Allowed is not pickled: pass the mask or the ids, and call allow() in the other process")
+
+    def __copy__(self) -> Allowed:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Allowed:
+        return self  # nothing in it ever changes, and it holds for these rows only
+
     def __repr__(self) -> str:
         return f"Allowed({len(self)} of {self.ids.n_kept} rows)"
 

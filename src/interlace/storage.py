@@ -16,12 +16,14 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import DamagedFileError, NewerFormatError, NotAnIndexError
+
+T = TypeVar("T")
 
 VERSION = 2  # older ones are read too
 ALIGNMENT = 64
@@ -311,3 +313,25 @@ def _check_sections(name: str, header: dict[str, Any], checksums: dict[str, str]
         if not fits:
             raise DamagedFileError(f"{name!r} is damaged: section {key!r} does not fit its place")
         end, before = stop, key
+
+
+def to_bytes(save: Callable[[str], None]) -> bytes:
+    """What ``save(path)`` writes, for pickles: our own file format, in which nothing is executable."""
+    import tempfile  # here, because it brings modules that a search does without
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "saved.interlace")
+        save(path)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def from_bytes(data: bytes, read: Callable[[str], T]) -> T:
+    """What ``read(path)`` makes of the bytes; a map it keeps outlives the file's name."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "saved.interlace")
+        with open(path, "wb") as file:
+            file.write(data)
+        return read(path)

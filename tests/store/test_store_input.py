@@ -155,9 +155,30 @@ def test_readers_do_not_write(store: il.Store) -> None:
 def test_a_closed_store(store: il.Store) -> None:
     with store:
         pass
-    for act in (lambda: store.search(np.zeros(4)), lambda: store.add(vectors(1)), lambda: len(store), store.refresh):
+    calls: dict[str, Any] = {
+        "add": (vectors(1),),
+        "upsert": (vectors(1), [1]),
+        "remove": ([1],),
+        "search": (np.zeros(4),),
+        "range_search": (np.zeros(4), 1.0),
+        "search_by_id": (1,),
+        "explain": (np.zeros(4), 1),
+        "allow": ([1],),
+        "get": ([1],),
+        "to_file": ("nowhere",),
+    }
+
+    def used(name: str) -> None:
+        if callable(found := getattr(store, name)):
+            found(*calls.get(name, ())).__enter__()  # where a batch begins
+
+    for name in sorted(name for name in dir(il.Store) if not name.startswith("_")):
+        if name not in ("close", "mode", "path"):
+            with pytest.raises(il.StoreError, match="is closed"):
+                used(name)
+    for act in (len, list, lambda closed: 1 in closed):
         with pytest.raises(il.StoreError, match="is closed"):
-            act()
+            act(store)
     store.close()
     assert "5 rows" in repr(store)
 

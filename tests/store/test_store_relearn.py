@@ -141,3 +141,45 @@ def test_rows_that_were_coded_while_books_changed_are_coded_again(
     n_calls[:] = [0]
     store.add(x[:2], [6000, 6001], threads=1)
     assert len(n_calls) == 2
+
+
+@pytest.mark.parametrize("name", ["PQ", "OPQ", "CQ", "CKMeans"])
+def test_books_of_other_methods_are_learned_by_them_again(tmp_path: Path, name: str) -> None:
+    x = clustered(600, 8, seed=1)
+    model = getattr(il.quantizers, name)(3, n_words=16, iterations=2, threads=1).fit(clustered(300, 8)[:, ::-1] + 5)
+    store = il.create(tmp_path / "s", model, originals="float16", limits=LARGE)
+    store.add(x, threads=1)
+    before = error(store, x)
+    store.relearn(n_words=16, iterations=2, threads=1)
+    assert error(store, x) < before / 2
+    assert (store.codebooks.layout, store.codebooks.n_bytes) == (model.codebooks_.layout, 3)
+    store.relearn(n_bytes=2, n_words=16, iterations=1, threads=1)
+    assert (store.codebooks.layout, store.codebooks.n_bytes) == (model.codebooks_.layout, 2)
+    with pytest.raises(il.InputError, match="no setting 'effort' for books of"):
+        store.relearn(effort="best")
+    with pytest.raises(il.InputError, match="n_bytes or n_books, not both"):
+        store.relearn(n_bytes=2, n_books=2)
+    store.relearn(layout="subspace", n_words=16, iterations=1, threads=1)
+    assert store.codebooks.layout == "subspace"
+    store.verify()
+
+
+def test_books_that_no_method_learns_again(tmp_path: Path) -> None:
+    books = il.Codebooks(BOOKS.books, dim=BOOKS.dim, n_crude=BOOKS.n_crude)
+    store = il.create(tmp_path / "s", books, originals="float16")
+    store.add(np.ones((20, 4)))
+    with pytest.raises(il.InputError, match=r"layout 'custom' from vectors: .* relearn\(layout="):
+        store.relearn()
+    store.relearn(layout="subspace", n_words=2, iterations=1, threads=1)
+    assert np.allclose(store.get(store.ids), 1)
+
+
+@pytest.mark.parametrize("name", ["LOPQ", "MSQ"])
+def test_a_store_has_one_set_of_books(tmp_path: Path, name: str) -> None:
+    model = getattr(il.quantizers, name)(3, n_words=8, iterations=1, threads=1)
+    with pytest.raises(il.InputError, match=f"the {name} has learned nothing yet"):
+        il.create(tmp_path / "s", model)
+    model.fit(clustered(200, 8))
+    with pytest.raises(il.InputError, match=rf"one set of codebooks, and {name} learns several: model\.index"):
+        il.create(tmp_path / "s", model)
+    assert not (tmp_path / "s").exists()

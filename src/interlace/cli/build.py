@@ -6,15 +6,12 @@ import argparse
 import os
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .options import add_json, add_learning, add_threads, learning
 
 if TYPE_CHECKING:
-    from .. import Index
-    from ..learners.choice import Choice
     from ..models import Model
-    from ..progress import Progress
 
 HELP = "learn codes for a file of vectors and write an index"
 DESCRIPTION = """\
@@ -51,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build, save, report."""
+    from .. import Index
     from ..data import read_vectors
     from .inputs import read_ids
     from .output import print_json, progress_bar
@@ -64,13 +62,12 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     with progress_bar() as progress:
         if model is None:
-            index, choice = _learned(args, vectors, ids, progress)
+            index = Index.build(vectors, ids=ids, progress=progress, threads=args.threads, **learning(args))
         else:
             index = model.set_params(progress=progress).index(vectors, ids)
-            choice = getattr(model, "choice_", None)
     index.save(args.output)
     seconds = time.perf_counter() - started
-    report = index.report()
+    report, choice = index.report(), index.choice
     if args.json:
         print_json(
             {
@@ -94,24 +91,6 @@ def run(args: argparse.Namespace) -> int:
         print(choice)
     print(report)
     return 0
-
-
-def _learned(args: argparse.Namespace, vectors: Any, ids: Any, progress: Progress) -> tuple[Index, Choice | None]:
-    """As ``Index.build``, which does not tell why it chose a layout."""
-    from .. import Index
-    from ..arrays import Rows
-    from ..ids import parse_ids
-    from ..learning import Settings, learn_codebooks
-
-    settings = Settings(**learning(args), threads=args.threads).checked()
-    rows = Rows(vectors)
-    if ids is not None:
-        parse_ids(ids, len(rows))  # before minutes of learning
-    learned = learn_codebooks(rows, settings, lambda what, done: progress(f"learning: {what}", 0.8 * done))
-    if learned.interrupted:
-        raise KeyboardInterrupt
-    index = Index.of_learned(learned, rows, ids, settings, lambda what, done: progress(what, 0.8 + 0.2 * done))
-    return index, learned.choice
 
 
 def _model(args: argparse.Namespace) -> Model:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .joint import METHODS, add_joint, check_options, labels_of, recipe_of
+from .joint import add_joint, check_options, labels_of, method_named, recipe_of
 from .options import add_json, add_learning, add_threads, learning
 
 if TYPE_CHECKING:
@@ -100,14 +100,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _estimator(args: argparse.Namespace, labelled: bool) -> Any:
     from .. import ICQ
-    from ..quantizers import method
 
     if not labelled:
         return ICQ(**learning(args), threads=args.threads)
     names = ("embedding", "dim", "hidden", "loss", "optimize", "validation", "checkpoint", "device")
     given = learning(args) | {name: getattr(args, name) for name in names if name in args}
     given |= {"recipe": recipe_of(args), "threads": args.threads}
-    return method(METHODS[getattr(args, "method", "icq")]).make(**given)
+    return method_named(getattr(args, "method", "icq")).make(**given)
 
 
 def _check_plot(args: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import read_vectors
-from ..errors import InputError, NotAnIndexError
+from ..errors import InputError
 
 if TYPE_CHECKING:
     from ..models import Model
@@ -59,13 +59,6 @@ def read_truth(path: str, key: str | None) -> NDArray[Any]:
 
 def load_model(path: str, embedding: Any = None) -> Model:
     """A fitted model of any kind; ``embedding`` is the torch module of one that has its own."""
-    from .. import ICQ
-    from ..quantizers import DPQ, DQN, PQN, SQ
-    from ..storage import read
+    from ..quantizers import load  # only here: most commands load no model
 
-    kinds: dict[str, type[Model]] = {"ICQ": ICQ, "SQ": SQ, "DQN": DQN, "DPQ": DPQ, "PQN": PQN}
-    meta = read(path).meta
-    name = meta.get("estimator", "ICQ")
-    if meta.get("kind") == "model" and name not in kinds:
-        raise NotAnIndexError(f"{path!r} holds a model of {name!r}, which this version does not know")
-    return kinds.get(name, ICQ).load(path, embedding)
+    return load(path, embedding)

@@ -5,17 +5,40 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..recipe import LOSSES, OPTIMIZERS, Recipe
 from .options import natural, positive
 
-#: Names of ``interlace.quantizers``, which takes too long to import for a help text.
-METHODS = {name.lower(): name for name in ("ICQ", "SQ+CQ", "SQ+PQ", "DQN", "DPQ", "PQN", "PQN+CQ")}
-#: Those that take any loss; the others are made for one.
-WITH_LOSS = ("icq", "sq+cq", "sq+pq")
+if TYPE_CHECKING:
+    from ..quantizers import Method
+
+
+class _Methods:
+    """Names of the registered methods that learn from labels, in lower case; imported when one is asked for."""
+
+    def __iter__(self) -> Iterator[str]:
+        from ..quantizers import methods
+
+        return (name.lower() for name in methods(labels=True))
+
+    def __contains__(self, name: object) -> bool:
+        return name in tuple(self)
+
+
+METHODS = _Methods()
+
+
+def method_named(name: str) -> Method:
+    """The one of that name in lower case."""
+    from ..quantizers import methods
+
+    return next(one for one in methods(labels=True).values() if one.name.lower() == name)
+
+
 #: Without --labels they would say nothing; those of LEARNING that labels leave no choice of.
 WITH_LABELS = (
     *("labels_key", "method", "embedding", "dim", "hidden", "loss", "optimize", "recipe", "set", "epochs"),
@@ -37,7 +60,7 @@ def add_joint(parser: argparse.ArgumentParser) -> None:
     add("--labels", metavar="LABELS", help="file with a label for each row, or a name inside DATA; see below")
     add("--labels-key", metavar="KEY", help="which column or array of the labels' file")
     what = "ICQ, or one to compare with: %(choices)s (icq)"
-    add("--method", choices=tuple(METHODS), metavar="NAME", help=what)
+    add("--method", choices=METHODS, metavar="NAME", help=what)
     names = ("identity", "linear", "mlp", "lenet", "alexnet")
     add("--embedding", choices=names, help="what makes vectors of the inputs, learned with the books (linear)")
     add("--dim", type=positive, metavar="N", help="dimensions of these vectors (16, or as many as classes)")
@@ -99,12 +122,19 @@ def check_options(args: argparse.Namespace) -> None:
         for name in WITHOUT_LABELS:
             if name in args:
                 raise InputError(f"--{name.replace('_', '-')} belongs to learning without labels: leave it out")
-        if "loss" in args and (chosen := getattr(args, "method", "icq")) not in WITH_LOSS:
-            raise InputError(f"--method {chosen} has its own loss, --loss belongs to {', '.join(WITH_LOSS)}")
+        if "loss" in args and not _takes_loss(chosen := getattr(args, "method", "icq")):
+            able = ", ".join(name for name in METHODS if _takes_loss(name))
+            raise InputError(f"--method {chosen} has its own loss, --loss belongs to {able}")
         return
     for name in WITH_LABELS:
         if name in args:
             raise InputError(f"--{name.replace('_', '-')} belongs to learning with labels: give --labels, too")
+
+
+def _takes_loss(name: str) -> bool:
+    """Whether a method takes any loss; the others are made for one. One whose class is unknown says so itself."""
+    model = method_named(name).model
+    return model is None or "loss" in model._parameters()
 
 
 def recipe_of(args: argparse.Namespace) -> Recipe:

@@ -6,6 +6,8 @@ import argparse
 import math
 from typing import Any
 
+from ..literals import Margin
+
 
 def positive(text: str) -> int:
     """A positive integer."""
@@ -36,10 +38,11 @@ def share(text: str) -> float:
     return value
 
 
-def margin(text: str) -> float | str:
+def margin(text: str) -> Margin:
     """``exact``, ``paper``, ``inf`` or a target agreement between 0 and 1."""
-    if text in ("exact", "paper"):
-        return text
+    words: dict[str, Margin] = {"exact": "exact", "paper": "paper"}
+    if text in words:
+        return words[text]
     try:
         value = float(text)
     except ValueError:

@@ -35,7 +35,7 @@ def open_store(path: str, mode: str = "r") -> Store:
         if os.path.exists(path):
             raise InputError(f"{path!r} is a file, not a store: `interlace create STORE --from {path}` makes one of it")
         raise InputError(f"there is no store {path!r}: `interlace create` makes one")
-    store = open_any(path, mode=mode)
+    store = open_any(path, mode="a") if mode == "a" else open_any(path)
     assert isinstance(store, Store)  # of a directory nothing else comes
     return store
 

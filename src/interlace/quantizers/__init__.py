@@ -15,7 +15,7 @@ from .msq import MSQ
 from .opq import OPQ
 from .pq import PQ
 from .pqn import PQN
-from .registry import Method, method, methods, register, unregister
+from .registry import Method, load, method, methods, register, unregister
 from .sq import SQ
 from .vectors import VectorModel
 
@@ -32,6 +32,7 @@ __all__ = [
     "CKMeans",
     "Method",
     "VectorModel",
+    "load",
     "method",
     "methods",
     "register",

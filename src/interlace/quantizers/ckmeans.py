@@ -30,6 +30,7 @@ class CKMeans(VectorModel):
     """
 
     _estimator = "CKMeans"
+    _layout = "rotated product"
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class CKMeans(VectorModel):
             axes = np.eye(x.shape[1], dtype=np.float32)
             product = start(x, run.n_books, run.part(0.0, 0.3), rotation=axes, iterations=START_ROUNDS)
         turn(x, product, run.part(0.3, 1.0), iterations=run.iterations, translate=True)
-        return product_codebooks(x, product, run, "rotated product")
+        return product_codebooks(x, product, run, self._layout)
 
 
 class _Corners(Product):

@@ -43,6 +43,7 @@ class CQ(VectorModel):
     """
 
     _estimator = "CQ"
+    _layout = "composite"
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ def _finished(words: list[Doubles], y: FloatArray, codes: NDArray[np.uint8], mea
         norms=[Norm(np.array([epsilon], np.float32), tuple(range(1, n_books)))] if n_books > 2 else [],
         beam=BEAM,
         sweeps=SWEEPS,
-        layout="composite",
+        layout=CQ._layout,
         variances=y.astype(np.float64).var(0),
         residual_variance=float(unread.var(0).sum()),
     )

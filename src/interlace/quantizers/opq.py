@@ -23,6 +23,7 @@ class OPQ(VectorModel):
     """
 
     _estimator = "OPQ"
+    _layout = "rotated product"
 
     def __init__(
         self,
@@ -56,4 +57,4 @@ class OPQ(VectorModel):
     def _learn(self, x: FloatArray, run: Run) -> Codebooks:
         starts = STARTS if self.start == "auto" else (self.start,)
         product = rotated(x, run.n_books, run, starts, run.iterations)
-        return product_codebooks(x, product, run, "rotated product")
+        return product_codebooks(x, product, run, self._layout)

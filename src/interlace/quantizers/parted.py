@@ -14,6 +14,7 @@ from ..encode import EFFORTS
 from ..errors import InputError
 from ..index import Index
 from ..learners.kmeans import nearest
+from ..literals import Effort
 from ..parts import Parts, PartsIndex
 from .vectors import Run, VectorModel
 
@@ -40,7 +41,7 @@ class PartsModel(VectorModel):
         self._check_fitted()
         return cast(Parts, self.codebooks_)
 
-    def encode(self, X: Any, *, effort: str | None = None) -> NDArray[np.uint8]:
+    def encode(self, X: Any, *, effort: Effort | None = None) -> NDArray[np.uint8]:
         """Codes uint8 [n, n_bytes] of rows X: the part's number, then the code within it."""
         rows, parts = self._rows(X), self._parts
         if effort is not None and effort not in EFFORTS:

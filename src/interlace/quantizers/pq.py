@@ -20,7 +20,8 @@ class PQ(VectorModel):
     """
 
     _estimator = "PQ"
+    _layout = "product"
 
     def _learn(self, x: FloatArray, run: Run) -> Codebooks:
         product = start(x, run.n_books, run, rotation=None, iterations=run.iterations)
-        return product_codebooks(x, product, run, "product")
+        return product_codebooks(x, product, run, self._layout)

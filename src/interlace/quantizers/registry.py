@@ -1,11 +1,18 @@
-"""The methods that tables and figures compare, by name. A new one needs :func:`register`, and is in all of them."""
+"""All methods by name: what tables and figures compare, ``interlace fit --method`` learns and files hold.
+
+A new one needs :func:`register`, and is in all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import Any
 
-from ..errors import InputError
+from .. import storage
+from ..errors import InputError, NotAnIndexError
 from ..models import Model
 
 
@@ -20,6 +27,12 @@ class Method:
     name: str  #: in tables: "SQ+CQ"
     make: Callable[..., Model]
     labels: bool  #: learned from labels, with an embedding
+
+    @property
+    def model(self) -> type[Model] | None:
+        """The class of its estimators; None where ``make`` is a function, which does not tell."""
+        make = self.make.func if isinstance(self.make, partial) else self.make
+        return make if isinstance(make, type) and issubclass(make, Model) else None
 
 
 _METHODS: dict[str, Method] = {}
@@ -52,3 +65,27 @@ def method(name: str) -> Method:
 def unregister(name: str) -> None:
     """Take a method out again, as tests do."""
     del _METHODS[method(name).name]
+
+
+def learner_of(layout: str) -> type[Model] | None:
+    """The first method that learns codebooks of this layout from vectors alone."""
+    kinds = (known.model for known in _METHODS.values() if not known.labels)
+    return next((kind for kind in kinds if kind is not None and getattr(kind, "_layout", None) == layout), None)
+
+
+def load(path: str | PathLike[str], embedding: Any = None) -> Model:
+    """A model that any registered method wrote by ``save``; ``embedding`` is the torch module of one that has its own.
+
+    The class is that of the file: a file of :class:`PQ` gives a PQ, one of :class:`interlace.ICQ` an ICQ.
+    """
+    file = storage.read(path)
+    if file.meta.get("kind") != "model":
+        raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not a model")
+    name = file.meta.get("estimator", "ICQ")
+    for known in _METHODS.values():
+        if known.model is not None and known.model._estimator == name:
+            return known.model.load(path, embedding)
+    raise NotAnIndexError(
+        f"{file.path!r} holds a model of {name!r}, which no registered method makes: a newer version of interlace, or "
+        "the plug-in that registers it, can load it"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class VectorModel(Model):
 
     #: Bytes of a code that name no product book.
     _other_bytes = 0
+    #: ``Codebooks.layout`` of what it learns, by which a store finds the method that learns its books again.
+    _layout: ClassVar[str] = ""
 
     def __init__(
         self,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from os import PathLike
-from typing import Any
+from typing import Any, Literal, overload
 
 from ..arrays import describe
 from ..codebooks import Codebooks
 from ..errors import InputError, StoreError
 from ..ids import Ids
 from ..index import Index
+from ..literals import OriginalsKind
 from ..segments import merge
 from . import files, loading, manifest, parts
 from .columns import Columns, Table, check_arrow
@@ -27,8 +28,20 @@ from .store import Store
 from .writer import Writer
 
 
+@overload
 def open(
-    path: str | PathLike[str], embedding: Any = None, *, mode: str = "r", limits: Limits | None = None
+    path: str | PathLike[str], embedding: Any = None, *, mode: Literal["r"] = "r", limits: Limits | None = None
+) -> Index | Store: ...
+
+
+@overload
+def open(
+    path: str | PathLike[str], embedding: Any = None, *, mode: Literal["a"], limits: Limits | None = None
+) -> Store: ...
+
+
+def open(
+    path: str | PathLike[str], embedding: Any = None, *, mode: Literal["r", "a"] = "r", limits: Limits | None = None
 ) -> Index | Store:
     """Open an index file or the directory of a store.
 
@@ -78,7 +91,7 @@ def create(
     source: Any,
     *,
     columns: Any = None,
-    originals: str | None = None,
+    originals: OriginalsKind | None = None,
     payload: Any = None,
     limits: Limits | None = None,
 ) -> Store:
@@ -179,6 +192,11 @@ def _index_of(source: Any) -> Index:
     codebooks = getattr(source, "codebooks_", None)  # a model, which stands above this module
     if isinstance(codebooks, Codebooks):
         return Index(codebooks, getattr(source, "embedding_", None))
+    if codebooks is not None:
+        raise InputError(
+            f"a store codes all rows by one set of codebooks, and {type(source).__name__} learns several: "
+            "model.index(x).save(path) keeps such rows; a store takes ICQ, PQ, OPQ and the like"
+        )
     if hasattr(source, "fit"):
         raise InputError(f"the {type(source).__name__} has learned nothing yet: call fit first")
     raise InputError(f"a store is made from Codebooks, a fitted model or an Index, got {describe(source)}")

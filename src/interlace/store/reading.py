@@ -15,6 +15,7 @@ from ..embedding import Embedding
 from ..errors import InputError
 from ..evaluation import Evaluation
 from ..ids import IdArray
+from ..literals import Margin
 from ..margins import DEFAULT
 from ..matches import Matches
 from ..report import Report
@@ -38,13 +39,19 @@ class Reading(Searches):
     def _check_open(self) -> None:
         raise NotImplementedError
 
+    @property
+    def _opened(self) -> State:
+        """The state of a store that is not closed."""
+        self._check_open()
+        return self._state
+
     def search(
         self,
         q: Any,
         k: int = 10,
         *,
         offset: int = 0,
-        margin: float | str = DEFAULT,
+        margin: Margin = DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -78,7 +85,7 @@ class Reading(Searches):
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: float | str = DEFAULT,
+        margin: Margin = DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         rerank: int | None = None,
@@ -120,19 +127,18 @@ class Reading(Searches):
     @property
     def columns(self) -> Any:
         """The ``pyarrow.Schema`` of its columns, or None."""
-        return self._state.snapshot.columns
+        return self._opened.snapshot.columns
 
     @property
     def originals(self) -> str | None:
         """How it keeps vectors beside their codes: ``float16``, ``int8``, or None."""
-        originals = self._state.snapshot.extras.originals
+        originals = self._opened.snapshot.extras.originals
         return None if originals is None else originals.kind
 
     @property
     def snapshot(self) -> Snapshot:
         """The state of this moment, to be searched for as long as you like."""
-        self._check_open()
-        return self._state.snapshot
+        return self._opened.snapshot
 
     @property
     def ids(self) -> IdArray:
@@ -151,22 +157,22 @@ class Reading(Searches):
     @property
     def version(self) -> int:
         """Of its format."""
-        return self._state.manifest.version
+        return self._opened.manifest.version
 
     @property
     def generation(self) -> int:
         """Number of its manifest: how often its files have changed."""
-        return self._state.manifest.generation
+        return self._opened.manifest.generation
 
     @property
     def codebooks(self) -> Codebooks:
         """What all its rows are coded by."""
-        return self._state.snapshot.books.codebooks
+        return self._opened.snapshot.books.codebooks
 
     @property
     def embedding(self) -> Embedding | None:
         """Makes vectors of raw inputs, where there is one."""
-        return self._state.snapshot.books.embedding
+        return self._opened.snapshot.books.embedding
 
     @property
     def dim(self) -> int:
@@ -176,7 +182,7 @@ class Reading(Searches):
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one raw input, what :meth:`add` and :meth:`search` take."""
-        return self._state.snapshot.books.input_shape
+        return self._opened.snapshot.books.input_shape
 
     @property
     def metric(self) -> str:
@@ -195,13 +201,12 @@ class Reading(Searches):
 
     def report(self) -> Report:
         """Bytes by part; those of removed rows count until they are gone."""
-        state = self._state
+        state = self._opened
         return dataclasses.replace(state.snapshot.index.report(), file=self._size(state))
 
     def health(self) -> Health:
         """What lies about, whether margins still hold, whether the books still fit the rows that come."""
-        self._check_open()
-        state = self._state
+        state = self._opened
         return Health.of(state.snapshot, self._size(state))
 
     def _size(self, state: State) -> int:

@@ -5,17 +5,21 @@ The store goes on with its old books until everything is written; then one manif
 
 from __future__ import annotations
 
-import dataclasses
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from .._threads import thread_count
-from ..arrays import Rows
+from ..arrays import FloatArray, Rows, positive
+from ..codebooks import Codebooks
 from ..encode import encode
 from ..errors import InputError
 from ..ids import Ids
 from ..index import Index
+from ..learners.layouts import LAYOUTS
 from ..learning import Settings, learn_codebooks
 from ..progress import Progress
 from ..segments import Codes
@@ -56,23 +60,72 @@ def relearned(before: Snapshot, settings: dict[str, Any], progress: Progress) ->
         raise InputError("relearn needs kept originals: il.create(path, source, originals='float16')")
     if not len(before):
         raise InputError("the store has no rows to learn from")
-    unknown = settings.keys() - {field.name for field in dataclasses.fields(Settings)}
-    if unknown or "metric" in settings:
-        raise InputError(f"relearn has no setting {min(unknown) if unknown else 'metric'!r}")
-    old = before.books.codebooks
-    size = {} if "n_books" in settings else {"n_bytes": old.n_bytes}
-    chosen = Settings(**{**size, "layout": old.layout, **settings, "metric": old.metric}).checked()
+    learner = _learner(before.books.codebooks, settings, progress)
     rows = before.ids_of_rows.kept_rows()
-    order = np.random.default_rng(chosen.seed).permutation(rows)
+    order = np.random.default_rng(learner.seed).permutation(rows)
     n_held = min(HELD_OUT, len(rows) // 10)
-    train = np.sort(order[n_held:][: chosen.max_train_rows])
-    learned = learn_codebooks(Rows(before.vectors.take(train)), chosen, progress)
-    if learned.interrupted:
-        raise KeyboardInterrupt
-    books = Index.of_parts(learned.codebooks, before.books.embedding, (), Ids.default(0), None)
-    threads, drift = thread_count(chosen.threads), Drift()
+    train = np.sort(order[n_held:][: learner.max_train_rows])
+    codebooks = learner.learn(before.vectors.take(train))
+    books = Index.of_parts(codebooks, before.books.embedding, (), Ids.default(0), None)
+    threads, drift = thread_count(learner.threads), Drift()
     if n_held:
         held = before.vectors.take(np.sort(order[:n_held]))
-        away = held.astype(np.float64) - learned.codebooks.decode(encode(learned.codebooks, held, threads))
+        away = held.astype(np.float64) - codebooks.decode(encode(codebooks, held, threads))
         drift = Drift.of_learning(float((away**2).sum(1).mean()), n_held)
     return Recoded(before, books, drift, threads)
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """How new books are learned from vectors."""
+
+    learn: Callable[[FloatArray], Codebooks]
+    seed: int
+    max_train_rows: int
+    threads: int | None
+
+
+def _learner(old: Codebooks, settings: dict[str, Any], progress: Progress) -> _Learner:
+    """By the method that learned the old books, as far as their layout tells it."""
+    if "metric" in settings:
+        raise InputError(f"relearn has no setting 'metric': that of the store, {old.metric!r}, stays")
+    if "layout" in settings or old.layout in LAYOUTS:
+        return _icq(old, settings, progress)
+    # By name, because quantizers stand above stores.
+    kind = importlib.import_module("..quantizers.registry", __package__).learner_of(old.layout)
+    if kind is None or old.metric != "l2":
+        raise InputError(
+            f"no method learns {old.metric} codebooks of the layout {old.layout!r} from vectors: name another, "
+            f"relearn(layout=...), one of auto, {', '.join(LAYOUTS)}"
+        )
+    given = dict(settings)
+    if "n_bytes" in given:
+        if "n_books" in given:
+            raise InputError("give n_bytes or n_books, not both")
+        given["n_books"] = given.pop("n_bytes")  # each book is a byte
+    unknown = given.keys() - kind._parameters().keys()
+    if unknown:
+        raise InputError(f"relearn has no setting {min(unknown)!r} for books of {kind.__name__}")
+    model = kind(**{"n_books": old.n_bytes, **given}, progress=progress)
+    return _Learner(
+        lambda x: model.fit(x).codebooks_,
+        positive(model.seed, "seed", least=0),
+        positive(model.max_train_rows, "max_train_rows"),
+        model.threads,
+    )
+
+
+def _icq(old: Codebooks, settings: dict[str, Any], progress: Progress) -> _Learner:
+    unknown = settings.keys() - {field.name for field in fields(Settings)}
+    if unknown:
+        raise InputError(f"relearn has no setting {min(unknown)!r}")
+    size = {} if "n_books" in settings else {"n_bytes": old.n_bytes}
+    chosen = Settings(**{**size, "layout": old.layout, **settings, "metric": old.metric}).checked()
+
+    def learn(x: FloatArray) -> Codebooks:
+        learned = learn_codebooks(Rows(x), chosen, progress)
+        if learned.interrupted:
+            raise KeyboardInterrupt
+        return learned.codebooks
+
+    return _Learner(learn, chosen.seed, chosen.max_train_rows, chosen.threads)

@@ -23,6 +23,7 @@ from ..errors import DamagedFileError, InputError
 from ..ids import IdArray, Ids, is_id
 from ..index import Index
 from ..learning import HELD_OUT_ROWS
+from ..literals import Margin
 from ..margins import DEFAULT, Calibration
 from ..matches import Matches, SearchStats
 from ..searches import Searches, neighbours_of
@@ -90,7 +91,7 @@ class Snapshot(Searches):
         k: int = 10,
         *,
         offset: int = 0,
-        margin: float | str = DEFAULT,
+        margin: Margin = DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -122,7 +123,7 @@ class Snapshot(Searches):
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: float | str = DEFAULT,
+        margin: Margin = DEFAULT,
         threads: int | None = None,
         filter: Any = None,
         rerank: int | None = None,
@@ -176,7 +177,7 @@ class Snapshot(Searches):
         return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
 
     def _reranked(
-        self, q: Any, k: int, depth: int, margin: float | str, threads: int | None, filter: Any, embedded: bool
+        self, q: Any, k: int, depth: int, margin: Margin, threads: int | None, filter: Any, embedded: bool
     ) -> Matches:
         kept = self._kept("rerank")
         if depth < k:
@@ -384,6 +385,9 @@ class Snapshot(Searches):
             return self.tail.codes
         self.parts[part].file.verify()  # what is damaged must not get a new checksum
         return self.parts[part].segment.unpack()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Snapshot is not pickled or copied: pass the path of its store, or what to_index() makes")
 
     def to_index(self) -> Index:
         """An index of its own, with one segment and no removed rows."""

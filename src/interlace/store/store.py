@@ -30,6 +30,7 @@ from ..errors import (
 )
 from ..ids import IdArray, Ids, as_id_array, is_id, parse_ids, shown_id
 from ..index import Index
+from ..literals import Effort, Missing
 from ..progress import Progress, shown, silent
 from ..segments import Codes
 from ..spool import yields_blocks
@@ -97,7 +98,7 @@ class Store(Reading):
         ids: Any = None,
         *,
         payload: Any = None,
-        effort: str | None = None,
+        effort: Effort | None = None,
         threads: int | None = None,
         progress: Progress = silent,
         embedded: bool = False,
@@ -119,7 +120,7 @@ class Store(Reading):
         ids: Any,
         *,
         payload: Any = None,
-        effort: str | None = None,
+        effort: Effort | None = None,
         threads: int | None = None,
         progress: Progress = silent,
         embedded: bool = False,
@@ -133,7 +134,7 @@ class Store(Reading):
             raise InputError("upsert needs ids: add(x) gives new ones")
         return self._put(x, ids, payload, True, effort, threads, progress, embedded)
 
-    def remove(self, ids: Any, *, missing: str = "raise") -> int:
+    def remove(self, ids: Any, *, missing: Missing = "raise") -> int:
         """Remove rows; how many. An id that is not here is an error that removes nothing, or ``missing="ignore"``."""
         if missing not in ("raise", "ignore"):
             raise InputError(f"missing must be 'raise' or 'ignore', got {missing!r}")
@@ -199,7 +200,8 @@ class Store(Reading):
     def relearn(self, *, progress: Any = False, **settings: Any) -> None:
         """Learn new books from the kept originals, code all rows by them, and calibrate: when rows have drifted.
 
-        ``settings`` are those of :class:`interlace.ICQ`; bytes and layout stay unless given. Searches go on with the
+        ``settings`` are those of :class:`interlace.ICQ`; bytes and layout stay unless given. Books of PQ, OPQ and CQ
+        are learned by that method again, and take its settings, unless there is a ``layout``. Searches go on with the
         old books meanwhile, writes wait. Books and codes take the place of the old ones in one step: after an error,
         Ctrl-C or a crash before it the store is what it was, and for readers it is until they refresh. What ends the
         calibration that follows leaves searches exact. Books learned from labels are replaced by books without: the
@@ -238,7 +240,7 @@ class Store(Reading):
         ids: Any,
         payload: Any,
         replacing: bool,
-        effort: str | None,
+        effort: Effort | None,
         threads: int | None,
         progress: Progress,
         embedded: bool,
@@ -271,7 +273,7 @@ class Store(Reading):
         ids: Any,
         table: Table | None,
         replacing: bool,
-        effort: str | None,
+        effort: Effort | None,
         workers: int,
         progress: Progress = silent,
     ) -> IdArray:
@@ -301,7 +303,7 @@ class Store(Reading):
         ids: Any,
         payload: Any,
         replacing: bool,
-        effort: str | None,
+        effort: Effort | None,
         workers: int,
         embedded: bool,
     ) -> IdArray:
@@ -392,18 +394,18 @@ class Store(Reading):
             raise InputError(f"{what} cannot run inside a batch, whose rows are not written yet")
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Store is not pickled: open its directory in the other process")
+        raise TypeError(f"a Store is not pickled or copied: pass its path, {self.path!r}, and call il.open(path) there")
 
     def __repr__(self) -> str:
-        snapshot = self._state.snapshot
+        snapshot, closed = self._state.snapshot, ", closed" * self._closed
         return (
-            f"Store({self.path!r}, mode={self.mode!r}: {len(snapshot)} rows, {snapshot.kind or 'no'} ids, "
-            f"{len(snapshot.parts)} segments, {snapshot.tail.n} rows in the log, {self.codebooks!r})"
+            f"Store({self.path!r}, mode={self.mode!r}{closed}: {len(snapshot)} rows, {snapshot.kind or 'no'} ids, "
+            f"{len(snapshot.parts)} segments, {snapshot.tail.n} rows in the log, {snapshot.books.codebooks!r})"
         )
 
 
 def _coded(
-    rows: Rows, codebooks: Codebooks, extras: Extras, workers: int, effort: str | None, progress: Progress
+    rows: Rows, codebooks: Codebooks, extras: Extras, workers: int, effort: Effort | None, progress: Progress
 ) -> tuple[Codes, Bytes | None, float]:
     """Codes, originals where they are kept, and the sum of the errors."""
     kept: list[Bytes] = []
