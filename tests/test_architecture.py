@@ -39,6 +39,7 @@ ORDER = [
     "ids",
     "matches",
     "margins",
+    "calibrating",
     "encode",
     "searching",
     "explaining",

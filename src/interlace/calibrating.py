@@ -6,9 +6,10 @@ accepted for a target if the hypothesis "its mean loss exceeds 1 - target" is re
 queries that had no part in choosing it.
 
 The test is a bet: a capital of 1 is multiplied by 1 + stake * (allowed - loss) for each query. If the mean loss were
-above what is allowed, the expected capital would never exceed 1, so it passes 1 / (1 - CONFIDENCE) with a probability of
-at most 1 - CONFIDENCE (Markov). It makes no assumption on the distribution of the losses, and lets rules lose the more,
-the more queries there are. Rules are tested from careful to bold until the first one fails, which costs no confidence.
+above what is allowed, the expected capital would never exceed 1, so it passes 1 / (1 - CONFIDENCE) with a probability
+of at most 1 - CONFIDENCE (Markov). It makes no assumption on the distribution of the losses, and lets rules lose the
+more, the more queries there are. Rules are tested from careful to bold until the first one fails, which costs no
+confidence.
 """
 
 from __future__ import annotations
@@ -30,14 +31,17 @@ CHOOSING = 0.2
 STAKE = 0.95
 #: Share of queries that count as unlike the others, and are searched exactly: the farthest ones.
 UNLIKE = 0.002
-#: Share of the hits whose cells lie beyond the slack: few enough that queries of any kind are protected by it.
-BEYOND_SLACK = (0.01, 0.003)
+#: Hits whose cells lie beyond the slack, as multiples of those that may be lost: few enough that the slack alone
+#: protects queries of any kind.
+BEYOND_SLACK = (10.0, 3.0)
+#: Of all hits, no more than this are beyond the slack.
+MOST_BEYOND_SLACK = 0.05
 #: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-#: Of the hits that may be lost, this part may be lost to cells not visited, the others to rows skipped in a visited one.
+#: Of the hits that may be lost, this part may be lost to cells not visited, the others to rows skipped in visited ones.
 CELLS_PART = 0.75
 #: Losses aimed at, as multiples of the allowed one; tested from the last to the first.
-AIMS = tuple(2.0 ** (1 - i) for i in range(14))
+AIMS = tuple(2.0 ** (1 - i / 2) for i in range(26))
 #: Share of the values that tell how a distribution goes on beyond the largest one.
 TAIL = 0.01
 #: Queries by which the cost of a rule is estimated.
@@ -79,7 +83,10 @@ class Held:
     def __getitem__(self, queries: NDArray[np.int64]) -> Held:
         return Held(
             tuple(answer[queries] for answer in self.answers),
-            *(a[queries] for a in (self.bases, self.sizes, self.lengths, self.rests)),
+            self.bases[queries],
+            self.sizes[queries],
+            self.lengths[queries],
+            self.rests[queries],
         )
 
 
@@ -90,8 +97,9 @@ def calibrate(held: Held, n: int, metric: str, *, confidence: float = CONFIDENCE
     """
     n_queries = len(held.bases)
     order = np.random.default_rng(0).permutation(n_queries)
-    chosen = max(1, int(CHOOSING * n_queries)) if confidence else n_queries
-    choosing, testing = held[np.sort(order[:chosen])], held[np.sort(order[chosen:] if confidence else order)]
+    n_choosing = max(1, int(CHOOSING * n_queries)) if confidence else n_queries
+    choosing = held[np.sort(order[:n_choosing])]
+    testing = held[np.sort(order[n_choosing:])] if confidence else choosing
     nearest = choosing.bases[:, 0] / choosing.lengths
     least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
     reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))
@@ -101,7 +109,10 @@ def calibrate(held: Held, n: int, metric: str, *, confidence: float = CONFIDENCE
     views: dict[int, tuple[_View, _View]] = {}
     for i, k in enumerate(KS):
         farthest[i] = _farthest(choosing, k)
-        views[i] = tuple(_View(part, k, metric, least, reach, farthest[i]) for part in (choosing, testing))  # type: ignore[assignment]
+        views[i] = (
+            _View(choosing, k, metric, least, reach, float(farthest[i])),
+            _View(testing, k, metric, least, reach, float(farthest[i])),
+        )
     for j, target in enumerate(TARGETS):
         stop = 0.0
         weight, beyond = _cheapest([chosen for chosen, _ in views.values()], 1 - target)
@@ -138,7 +149,7 @@ class _View:
 
     def __init__(self, held: Held, k: int, metric: str, least: float, reach: float, farthest: float) -> None:
         full = np.all([np.isfinite(_kth(answer, k)) for answer in held.answers], axis=0)
-        self._held = held = held[np.flatnonzero(full)]
+        held = held if full.all() else held[np.flatnonzero(full)]
         self.n = len(held.bases)
         self._gaps = gaps(held.bases, metric, least)
         self._taus = [_kth(answer, k)[:, None] for answer in held.answers]
@@ -147,9 +158,15 @@ class _View:
         far = _distances(held, metric) > reach
         self._unlike = [(far[:, None] | (tau > farthest * held.lengths[:, None])) for tau in self._taus]
         self._needs = [_needed_shares(answer, tau, k) for answer, tau in zip(held.answers, self._taus, strict=True)]
-        floors = held.bases + held.rests[:, None]
-        self._beyond = [(floors - tau) / held.lengths[:, None] for tau in self._taus]  # what the slack is compared with
-        self._hits_beyond = [np.take_along_axis(b, r, 1) for b, r in zip(self._beyond, self._ranks, strict=True)]
+        # What the slack is compared with, for each hit, and for all cells of some queries.
+        rests, lengths = held.rests[:, None], held.lengths[:, None]
+        self._hits_beyond = [
+            (np.take_along_axis(held.bases, ranks, 1) + rests - tau) / lengths
+            for ranks, tau in zip(self._ranks, self._taus, strict=True)
+        ]
+        some = slice(0, COST_QUERIES)
+        self._beyond = (held.bases[some] + rests[some] - self._taus[0][some]) / lengths[some]
+        self._sizes = held.sizes[some]
 
     def slack(self, lost: float) -> float:
         """The slack that this share of the hits is beyond, a little more for the rounding of sums."""
@@ -177,16 +194,13 @@ class _View:
 
     def rows(self, scores: NDArray[np.float64], stop: float, slack: float) -> float:
         """Rows of the visited cells, per query."""
-        some = slice(0, COST_QUERIES)
-        visited = (scores[some] <= stop) | (self._beyond[0][some] <= slack)
-        return float(self._held.sizes[some].sum(where=visited)) / max(1, len(visited))
+        visited = (scores[: len(self._beyond)] <= stop) | (self._beyond <= slack)
+        return float(self._sizes.sum(where=visited)) / max(1, len(visited))
 
     def losses(self, scores: NDArray[np.float64], share: float, stop: float, slack: float) -> list[NDArray[np.float64]]:
         """The loss of each query, for each answer."""
         found = []
-        for ranks, beyond, need, unlike in zip(
-            self._ranks, self._hits_beyond, self._needs, self._unlike, strict=True
-        ):
+        for ranks, beyond, need, unlike in zip(self._ranks, self._hits_beyond, self._needs, self._unlike, strict=True):
             lost = (np.take_along_axis(scores, ranks, 1) > stop) & (beyond > slack)
             found.append(np.where(unlike, False, lost | (need > share)).mean(1))
         return found
@@ -216,11 +230,11 @@ def _cheapest(views: Sequence[_View], allowed: float) -> tuple[float, float]:
     for weight in WEIGHTS:
         for view in (view for view in views if view.n):
             scores = view.scores(weight)
-            for beyond in BEYOND_SLACK:
+            for beyond in (min(times * allowed, MOST_BEYOND_SLACK) for times in BEYOND_SLACK):
                 slack = view.slack(beyond)
                 rows = view.rows(scores, view.stop(scores, slack, allowed / 4), slack)
                 costs[weight, beyond] = costs.get((weight, beyond), 0.0) + math.log1p(rows)
-    return min(costs, key=lambda rule: costs[rule], default=(WEIGHTS[0], BEYOND_SLACK[0]))
+    return min(costs, key=lambda rule: costs[rule], default=(WEIGHTS[0], allowed))
 
 
 def _boldest(

@@ -126,6 +126,8 @@ class Codebooks:
         crude_dims: Any = None,
         variances: Any = None,
         residual_variance: float = 0.0,
+        error: float = math.nan,
+        error_rows: int = 0,
     ) -> None:
         self.books: tuple[Book, ...] = tuple(books)
         if not self.books:
@@ -143,6 +145,11 @@ class Codebooks:
         self.residual_variance = float(residual_variance)
         if not math.isfinite(self.residual_variance):
             raise InputError(f"residual_variance must be finite, got {residual_variance}")
+        #: Mean squared distance from their codes of ``error_rows`` rows held out of learning; NaN if there were none.
+        self.error, self.error_rows = float(error), _integer(error_rows, "error_rows", 0)
+        known = 0 <= self.error < math.inf
+        if known != bool(self.error_rows) or not (known or math.isnan(self.error)):
+            raise InputError(f"error must be at least 0, of one row or more, got {error} of {error_rows} rows")
         if metric not in METRICS:
             raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
         for i, book in enumerate(self.books):
@@ -317,7 +324,14 @@ class Codebooks:
             "residual_variance": self.residual_variance,
             "norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in self.norms],
         }
+        if self.error_rows:
+            description |= {"error": self.error, "error_rows": self.error_rows}
         return arrays, description
+
+    def with_error(self, error: float, rows: int) -> Codebooks:
+        """The same books, with the mean error of rows that they were not learned from."""
+        arrays, description = self.to_arrays()
+        return Codebooks.from_arrays(arrays, {**description, "error": error, "error_rows": rows})
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
@@ -333,6 +347,8 @@ class Codebooks:
                 Norm(arrays[f"norm.{i}"], tuple(d["covers"]), bool(d["crude"]))
                 for i, d in enumerate(description["norms"])
             ],
+            error=description.get("error", math.nan),
+            error_rows=description.get("error_rows", 0),
             beam=description["beam"],
             sweeps=description.get("sweeps", 0),  # absent in files of version 1
             layout=description["layout"],

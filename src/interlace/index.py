@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import math
 import time
 from os import PathLike
 from typing import Any
@@ -26,10 +25,11 @@ from .learners.choice import Choice
 from .learning import (
     HELD_OUT_ROWS,
     ITERATIONS,
+    LEAST_ERROR_ROWS,
     MAX_TRAIN_ROWS,
     Learned,
     Settings,
-    held_out_rows,
+    calibration_rows,
     learn_codebooks,
 )
 from .literals import Auto, Cross, Effort, Layout, Margin, Metric, PriorFit, Rotation
@@ -219,21 +219,21 @@ class Index(Searches):
     ) -> Index:
         """All rows coded, embedded ones if there is an embedding, and the margin calibrated on some of them.
 
-        ``sample`` are the rows that the books were learned from, ascending: where enough others are left, those
-        calibrate.
+        ``sample`` are the rows that the books were learned from, ascending: others calibrate, as far as there are some.
         """
         index = cls(codebooks, embedding)
         index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.75 * done))
         progress("calibrating", 0.75)
-        chosen = held_out_rows(len(rows), sample, np.random.default_rng(seed))
+        chosen = calibration_rows(len(rows), sample, np.random.default_rng(seed))
         vectors = rows.take(chosen)
         if codebooks.metric == "cosine":
             vectors = normalize(vectors, name="x", rows=chosen)
         made = calibrate(codebooks, index._segments, vectors, chosen, thread_count(threads))
-        if len(chosen) and not np.isin(chosen, sample, assume_unique=True).any():  # else they would look too good
-            decoded = codebooks.decode(index._codes_of(chosen))
-            error = float(((vectors.astype(np.float64) - decoded) ** 2).sum(1).mean())
-            made = dataclasses.replace(made, error=error, error_rows=len(chosen))
+        unlearned = ~np.isin(chosen, sample, assume_unique=True)  # the others look too good
+        if not codebooks.error_rows and unlearned.sum() >= LEAST_ERROR_ROWS:
+            decoded = codebooks.decode(index._codes_of(chosen[unlearned]))
+            error = float(((vectors[unlearned].astype(np.float64) - decoded) ** 2).sum(1).mean())
+            made = dataclasses.replace(made, error=error, error_rows=int(unlearned.sum()))
         index._calibration = made
         progress("done", 1.0)
         return index
@@ -538,8 +538,8 @@ class Index(Searches):
             calibration = file.meta.get("calibration")
             if calibration is not None and file.version > 1:  # one of version 1 has no rule for cells
                 sections = {name: file.array(name) for name in file.names if name.startswith("calibration.")}
-                found = {name.partition(".")[2]: array for name, array in sections.items()}
-                index._calibration = margins.Calibration.stored(calibration, found)
+                arrays = {name.partition(".")[2]: array for name, array in sections.items()}
+                index._calibration = margins.Calibration.stored(calibration, arrays)
         return index
 
     def verify(self) -> None:

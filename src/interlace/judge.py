@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .calibrating import queries_needed
 from .codebooks import Book, Codebooks, Norm
 from .errors import InputError
 from .evaluate import agreement, precision_at
 from .index import Index
 from .literals import Margin
+from .margins import TARGETS
 from .measures import ops_per_vector, quantization_error
 from .models import Model
 from .ranking import map_of_ranking
@@ -102,8 +104,9 @@ def _by_codebooks(
         every = {"ops": float(codebooks.n_books), "ops_in_cells": float(codebooks.n_books), "agreement": 1.0}
         result["searches"] = {f"{FLAT}, {margin}": dict(every) for margin in MARGINS}
     vectors = model.embed(held_out)
-    for index in indexes.values():
-        index.calibrate(vectors)
+    if len(vectors) >= queries_needed(TARGETS[0]):  # with fewer, searches stay exact
+        for index in indexes.values():
+            index.calibrate(vectors)
     return result, indexes, model.embed(queries), labels
 
 
@@ -123,7 +126,7 @@ def _by_own_index(
         result = map_of_ranking(model.embed(queries), decoded, query_labels, labels, at=(LIST, 1000))
     result["n_crude"] = model.codebooks_.n_crude
     index: Any = model.index(database)
-    if hasattr(index, "calibrate"):
+    if hasattr(index, "calibrate") and len(held_out) >= queries_needed(TARGETS[0]):
         index.calibrate(held_out)
     return result, {"crude order": index}, queries, labels
 

@@ -9,21 +9,25 @@ from numpy.typing import NDArray
 
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, normalize, positive
+from .calibrating import queries_needed
 from .codebooks import MAX_WORDS, METRICS, Codebooks
-from .encode import EFFORTS
+from .encode import EFFORTS, encode
 from .errors import FewRowsWarning, InputError, warn_user
 from .learners.choice import TRIAL_ITERATIONS, Choice, choose
 from .learners.layouts import CROSS, LAYOUTS, ROTATIONS, learn
 from .learners.learner import Learner
 from .learners.prior import METHODS, Prior
 from .literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
+from .margins import DEFAULT
 from .memory import parse_memory, rows_that_fit
 from .progress import Progress, silent
 
 MAX_TRAIN_ROWS = 65536
 MAX_BYTES = 64
-HELD_OUT_ROWS = 2000  # for the calibration
+HELD_OUT_ROWS = 10_000  # for the calibration, where they are a tenth or less
 HELD_OUT_FROM = 2000  # rows from which some are held out of learning
+CALIBRATION_ROWS = queries_needed(DEFAULT)  # that the default margin needs
+ERROR_ROWS, LEAST_ERROR_ROWS = 1000, 200  # not learned from, whose error is measured: at most, at least
 ITERATIONS = 10
 _TRIAL_SHARE = 0.2  # of the progress
 
@@ -183,6 +187,8 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
         x, choice.n_crude, settings.iterations, lambda what, done: progress(what, begun + (1 - begun) * done)
     )
     codebooks = learn(last, choice.layout)
+    if not last.interrupted:
+        codebooks = with_held_out_error(codebooks, rows, sample, threads)
     return Learned(codebooks, sample, choice, last.fitted_prior, last.interrupted)
 
 
@@ -206,11 +212,29 @@ def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDAr
     return np.sort(rng.choice(n, min(n - held_out, max_train_rows), replace=False))
 
 
-def held_out_rows(n: int, sample: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows for the calibration, ascending: not learned from where enough are left, any rows of a small index."""
-    n_held_out = n - len(sample)
-    pool = n_held_out if n_held_out >= HELD_OUT_FROM // 10 else n
-    chosen = np.sort(rng.choice(pool, min(pool, HELD_OUT_ROWS), replace=False))
-    if pool == n_held_out:  # the i-th row that was not learned from, without a list of all rows
-        chosen += np.searchsorted(sample - np.arange(len(sample)), chosen, "right")
-    return chosen
+def calibration_rows(n: int, sample: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows for the calibration, ascending: not learned from as far as there are enough, filled up by others."""
+    unlearned = _unlearned(n, sample, HELD_OUT_ROWS, rng)
+    missing = min(CALIBRATION_ROWS, n) - len(unlearned)
+    if missing <= 0:
+        return unlearned
+    return np.sort(np.concatenate([unlearned, rng.choice(sample, min(missing, len(sample)), replace=False)]))
+
+
+def _unlearned(n: int, sample: NDArray[np.int64], most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Some rows that were not learned from, ascending, without a list of all rows."""
+    pool = n - len(sample)
+    chosen = np.sort(rng.choice(pool, min(pool, most), replace=False))
+    return np.asarray(chosen + np.searchsorted(sample - np.arange(len(sample)), chosen, "right"))
+
+
+def with_held_out_error(codebooks: Codebooks, rows: Rows, sample: NDArray[np.int64], threads: int) -> Codebooks:
+    """The codebooks with the error of rows that they were not learned from, where there are enough of these."""
+    if len(rows) - len(sample) < LEAST_ERROR_ROWS:
+        return codebooks
+    chosen = _unlearned(len(rows), sample, ERROR_ROWS, np.random.default_rng(0))
+    x = rows.take(chosen)
+    if codebooks.metric == "cosine":
+        x = normalize(x, name="x", rows=chosen)
+    away = x.astype(np.float64) - codebooks.decode(encode(codebooks, x, threads))
+    return codebooks.with_error(float((away**2).sum(1).mean()), len(chosen))

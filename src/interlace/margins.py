@@ -79,10 +79,10 @@ class Calibration:
     """The rule for each k and each target agreement, and the number of rows ``n`` it was made for.
 
     The exact rule keeps a row while crude - crude_floor <= tau - floor. The calibrated one keeps it while
-    crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks targets that
-    the queries were too few for. Cells are visited in ascending order of their base while
-    log(1 + rank) + weight * gap <= stop, with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop) and ``gap``
-    as :func:`gaps` measures it, or base - tau <= slack, with ``slacks`` float32 [len(KS), len(TARGETS)].
+    crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks targets
+    that the queries were too few for. Cells are visited in ascending order of their base while
+    log(1 + rank) + weight * gap <= stop, with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop) and
+    ``gap`` as :func:`gaps` measures it, or base - tau <= slack, with ``slacks`` float32 [len(KS), len(TARGETS)].
 
     Queries unlike the ``queries`` that it was made from are searched exactly: those whose smallest base (``reach``: the
     distance) is beyond ``reach``, and those whose k-th hit is beyond ``farthest`` float32 [len(KS)]. ``error`` is the
@@ -123,8 +123,11 @@ class Calibration:
         if queries < 0 or int(description["n"]) < 0:
             raise ValueError(f"{queries} queries, {description['n']!r:.60} rows")
         return cls(
-            **found,
             n=int(description["n"]),
+            shares=shares,
+            cells=cells,
+            slacks=slacks,
+            farthest=farthest,
             least=least,
             reach=reach,
             queries=queries if "slacks" in arrays and "farthest" in arrays else 0,
@@ -248,7 +251,9 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, filt
         found = Uncovered("has no rule for filters")
     if isinstance(found, Uncovered):
         if found.stale and calibration is not None:
-            _warn_once(calibration, f"searches with a margin of {margin:g} run exactly, which is slower: it {found.why}")
+            _warn_once(
+                calibration, f"searches with a margin of {margin:g} run exactly, which is slower: it {found.why}"
+            )
         return Rule("share", 1.0, 0.0, f"exact ({margin:g} {found.why})")
     assert calibration is not None
     return Rule(

@@ -268,8 +268,8 @@ def calibrate(
     """A calibration from queries; ``own_rows``: the row that each query is itself.
 
     A query that is a row of the index must be found both ways: as one that comes again, with all rows in its answer,
-    and as a new one, without its own row and those of the same code. Rows of one code count as one query: rows that were
-    added twice say nothing new.
+    and as a new one, without its own row and those of the same code. Rows of one code count as one query: rows that
+    were added twice say nothing new.
     """
     if own_rows is not None:
         own_codes, first = np.unique(codes_of(codebooks, segments, own_rows), axis=0, return_index=True)

@@ -14,7 +14,7 @@ from ..errors import FewRowsWarning, InputError, warn_user
 from ..estimators import readable
 from ..learners.kmeans import kmeans
 from ..learners.layouts import default_crude
-from ..learning import MAX_BYTES, MAX_TRAIN_ROWS, training_rows
+from ..learning import MAX_BYTES, MAX_TRAIN_ROWS, training_rows, with_held_out_error
 from ..models import Fitted, Model
 from ..progress import Progress, shown
 
@@ -95,6 +95,8 @@ class VectorModel(Model):
         sample = training_rows(len(rows), positive(self.max_train_rows, "max_train_rows"), run.rng)
         self._warn_if_few(len(sample), rows.dim, run)
         codebooks = self._learn(rows.take(sample), run)
+        if isinstance(codebooks, Codebooks):
+            codebooks = with_held_out_error(codebooks, rows, sample, run.threads)
         run.progress("done", 1.0)
         self._take(Fitted(codebooks, sample, len(rows), names=names))
         return self

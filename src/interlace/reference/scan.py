@@ -14,6 +14,8 @@ from ..margins import Rule
 from .lookup import Tables, tables
 from .terms import INF, DenseWords, F, Integers, cell_terms, cross_floors, dense_words
 
+ZERO = F(0)
+
 
 @dataclass(frozen=True)
 class Hit:
@@ -152,7 +154,7 @@ class _Cells:
     order: list[int]
     near: int
     share: np.float32
-    floor: np.float32 = F(0)  # what tables add to each base at least, where it is the same in all cells
+    floor: np.float32 = ZERO  # what tables add to each base at least, where it is the same in all cells
     slack: np.float32 = -INF
 
 

@@ -15,8 +15,9 @@ from ..models import Model
 from .figures import RANDOM, TOPLINE
 from .problem import Problem
 
-#: Rows that calibrate margins, and that the error of the codes is measured on: learning has not seen them.
-HELD_OUT_ROWS = 2_000
+#: Rows that calibrate margins, and that the error of the codes is measured on: learning has not seen them, as far as
+#: there are enough.
+HELD_OUT_ROWS = 5_000
 RECALLS = (1, 10, 100)
 
 Measures = dict[str, Any]
@@ -25,9 +26,9 @@ Measures = dict[str, Any]
 def measure(model: Model, problem: Problem) -> Measures:
     """A fitted model: rankings by labels or by true neighbours, the error of its codes, and the work of searches."""
     rows, labels = problem.searched
-    held_out = np.setdiff1d(np.arange(len(problem.x)), model._sample)[:HELD_OUT_ROWS]
-    # Small sets without labels leave none: then the rows learned from must do.
-    inputs = problem.x[held_out] if len(held_out) else problem.x[:HELD_OUT_ROWS]
+    held_out = np.setdiff1d(np.arange(len(problem.x)), model._sample)
+    # Small sets leave too few, or none: then rows learned from must do.
+    inputs = problem.x[np.concatenate([held_out, model._sample])[:HELD_OUT_ROWS]]
     coded = problem.database is None and hasattr(model, "codes_")  # by the fit itself
     database = (None, None) if coded else (rows, labels)
     found = judge(model, problem.queries, problem.query_labels, inputs, *database, full=True)

@@ -27,8 +27,11 @@ ALONE = 1 << 17
 LEAST = 1000
 #: Rows of late: between one and two windows.
 WINDOW = 20_000
-#: Re-learning is due when rows of late have so many times the error of those held out of learning.
+#: Re-learning is due when recent rows have so many times the error of those held out of learning.
 DUE = 1.5
+#: Where no rows were held out, recent rows are compared with the first ones of the store. These may be rows that the
+#: books were learned from, whose error is smaller: new rows of the same kind had up to twice of it.
+DUE_BY_FIRST_ROWS = 3.0
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,13 @@ class Drift:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to learn anew."""
-        return self.ratio is not None and self.ratio > DUE
+        """Whether it is time to learn again."""
+        return self.ratio is not None and self.ratio > self.limit
+
+    @property
+    def limit(self) -> float:
+        """The ratio beyond which re-learning is due."""
+        return DUE if self.held_out else DUE_BY_FIRST_ROWS
 
     @classmethod
     def stored(cls, found: dict[str, Any]) -> Drift:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..margins import GROWTH, Calibration
+from ..margins import DEFAULT, Calibration, Covered
 from .compaction import Limits
-from .drift import DUE, LEAST, Drift
+from .drift import LEAST, Drift
 from .snapshot import Snapshot
 
 
@@ -19,8 +19,8 @@ class Health:
     segments: int
     log_rows: int  #: rows that are not in a segment yet
     bytes: int  #: of all its files
-    calibrated: bool  #: whether a margin such as 0.999 is one, and not exact
-    calibration: str  #: for how many rows it was made, or why it does not hold
+    calibrated: bool  #: whether a search for 10 rows with the default margin uses a calibrated rule; else it is exact
+    calibration: str  #: which targets it supports for the current rows, or why none
     training_error: float | None  #: mean error of rows held out of learning, or of the first rows, see below
     training_from: str  #: which rows these are
     added: int  #: rows that were coded since learning
@@ -28,13 +28,14 @@ class Health:
     recent: int  #: rows of late among them
     recent_error: float | None  #: their mean error
     drift: float | None  #: recent_error / training_error; None as long as too few rows came
-    relearn: bool  #: whether drift says that it is time to learn anew
+    drift_limit: float  #: the drift beyond which re-learning is due
+    relearn: bool  #: whether it is
 
     @classmethod
     def of(cls, snapshot: Snapshot, n_bytes: int) -> Health:
         """Of one state of a store."""
-        n, removed = snapshot.ids_of_rows.n, snapshot.ids_of_rows.removed
-        calibrated, why = _calibration(snapshot.books._calibration, n)
+        removed = snapshot.ids_of_rows.removed
+        calibrated, why = _calibration(snapshot.books._calibration, len(snapshot))
         drift = snapshot.drift
         return cls(
             rows=len(snapshot),
@@ -51,6 +52,7 @@ class Health:
             recent=drift.recent.rows,
             recent_error=drift.recent.mean,
             drift=drift.ratio,
+            drift_limit=drift.limit,
             relearn=drift.due,
         )
 
@@ -88,19 +90,23 @@ class Health:
         if self.drift is None:
             facts.append(("drift", f"not known: it takes {LEAST:,} rows"))
         else:
-            verdict = "re-learning is due" if self.relearn else f"re-learning is due beyond {DUE:g}"
+            verdict = "re-learning is due" if self.relearn else f"re-learning is due beyond {self.drift_limit:g}"
             facts.append(("drift", f"{self.drift:.3f} ({verdict})"))
         facts += [("to do" if i == 0 else "", text) for i, text in enumerate(self.advice or ["nothing"])]
         return "\n".join([said, *(f"  {name:<13}{text}" for name, text in facts)])
 
 
 def _calibration(made: Calibration | None, n: int) -> tuple[bool, str]:
-    """Whether it counts for a store with so many rows, removed ones included, and how to say it."""
+    """Whether the default margin is calibrated for a store of n rows, and what to say of it."""
     if made is None:
         return False, "none was made"
-    if n > made.n * GROWTH:
-        return False, f"was made for {made.n:,} rows and holds up to {int(made.n * GROWTH):,}; there are {n:,}"
-    return True, f"holds: made for {made.n:,} rows, there are {n:,}"
+    found = made.rule(10, DEFAULT, n)
+    targets = made.targets(10, n)
+    by = f"made for {made.n:,} rows with {made.queries:,} queries, there are {n:,} rows"
+    if targets:
+        return isinstance(found, Covered), f"holds for targets up to {targets[-1]:g} at k = 10: {by}"
+    assert not isinstance(found, Covered)
+    return False, f"does not hold: {DEFAULT:g} {found.why} ({by})" if made.queries else f"does not hold: it {found.why}"
 
 
 def _training(drift: Drift) -> str:

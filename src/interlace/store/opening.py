@@ -167,7 +167,9 @@ def _first_files(folder: str, index: Index, extras: Extras, table: Table | None)
             parts.write_payload(os.path.join(folder, beside), name, table, extras.columns, mark)
             entries = (Entry(name, len(index), payload_file=beside),)
     files.sync_folder(folder)
-    made = index._calibration
+    made, drift = index._calibration, Drift.of_learning(index.codebooks.error, index.codebooks.error_rows)
+    if made is not None and made.error_rows:  # measured when its rows were coded
+        drift = Drift.of_learning(made.error, made.error_rows)
     return Manifest(
         generation=1,
         books=file_name("books", 1),
@@ -177,7 +179,7 @@ def _first_files(folder: str, index: Index, extras: Extras, table: Table | None)
         ids=kind,
         next_id=next_id,
         next_file=5,
-        drift=Drift() if made is None else Drift.of_learning(made.error, made.error_rows),
+        drift=drift,
         columns=None if extras.columns is None else extras.columns.text,
         originals=None if extras.originals is None else extras.originals.kind,
     )

@@ -35,7 +35,7 @@ from ..progress import Progress, shown, silent
 from ..segments import Codes
 from ..spool import yields_blocks
 from .columns import Table
-from .drift import DUE, Drift, Meter
+from .drift import Drift, Meter
 from .extras import Extras
 from .loading import State, load
 from .log import Record
@@ -366,8 +366,8 @@ class Store(Reading):
             self._warned = True
             warn_user(
                 f"re-learning is due: the last {drift.recent.rows:,} rows of {self.path!r} are coded with "
-                f"{drift.ratio:.2f} times the error of those the books were learned for (more than {DUE:g} times); "
-                "health() tells more",
+                f"{drift.ratio:.2f} times the error of those the books were learned for (more than {drift.limit:g} "
+                "times); health() tells more",
                 RelearnWarning,
             )
 
