@@ -82,7 +82,11 @@ def same_index(a: il.Index, b: il.Index) -> bool:
     )
 
 
-def run_python(code: str, *arguments: str, timeout: float = 60) -> Any:
+#: Seconds after which a process hangs, however busy the machine.
+HANGS = 900.0
+
+
+def run_python(code: str, *arguments: str, timeout: float = HANGS) -> Any:
     """Run code in a fresh interpreter with warnings as errors; the JSON it prints last."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, *arguments],

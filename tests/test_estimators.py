@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 import interlace as il
 from helpers import FakeTensor, run_python
 from interlace.errors import not_fitted
-from interlace.estimators import NotNumbersError, Transformer, from_bytes, readable, to_bytes
+from interlace.estimators import NotNumbersError, Transformer, readable
+from interlace.storage import from_bytes, to_bytes
 from test_tables import FakeFrame
 
 X = np.arange(12.0).reshape(4, 3)

@@ -1,4 +1,4 @@
-"""Index files: saved whole or not at all, opened in milliseconds, as docs/format.md says, and readable for ever."""
+"""Index files: saved whole or not at all, mapped and not read, as docs/format.md says, and readable for ever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import stat
 import subprocess
 import tempfile
 import threading
-import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -298,12 +298,6 @@ from helpers import il, small_index
 path, steps = sys.argv[2], sys.argv[3] == "steps"
 old, new = small_index(n=30000), small_index(n=30001)
 old.save(path)
-durations = []
-for _ in range(3):
-    began = time.perf_counter()
-    new.save(path)
-    durations.append(time.perf_counter() - began)
-duration = min(durations)
 found = {}
 
 def child_at_step(step):
@@ -330,7 +324,7 @@ for turn in range(12 if steps else 40):
         os._exit(0)
     os.read(ready, 1)
     if not steps:
-        time.sleep(min(0.3, 10 * duration * rng.random() ** 3))  # at once, or after a few saves
+        time.sleep(0.1 * rng.random() ** 3)  # at once, or after a few saves
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     index = il.open(path)
@@ -346,9 +340,10 @@ def test_a_killed_save_leaves_the_old_or_the_new_file(when: str, tmp_path: Path)
     """SIGKILL before every system call of a save, and at random instants of one."""
     found = run_python(KILLED, str(Path(__file__).parent), str(tmp_path / "i"), when)
     assert set(found) <= {"30000 killed", "30001 killed", "30001 done"}
-    assert found["30000 killed"] >= 1
-    assert found["30001 killed"] >= 1
-    if when == "steps":
+    assert sum(found.values()) == (12 if when == "steps" else 40)
+    if when == "steps":  # elsewhere chance, and the load of the machine, say which of them were met
+        assert found["30000 killed"] >= 1
+        assert found["30001 killed"] >= 1
         assert found["30001 done"] >= 1  # the last turns kill after everything is done: every step was met
 
 
@@ -408,8 +403,9 @@ def test_a_path_without_permission_is_named() -> None:
 # --- large files ------------------------------------------------------------------------------------------------------
 
 
-def test_a_large_file_opens_in_milliseconds(tmp_path: Path) -> None:
-    n, columns = 3_000_000, 31
+def test_a_large_file_is_mapped_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few bytes are checked and allocated at open, however many rows; ``benchmarks/latency.py`` measures the time."""
+    n, columns = 300_000, 31
     words = np.random.default_rng(0).normal(size=(256, 1)).astype(np.float32)
     codebooks = il.Codebooks([il.Book(words, [d]) for d in range(columns + 1)], dim=columns + 1, n_crude=4)
     codes = np.empty((n, columns + 1), np.uint8)
@@ -420,13 +416,21 @@ def test_a_large_file_opens_in_milliseconds(tmp_path: Path) -> None:
     del codes
     index.save(tmp_path / "large")
     del index
-    assert (tmp_path / "large").stat().st_size > 90_000_000
-    seconds = []
-    for _ in range(5):
-        began = time.perf_counter()
-        opened = il.open(tmp_path / "large")
-        seconds.append(time.perf_counter() - began)
-    assert min(seconds) < 0.03
+    assert (tmp_path / "large").stat().st_size > 9_000_000
+    il.open(tmp_path / "large")  # what is made once is made now
+    checked, real = [0], storage.zlib.crc32
+
+    def counted(data: Any, *start: int) -> int:
+        checked[0] += memoryview(data).nbytes
+        return real(data, *start)
+
+    monkeypatch.setattr(storage.zlib, "crc32", counted)
+    tracemalloc.start()
+    opened = il.open(tmp_path / "large")
+    allocated = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert checked[0] < 200_000
+    assert allocated < 2_000_000
     assert len(opened) == n
     assert opened.reconstruct(n - 1).shape == (columns + 1,)
     os.unlink(tmp_path / "large")

@@ -1,6 +1,6 @@
 """Bad files for every reader, for a minute: `make fuzz`.
 
-    PYTHONPATH=tests python tests/fuzz/fuzz.py [--seconds 60] [--seed N] [--targets index log ...] [--case N]
+    PYTHONPATH=tests python tests/fuzz/fuzz.py [--seconds 60 | --cases N] [--seed N] [--targets NAME ...] [--case N]
 
 A case is a file that was sound, changed (fuzz_mutations.py), and given to its reader (fuzz_targets.py). What must come
 of it is an object that works, or an error of ours. What must not: another exception, a crash, a hang, an allocation
@@ -147,7 +147,7 @@ def work(args: argparse.Namespace) -> None:
         print("done 1", flush=True)
         return
     end, number = time.monotonic() + args.seconds, args.first
-    while time.monotonic() < end:
+    while time.monotonic() < end if args.cases is None else number < args.first + args.cases:
         worker.run(number)
         number += 1
     print(f"done {number - args.first}", flush=True)
@@ -160,6 +160,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--targets", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--case", type=int, help="this one only")
+    parser.add_argument("--cases", type=int, help="so many, however long they take")
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -169,8 +170,9 @@ def main(argv: list[str] | None = None) -> int:
     folder = tempfile.mkdtemp(prefix="interlace-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     command = [sys.executable, str(HERE / "fuzz.py"), "--folder", folder, "--seed", str(args.seed)]
     command += ["--seconds", str(args.seconds), *(["--case", str(args.case)] if args.case is not None else [])]
+    command += ["--cases", str(args.cases)] if args.cases is not None else []
     command += ["--targets", *args.targets] if args.targets else []
-    print(f"seed {args.seed}, {args.seconds:g} s", flush=True)
+    print(f"seed {args.seed}, {f'{args.seconds:g} s' if args.cases is None else f'{args.cases} cases'}", flush=True)
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=False)
     if done.returncode == 0:

@@ -16,6 +16,7 @@ from scenario import Faults, Op, PowerCut, applied, holds, next_op, run
 from store_helpers import BOOKS, RICH, SMALL, Model, put
 
 import interlace as il
+from helpers import HANGS
 from interlace.store import files, verify
 
 STEPS = 10
@@ -197,7 +198,7 @@ def test_killed_while_writing() -> None:
     command = [sys.executable, str(script), "--kills", "20", "--seed", "5", "--no-injection"]
     paths = [str(script.parents[1]), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "10 kills, seed 5: all" in done.stdout
     assert "10 kills, seed 5, with columns and originals: all" in done.stdout
