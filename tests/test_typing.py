@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from dataclasses import fields
@@ -92,7 +93,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     (folder / "wrong.py").write_text("from right import il, index, writer, x\n" + WRONG)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml")]
     command += ["--implicit-reexport", "--cache-dir", str(ROOT / ".mypy_cache"), "right.py", "wrong.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.stdout.splitlines()
 

@@ -62,6 +62,8 @@ def run_all(
     outcome = Outcome(there=[run for run in runs if run not in set(missing)])
     if not resume:
         _start_anew(store, runs, outcome.there)
+    for run in outcome.there:  # a kill between its result and the end of its checkpoint leaves both
+        store.forget(run)
     if missing:
         store.check_writable()
     left, clock = sum(_cost(run, size) for run in missing), _Clock()
