@@ -229,7 +229,7 @@ def _range_rule(margin: Any) -> tuple[bool, str]:
     rule = margins.parse(margin, k=1, n=0, calibration=None, sigma=0.0)
     if rule.kind == "paper":
         raise InputError("margin 'paper' compares with the k-th row, which a radius has not; use 'exact' or inf")
-    if rule.kind == "none" or rule.label == "exact":
+    if rule.kind == "none" or margin == "exact":
         return rule.kind == "none", rule.label
     return False, f"exact ({margin:g} has no rule for radii)"
 

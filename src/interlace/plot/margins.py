@@ -81,7 +81,8 @@ def margin_points(
     asked = MARGINS if margins is None else (margins,) if one else tuple(margins)
     for margin in asked:
         name, value, rule = _rule(margin, index, k)
-        if rule.label.startswith("exact ("):  # what a target falls back to
+        exact = rule.kind == "share" and rule.share == 1 and not len(rule.spread)
+        if exact and isinstance(margin, float | int):  # what a target falls back to
             continue
         rows, work = search(rule)
         found = None if true_ids is None else recall(index._ids.take(rows), true_ids, k)
