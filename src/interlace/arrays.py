@@ -27,6 +27,8 @@ BLOCK_ROWS = 16384
 def describe(x: Any) -> str:
     """Type, dtype and shape of an argument, for error messages."""
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if shape is None and _package(x) == "pyarrow":  # whose text reads values, which nobody has validated
+        return f"{type(x).__name__} of type {getattr(x, 'type', 'unknown')}"
     if shape is None:
         return f"{type(x).__name__} {x!r:.60}"
     return f"{type(x).__name__} of shape {tuple(shape)}" + ("" if dtype is None else f" and dtype {dtype}")

@@ -2,7 +2,9 @@
 
 pyarrow is imported when a column is first written or read: a store without columns, and opening one with some, does
 without. In the log columns are record batches, in a segment the bytes of an Arrow IPC file, mapped with the rest of its
-file. Arrow trusts the offsets that it reads, so a column from a file is validated before it is used.
+file. Arrow trusts the offsets that it reads, so columns are validated before they are used (``sound.py``): those of a
+user before anything is written, those of a file before they are read. Versions up to 0.1.0 wrote strings that were not
+UTF-8; columns with such strings are *unsound*, and whoever reads their rows checks them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import base64
 import importlib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 from .. import storage
 from ..arrays import describe, to_numpy
 from ..errors import DamagedFileError, InputError
+from ..ids import shown_id
+from . import sound
 
 Table = Any  # pyarrow.Table
 Rows = NDArray[np.int64]
@@ -86,12 +90,12 @@ class Columns:
         """``pyarrow.Schema``."""
         pa = arrow()
         try:
-            return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.text, validate=True)))
+            return _schema(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.text, validate=True))))
         except (pa.ArrowException, ValueError, OSError, EOFError) as error:
             raise DamagedFileError(f"the columns that a manifest names cannot be read: {error}") from error
 
     def __str__(self) -> str:
-        return ", ".join(f"{field.name!r} ({field.type})" for field in self.schema)
+        return sound.shown(self.schema)
 
     def checked(self, names: Any) -> list[str]:
         """Names of columns that are there; None: all of them."""
@@ -137,21 +141,32 @@ class Columns:
     def to_pieces(self, table: Table) -> tuple[bytes, ...]:
         """A table for the log; the schema is not repeated there."""
         batches = table.combine_chunks().to_batches()  # more than one where text outgrows its offsets
-        return tuple(batch.serialize().to_pybytes() for batch in batches if batch.num_rows)
+        pieces = tuple(batch.serialize().to_pybytes() for batch in batches if batch.num_rows)
+        # Checked again: the table may share the memory of the user's arrays, and these bytes are what will be read.
+        try:
+            bad = bad_text(*self._decoded(pieces, table.num_rows))
+        except DamagedFileError as error:
+            raise InputError(f"payload was changed by another thread while it was added: {error}") from error
+        if bad is not None:
+            raise _not_text(*bad)
+        return pieces
 
-    def of_pieces(self, pieces: Iterable[bytes], n: int) -> Table:
-        """The inverse, for n rows in all."""
+    def of_pieces(self, pieces: Iterable[bytes], n: int) -> tuple[Table, frozenset[str]]:
+        """The inverse, for n rows in all, and the names of unsound columns."""
+        return self._decoded(pieces, n)
+
+    def _decoded(self, pieces: Iterable[bytes], n: int) -> tuple[Table, frozenset[str]]:
         pa = arrow()
         try:
-            batches = [pa.ipc.read_record_batch(pa.py_buffer(piece), self.schema) for piece in pieces]
-            for batch in batches:
-                batch.validate(full=True)
-            table = pa.Table.from_batches(batches, schema=self.schema).combine_chunks()
+            batches = [sound.batch_in(piece, self.schema) for piece in pieces]
+            found = sum(batch.num_rows for batch in batches)
+            if found != n:
+                raise ValueError(f"columns of {found} rows, {n} expected")
+            table = pa.Table.from_batches(batches, schema=self.schema)
+            unsound = [name for name in table.schema.names if not sound.has_sound_text(table.column(name))]
+            return table.combine_chunks(), frozenset(unsound)
         except (pa.ArrowException, ValueError, OSError, EOFError) as error:
             raise DamagedFileError(f"columns in the log of a store cannot be read: {error}") from error
-        if table.num_rows != n:
-            raise DamagedFileError(f"the log of a store has columns of {table.num_rows} rows, {n} expected")
-        return table
 
     def joined(self, tables: Sequence[Table]) -> Table:
         """One after the other, in chunks that are neither many nor copied again and again."""
@@ -175,15 +190,14 @@ class Payload:
     def __init__(self, columns: Columns, file: storage.File, n: int) -> None:
         self.columns, self.file, self.n = columns, file, n
         self._validated: set[str] = set()
+        self._unsound: set[str] = set()  # of these, the columns with strings that are not UTF-8
         self._lock = threading.Lock()
 
     @cached_property
     def _table(self) -> Table:
         pa, columns = arrow(), self.columns
         try:
-            table = pa.ipc.open_file(pa.py_buffer(self.file.array(SECTION))).read_all()
-            if not table.schema.equals(columns.schema):
-                raise ValueError(f"it has the columns {Columns.of(table.schema)}, the store {columns}")
+            table = sound.table_in(self.file.array(SECTION), columns.schema)
             if table.num_rows != self.n:
                 raise ValueError(f"{table.num_rows} rows, the manifest says {self.n}")
         except (pa.ArrowException, ValueError, OSError, EOFError) as error:
@@ -197,11 +211,16 @@ class Payload:
         with self._lock:
             for name in sorted(set(names) - self._validated):
                 try:
-                    table.column(name).validate(full=True)
+                    if not sound.has_sound_text(table.column(name)):
+                        self._unsound.add(name)
                 except (pa.ArrowException, ValueError) as error:
                     raise self._damaged(error) from error
                 self._validated.add(name)
         return table.select(list(names))
+
+    def unsound(self, names: Iterable[str]) -> set[str]:
+        """Those of these columns, which :meth:`table` was asked for, with strings that are not UTF-8."""
+        return self._unsound.intersection(names)
 
     def whole(self) -> Table:
         """All columns, of which only those may be read that :meth:`table` was asked for."""
@@ -214,6 +233,31 @@ class Payload:
 
     def _damaged(self, error: Exception) -> DamagedFileError:
         return DamagedFileError(f"{self.file.path!r} is damaged: its columns cannot be read: {error}")
+
+
+def bad_text(table: Table, unsound: Iterable[str]) -> tuple[str, int] | None:
+    """The first of these columns with a string that is not UTF-8, and its row."""
+    for name in sorted(unsound):
+        row = sound.row_of_bad_text(table.column(name))
+        if row is not None:
+            return name, row
+    return None
+
+
+def check_text(table: Table, unsound: Iterable[str], id_of: Callable[[int], Any]) -> None:
+    """Raise DamagedFileError if a string of these columns is not UTF-8; ``id_of`` gives the id of a row of the table."""
+    bad = bad_text(table, unsound)
+    if bad is not None:
+        raise DamagedFileError(
+            f"column {bad[0]!r} of the row with id {shown_id(id_of(bad[1]))} is not valid UTF-8, which versions up to "
+            "0.1.0 did not check when rows were added: remove(ids) the row, or replace it by upsert, and call compact()"
+        )
+
+
+def _not_text(name: str, row: int) -> InputError:
+    return InputError(
+        f"payload column {name!r} is not valid UTF-8 in row {row}: decode its bytes, or use type 'binary'"
+    )
 
 
 def taken(tables: Sequence[Table], rows: Rows) -> Table:
@@ -327,6 +371,8 @@ def _column(field: Any, values: Any, pa: Any) -> Any:
         if kind_of(array.type) not in (kind_of(field.type), "text" if _is_written(field.type, pa) else "", "nothing"):
             raise TypeError("one is not taken for the other")
         return array.cast(field.type)
+    except InputError:
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"payload column {field.name!r} must be {field.type}, got {came}: {error}") from error
 
@@ -346,6 +392,21 @@ def _as_arrow(field: Any, values: Any, pa: Any) -> Any:
     if isinstance(values, list | tuple):
         written = _is_written(field.type, pa) and all(value is None or isinstance(value, str) for value in values)
         return pa.array(values, pa.string() if written else field.type)
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    return _sound(field.name, values, pa)
+
+
+def _sound(name: str, values: Any, pa: Any) -> Any:
+    """An array of Arrow in one piece and without a dictionary, all of it valid, or an error that names the row.
+
+    Nothing is done with an array before its layout was checked: to decode or to join one that is damaged may crash.
+    """
+    if pa.types.is_dictionary(values.type):
+        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+        for chunk in chunks:
+            sound.check_dictionary(chunk)
+        values = pa.chunked_array([chunk.dictionary_decode() for chunk in chunks], values.type.value_type)
+    if not sound.has_sound_text(values):
+        row = sound.row_of_bad_text(values)
+        if row is not None:
+            raise _not_text(name, row)
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

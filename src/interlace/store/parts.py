@@ -29,7 +29,7 @@ from ..tombstones import Tombstones
 from . import files
 from . import ids as store_ids
 from .columns import SECTION as COLUMNS_SECTION
-from .columns import Columns, Payload, Table
+from .columns import Columns, Payload, Table, check_text
 from .extras import Extras
 from .filters import Remembered, columns_of, qualifying
 from .manifest import Entry
@@ -66,12 +66,22 @@ class Part:
         self.payload.verify()
         return self.payload.table()
 
+    def unsound(self, names: Sequence[str] | None = None) -> set[str]:
+        """Those of the columns that :meth:`table` gave which hold strings that are not UTF-8."""
+        assert self.payload is not None
+        return self.payload.unsound(self.payload.columns.checked(names))
+
+    def check_text(self, names: Sequence[str]) -> None:
+        """Raise unless all strings of these columns are UTF-8, those of removed rows too."""
+        table = self.table(names)
+        check_text(table, self.unsound(names), lambda row: self.ids.take(np.array([row]))[0])
+
     def qualifying(self, expression: Any) -> NDArray[np.bool_]:
         """Which rows an expression over the columns is true for; the last few answers are remembered."""
         assert self.payload is not None
         bits = self._masks.get(expression)
         if bits is None:
-            self.payload.table(columns_of(expression, self.payload.columns))  # which validates them
+            self.check_text(columns_of(expression, self.payload.columns))
             bits = np.packbits(qualifying(expression, self.payload.whole()))
             self._masks.put(expression, bits)
         return np.unpackbits(bits, count=self.ids.n).view(np.bool_)
@@ -85,6 +95,7 @@ class Part:
         self.file.verify()
         if self.payload is not None:
             self.payload.verify()
+            self.check_text(self.payload.columns.checked(None))
         if self.originals_file is not None and extras is not None and extras.originals is not None:
             self.originals_file.verify()
             with self.originals_file.damage_named("originals"):

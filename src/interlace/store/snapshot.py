@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -30,10 +30,10 @@ from ..searches import Searches, neighbours_of
 from ..searching import Allowed, calibrate
 from ..segments import Codes, Segment
 from ..tombstones import Tombstones
-from .columns import Table, arrow, taken
+from .columns import Columns, Table, arrow, check_text, taken
 from .drift import Drift
 from .extras import Extras
-from .filters import Remembered, as_expression, is_expression, qualifying
+from .filters import Remembered, as_expression, columns_of, is_expression, qualifying
 from .ids import JoinedIds, joined, without_padding
 from .log import Record
 from .originals import Bytes, KeptVectors, in_parts
@@ -172,6 +172,7 @@ class Snapshot(Searches):
         """A mask over all rows; segment by segment, and segments remember their part of it."""
         masks = [part.qualifying(expression) for part in self.parts]
         if self.tail.n:
+            self._check_tail_text(columns_of(expression, self._columns))
             masks.append(qualifying(expression, self._tail_table))
         masks = [mask & dead.kept() if dead.count else mask for mask, dead in zip(masks, self.removed, strict=False)]
         return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
@@ -235,18 +236,34 @@ class Snapshot(Searches):
         else:
             wanted = [ids] if is_id(ids) else without_padding(ids)
             rows = self.ids_of_rows.rows_of(wanted)
-        return taken([*(part.table(names) for part in self.parts), self._tail_table.select(names)], rows)
+        table = taken([*(part.table(names) for part in self.parts), self._tail_table.select(names)], rows)
+        unsound = self._tail_columns[1].intersection(names).union(*(part.unsound(names) for part in self.parts))
+        check_text(table, unsound, lambda row: self.ids_of_rows.take(rows[row : row + 1])[0])
+        return table
 
     @property
     def columns(self) -> Any:
         """The ``pyarrow.Schema`` of the columns, or None."""
         return None if self.extras.columns is None else self.extras.columns.schema
 
-    @cached_property
-    def _tail_table(self) -> Table:
-        """Columns of the rows of the log."""
+    @property
+    def _columns(self) -> Columns:
         assert self.extras.columns is not None
-        return self.tail.table(self.extras.columns)
+        return self.extras.columns
+
+    @cached_property
+    def _tail_columns(self) -> tuple[Table, frozenset[str]]:
+        """Columns of the rows of the log, and which of them are unsound."""
+        return self.tail.table(self._columns)
+
+    @property
+    def _tail_table(self) -> Table:
+        return self._tail_columns[0]
+
+    def _check_tail_text(self, names: Sequence[str]) -> None:
+        """Raise unless all strings of these columns are UTF-8, in the rows of the log."""
+        table, unsound = self._tail_columns
+        check_text(table, unsound.intersection(names), lambda row: self.tail.ids.take(np.array([row]))[0])
 
     @property
     def ids(self) -> IdArray:
@@ -352,8 +369,13 @@ class Snapshot(Searches):
         """Columns of the same rows."""
         tables = []
         for i in range(first, stop):
-            table = self.parts[i].whole_table() if i < len(self.parts) else self._tail_table
-            tables.append(table if not self.removed[i].count else table.filter(self.removed[i].kept()))
+            in_log = i == len(self.parts)
+            table = self._tail_table if in_log else self.parts[i].whole_table()
+            unsound = self._tail_columns[1] if in_log else self.parts[i].unsound()
+            kept, ids = self.removed[i].kept(), self.tail.ids if in_log else self.parts[i].ids
+            table = table.filter(kept) if self.removed[i].count else table
+            check_text(table, unsound, _id_of(ids, kept))
+            tables.append(table)
         return arrow().concat_tables(tables)
 
     def merged_originals(self, first: int, stop: int) -> storage.Blocks:
@@ -373,7 +395,7 @@ class Snapshot(Searches):
     def verify_tail(self) -> None:
         """Raise unless columns and originals of the rows of the log can be read."""
         if self.extras.columns is not None:
-            _ = self._tail_table
+            self._check_tail_text(self.extras.columns.checked(None))
         if self.extras.originals is not None:
             try:
                 self.extras.originals.verify(self.tail.originals)
@@ -399,6 +421,11 @@ class Snapshot(Searches):
             ids = Ids.of(ids.all())  # an index knows runs from 0 only
         segment = Segment.pack(codes, books.codebooks)
         return Index.of_parts(books.codebooks, books.embedding, (segment,), ids, books._calibration)
+
+
+def _id_of(ids: Ids, kept: NDArray[np.bool_]) -> Callable[[int], Any]:
+    """The id of a row, numbered among the kept ones."""
+    return lambda row: ids.take(np.flatnonzero(kept)[row : row + 1])[0]
 
 
 def _after(found: Matches, offset: int) -> Matches:

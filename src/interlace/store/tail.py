@@ -30,7 +30,8 @@ class _Buffer:
         self._rows: dict[Any, list[int]] = {}  # of each id, ascending; of the first _indexed rows
         self._indexed = 0
         self._packed: list[tuple[int, Segment]] = []  # segments of consecutive rows, with the end of each
-        self._decoded: tuple[int, Table] | None = None  # columns of the first rows, and of how many pieces
+        # Columns of the first rows, of how many pieces they are, and which of them are unsound (columns.py).
+        self._decoded: tuple[int, Table, frozenset[str]] | None = None
 
     @property
     def codes(self) -> Codes:
@@ -68,15 +69,15 @@ class _Buffer:
             found = [next((row for row in reversed(self._rows.get(v, ())) if row < n), -1) for v in ids.tolist()]
         return np.array(found, np.int64)
 
-    def table(self, columns: Columns, pieces: Pieces, n: int) -> Table:
+    def table(self, columns: Columns, pieces: Pieces, n: int) -> tuple[Table, frozenset[str]]:
         """Columns of the first n rows, which these pieces hold; what was decoded before is not decoded again."""
         with self._lock:
-            known, table = self._decoded or (0, columns.of_pieces((), 0))
+            known, table, unsound = self._decoded or (0, *columns.of_pieces((), 0))
             if known > len(pieces):  # an older state
-                return table.slice(0, n)
-            table = columns.joined([table, columns.of_pieces(pieces[known:], n - table.num_rows)])
-            self._decoded = len(pieces), table
-            return table
+                return table.slice(0, n), unsound
+            more, also = columns.of_pieces(pieces[known:], n - table.num_rows)
+            self._decoded = len(pieces), columns.joined([table, more]), unsound | also
+            return self._decoded[1:]
 
     def segments(self, codes: Codes) -> tuple[Segment, ...]:
         """These codes, the first ones, packed; what was packed before is not packed again, as in ``Index.add``."""
@@ -120,8 +121,8 @@ class Tail:
         buffer.append(ids, codes, np.empty((len(ids), 0), np.uint8) if originals is None else originals)
         return Tail(buffer, self.pieces + pieces)
 
-    def table(self, columns: Columns) -> Table:
-        """Columns of the rows."""
+    def table(self, columns: Columns) -> tuple[Table, frozenset[str]]:
+        """Columns of the rows, and which of them are unsound (columns.py)."""
         return self._buffer.table(columns, self.pieces, self.n)
 
     @cached_property
