@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from store_helpers import BOOKS, LARGE, filled, vectors
 
 import interlace as il
+from helpers import run_python
 from interlace.store import filters
 from interlace.store.columns import Columns
 from interlace.store.filters import Remembered, as_expression, columns_of, qualifying
@@ -191,7 +192,10 @@ REFUSED = {
     "not " * 60 + "b": "nested too deeply",
     "(" * 300 + "b" + ")" * 300: "cannot be read|nested too deeply",
     "f < " + "9" * 400: r"compares 'f' \(float\) with 9+",
-    "s == '" + "x" * (1 << 20) + "'": "characters, 1048576 at most",
+    "s == '" + "x" * (16 << 20) + "'": "characters, 16777216 at most",
+    " or ".join(["i == 1"] * 12_000): "more than 10000 comparisons.*i*n.*mask or ids",
+    "i" + " < i" * 20_000: "more than 10000 comparisons",
+    "i in (" + "1," * 600_000 + ")": "more than 500000 names and values",
 }
 
 
@@ -207,6 +211,77 @@ def test_many_conditions_are_no_deep_tree() -> None:
     assert qualifying(as_expression(text, COLUMNS), TABLE).tolist() == [
         (r["i"] or -1) in range(5000) or r["i"] == 0 for r in EVERY
     ]
+
+
+DEEP = """
+import functools, operator, sys, threading
+import pyarrow as pa, pyarrow.compute as pc
+import interlace as il
+from interlace.store.columns import Columns
+from interlace.store.filters import as_expression, columns_of, qualifying
+columns = Columns.of({"n": "int64", "s": "string", "b": "bool"})
+table = pa.table({"n": [1, 2, None], "s": ["a", "b", None], "b": [True, False, None]})
+terms = [pc.field("n") == i for i in range(30_000)]
+def balanced(parts):
+    while len(parts) > 1:
+        parts = [a | b for a, b in zip(parts[::2], parts[1::2])] + parts[len(parts) & ~1 :]
+    return parts[0]
+refused = [
+    " or ".join(["n==1"] * 12_000), " and ".join(["n==1"] * 30_000), "n" + "<n" * 20_000,
+    *(("not " * n + "b") for n in (51, 3000, 100_000)), *(("n == " + "-" * n + "1") for n in (60, 3000, 100_000)),
+    *(("(" * n + "b" + ")" * n) for n in (60, 199, 100_000)), *(("(b or " * n + "b" + ")" * n) for n in (60, 190)),
+    *(("(not " * n + "b" + ")" * n) for n in (30, 190)), "b if b else " * 30_000 + "b", "lambda: " * 30_000 + "b",
+    "n == " + "2**" * 30_000 + "1", "n == " + "1+" * 30_000 + "1", "b" + ".b" * 30_000, "b" + "()" * 30_000,
+    "f'" + "{not " * 90 + "b" + "}" * 90 + "' == s", "s == f\\"'\\" " + "not " * 30_000 + "'", "~" * 30_000 + "b",
+    "s in (" + "'" * 30_000, "s == " + 3 * "'" + "a" * 10**6, "[" * 10**6, " " * (17 << 20),
+    functools.reduce(operator.or_, terms), functools.reduce(operator.and_, terms), balanced(terms),
+    functools.reduce(lambda a, _: ~a, terms, pc.field("b")), functools.reduce(lambda a, _: a + 1, terms, terms[0]),
+]
+wanted = [
+    (" or ".join(f"n == {i}" for i in range(9000)), [True, True, False]),
+    (" and ".join(["n < 2"] * 9999), [True, False, False]),
+    ("(b or n == 5 and " * 25 + "b" + ")" * 25, [True, False, False]),
+    ("(" + "b or (" * 40 + "n == 1" + ")" * 41, [True, False, False]),
+    ("n in (" + ", ".join(map(str, range(2, 100_002))) + ")", [False, True, False]),
+    ("s in [" + ", ".join(f"'{i:036}'" for i in range(100_000)) + ", 'b']", [False, True, False]),
+    (" and ".join(["(" + " or ".join(["n == 1"] * 60) + ")"] * 60), [True, False, False]),
+    (functools.reduce(operator.or_, terms[:500]), [True, True, False]),
+    (balanced(terms[:500]), [True, True, False]),
+    (pc.field("n").isin(list(range(2, 100_000))), [False, True, False]),
+]
+def run():
+    for given in refused:
+        try:
+            as_expression(given, columns)
+        except il.InputError:
+            continue
+        raise AssertionError(repr(given)[:99] if isinstance(given, str) else type(given))
+    for given, expected in wanted:
+        expression = as_expression(given, columns)
+        columns_of(expression, columns)
+        assert qualifying(expression, table).tolist() == expected, repr(given)[:99]
+    done.append(1)
+done = []
+threading.stack_size(int(sys.argv[1]) << 10)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+print(len(done))
+"""
+
+
+def test_no_filter_overflows_the_stack() -> None:
+    """Not even in a thread that has a sixteenth of the usual stack, in kilobytes."""
+    assert run_python(DEEP, "512") == 1
+
+
+def test_limits_of_expressions_are_stated() -> None:
+    deep = pc.field("b")
+    for _ in range(2000):
+        deep = ~deep
+    for columns in (COLUMNS, None):
+        with pytest.raises(il.InputError, match=r"2000 calls, 1000 at most.*isin.*mask"):
+            as_expression(deep, columns)
 
 
 EXPRESSIONS = {

@@ -8,6 +8,7 @@ neither true nor false, as in SQL, and a row qualifies where the whole is true.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 import re
@@ -22,9 +23,17 @@ from ..errors import InputError
 from .columns import Columns, Table, arrow, kind_of
 
 Expression = Any  # pyarrow.compute.Expression
-#: Deeper expressions are refused: Arrow walks them by recursion.
+#: Brackets and ``not`` inside of each other, at most: Python's parser and Arrow walk text and expressions by recursion.
 DEEPEST = 50
-LONGEST = 1 << 20  # characters
+LONGEST = 16 << 20  # characters
+MOST_WORDS = 500_000  # names, numbers and strings in a text, each of which is a node of its tree
+MOST_TERMS = 10_000  # comparisons in a text
+#: Function calls in an expression of the user's own; one comparison is one. Arrow makes one deep chain of the terms of
+#: ``and`` and ``or``, however they were nested: from about twice as many on that overflows a stack of 512 kB.
+MOST_CALLS = 1000
+ROOM = 256 << 20  # bytes of stack, of which only what is used counts: enough to measure what is far too deep
+#: Terms that are joined before an expression is closed against Arrow's flattening of chains.
+JOINED = 4
 #: Masks that are kept for each segment.
 REMEMBERED = 8
 
@@ -49,6 +58,8 @@ def is_expression(given: Any) -> bool:
 
 def as_expression(given: Any, columns: Columns | None) -> Expression:
     """One that fits the columns, or an error that names them."""
+    if not isinstance(given, str):
+        _check_calls(given)
     if columns is None:
         raise InputError(f"the store has no columns to filter by ({given!s:.60}); il.create takes columns=")
     expression = _Translation(given, columns).made() if isinstance(given, str) else given
@@ -61,6 +72,31 @@ def as_expression(given: Any, columns: Columns | None) -> Expression:
     if kind_of(kind) not in ("boolean", "nothing"):
         raise InputError(f"filter {_shown(given)} is of type {kind}, and should be true or false")
     return expression
+
+
+def _check_calls(expression: Expression) -> None:
+    """Refuse an expression that Arrow could not walk without overflowing the stack."""
+    calls = _on_large_stack(lambda: str(expression)).count("(")  # brackets in strings may count too, none are missed
+    if calls > MOST_CALLS:
+        raise InputError(
+            f"filter is an expression of {calls} calls, {MOST_CALLS} at most; for many values of one column use "
+            "pc.field(name).isin([...]), else a mask or the ids of the rows"
+        )
+
+
+def _on_large_stack(function: Callable[[], str]) -> str:
+    """What a function returns, called in a thread that has more stack than usual."""
+    found: list[str] = []
+    before = threading.stack_size(ROOM)
+    try:
+        thread = threading.Thread(target=lambda: found.append(function()))
+        thread.start()
+    except RuntimeError:  # no thread, or no room for its stack
+        return function()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    return found[0]
 
 
 def columns_of(expression: Expression, columns: Columns) -> list[str]:
@@ -133,10 +169,10 @@ class _Translation:
     def __init__(self, text: str, columns: Columns) -> None:
         self._text, self._columns = text, columns
         self._compute = arrow("pyarrow.compute")
+        self._terms = 0
 
     def made(self) -> Expression:
-        if len(self._text) > LONGEST:
-            raise InputError(f"filter has {len(self._text)} characters, {LONGEST} at most; pass allowed ids instead")
+        self._check_size()
         try:
             tree = ast.parse(self._text.strip(), mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -147,15 +183,30 @@ class _Translation:
             ) from error
         return self._condition(tree.body, 0)
 
+    def _check_size(self) -> None:
+        """Refuse text that Python's parser could not read without overflowing the stack or filling the memory."""
+        if len(self._text) > LONGEST:
+            raise self._refused(f"has {len(self._text)} characters, {LONGEST} at most; pass a mask or ids instead")
+        words, deepest, formatted = _measured(self._text)
+        if formatted:
+            raise self._refused("has an f-string; only columns, values, comparisons, and, or, not, in are understood")
+        if words > MOST_WORDS:
+            raise self._refused(f"has more than {MOST_WORDS} names and values; pass a mask or ids instead")
+        if deepest > DEEPEST:
+            raise self._too_deep()
+
     def _condition(self, node: ast.expr, depth: int) -> Expression:
         if depth > DEEPEST:
-            raise self._refused("is nested too deeply")
+            raise self._too_deep()
         if isinstance(node, ast.BoolOp):
-            combine = operator.and_ if isinstance(node.op, ast.And) else operator.or_
-            return _balanced([self._condition(value, depth + 1) for value in node.values], combine)
+            combine, values = operator.and_ if isinstance(node.op, ast.And) else operator.or_, _flattened(node)
+            self._check_terms(len(values))  # before they are translated one by one
+            return _balanced([self._condition(value, depth + 1) for value in values], combine)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self._condition(node.operand, depth + 1)
         if isinstance(node, ast.Compare):
+            self._terms += len(node.ops)
+            self._check_terms(0)
             sides = [node.left, *node.comparators]
             pairs = zip(sides[:-1], node.ops, sides[1:], strict=True)
             return _balanced([self._comparison(a, op, b) for a, op, b in pairs], operator.and_)
@@ -163,8 +214,15 @@ class _Translation:
             field = self._field(node.id)
             if kind_of(field.type) != "boolean":
                 raise self._refused(f"has {node.id!r} ({field.type}) alone, which is neither true nor false")
+            self._terms += 1
             return self._compute.field(node.id)
         raise self._unknown(node)
+
+    def _check_terms(self, more: int) -> None:
+        if self._terms + more > MOST_TERMS:
+            raise self._refused(
+                f"has more than {MOST_TERMS} comparisons; write one list, as in: n in (1, 2, 3), or pass a mask or ids"
+            )
 
     def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expression:
         if isinstance(op, ast.In | ast.NotIn):
@@ -201,12 +259,15 @@ class _Translation:
             raise self._refused("may have 'in' only as in: tag in ('a', 'b')")
         field = self._field(left.id)
         values = [self._value(node) for node in right.elts]
-        for value in values:
-            self._scalar(field, value)  # which says what does not fit
-        pa, column = arrow(), self._compute.field(field.name)
+        pa, column, kind = arrow(), self._compute.field(field.name), kind_of(field.type)
+        for value in values:  # may be many
+            if not _fits(value, kind):
+                self._scalar(field, value)  # which says what does not fit
         try:
             inside = column.isin(_in_type(values, field.type, pa))
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            for value in values:
+                self._scalar(field, value)
             raise self._refused(f"compares {field.name!r} ({field.type}) with a list: {error}") from error
         return self._compute.if_else(column.is_valid(), inside, pa.scalar(None, pa.bool_()))
 
@@ -234,8 +295,7 @@ class _Translation:
         pa, kind = arrow(), kind_of(field.type)
         if value is None:
             raise self._refused(f"compares {field.name!r} with null; write {field.name} is null, or is not null")
-        fits = isinstance(value, _VALUES.get(kind, ())) and (kind == "boolean" or not isinstance(value, bool))
-        if not fits:
+        if not _fits(value, kind):
             raise self._refused(f"compares {field.name!r} ({field.type}) with {value!r} ({type(value).__name__})")
         try:
             if kind == "time":
@@ -254,8 +314,16 @@ class _Translation:
             f"has {found!r:.60}; only columns, values, comparisons, and, or, not, in and is null are understood"
         )
 
+    def _too_deep(self) -> InputError:
+        return self._refused(f"is nested too deeply: {DEEPEST} brackets and 'not' inside of each other are the most")
+
     def _refused(self, why: str) -> InputError:
         return InputError(f"filter {_shown(self._text)} {why}")
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a value can be compared with columns of a kind."""
+    return isinstance(value, _VALUES.get(kind, ())) and (kind == "boolean" or not isinstance(value, bool))
 
 
 def _with_integers(column: Expression, op: type[ast.cmpop], value: float, kind: Any) -> Expression:
@@ -287,9 +355,74 @@ def _in_type(values: list[Any], kind: Any, pa: Any) -> Any:
     return pa.array([float(v) for v in values] if types.is_floating(kind) else values, kind)
 
 
+_TOKENS = re.compile(
+    r"""(?P<formatted>\b(?:[fFtT][rR]?|[rR][fFtT])['"])
+    |(?P<string>'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
+    |(?P<quoted>\"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"{3}|"[^"\\\n]*(?:\\.[^"\\\n]*)*")
+    |(?P<comment>\#[^\n]*)
+    |(?P<opened>[(\[{])
+    |(?P<closed>[)\]}])
+    |(?P<ended>\b(?:and|or)\b|[,<>=])
+    |(?P<nested>\*\*|:|\b(?:lambda|if|else|for|await|yield)\b)
+    |(?P<before>\bnot\b|[-+~])
+    |(?P<word>[\w.]+)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _measured(text: str) -> tuple[int, int, bool]:
+    """Names and values in a text, how deeply it is nested at most, and whether it has an f-string, without a parser.
+
+    Every bracket is a level, and so is every ``not`` or sign until the next comparison, ``and``, ``or`` or comma. What
+    the language does not have, and Python would nest, counts as a level that never ends.
+    """
+    words = deepest = depth = 0
+    levels = [0]  # of each open bracket, the signs before the next value
+    for token in _TOKENS.finditer(text):
+        kind = token.lastgroup
+        if kind in ("word", "string", "quoted"):
+            words += 1
+        elif kind == "opened":
+            levels.append(0)
+            depth += 1
+        elif kind == "closed" and len(levels) > 1:
+            depth -= 1 + levels.pop()
+        elif kind == "ended":
+            depth -= levels[-1]
+            levels[-1] = 0
+        elif kind == "before":
+            levels[-1] += 1
+            depth += 1
+        elif kind == "nested":
+            depth += 1
+        elif kind == "formatted":  # whose quotes and brackets are none of these
+            return words, deepest, True
+        deepest = max(deepest, depth)
+        if words > MOST_WORDS or deepest > DEEPEST:
+            break
+    return words, deepest, False
+
+
+def _flattened(node: ast.BoolOp) -> list[ast.expr]:
+    """Its terms, where one that is the same operation in brackets gives its own."""
+    found: list[ast.expr] = []
+    waiting = list(reversed(node.values))
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, ast.BoolOp) and type(value.op) is type(node.op):
+            waiting.extend(reversed(value.values))
+        else:
+            found.append(value)
+    return found
+
+
 def _balanced(parts: list[Expression], combine: Callable[[Any, Any], Any]) -> Expression:
-    """One expression of many, no deeper than it must be."""
+    """One expression of many, no deeper than it must be.
+
+    Arrow flattens a tree of ``and`` or of ``or`` and makes a chain of it, which it walks by recursion. It does not look
+    behind a ``not``, and two of them change nothing: so they stand between a few terms and the next.
+    """
     while len(parts) > 1:
-        pairs = [combine(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
-        parts = pairs + parts[len(parts) & ~1 :]
+        groups = [functools.reduce(combine, parts[i : i + JOINED]) for i in range(0, len(parts), JOINED)]
+        parts = groups if len(groups) == 1 else [~~group for group in groups]
     return parts[0]
