@@ -74,10 +74,17 @@ def test_h5py_datasets_are_read_in_blocks(tmp_path) -> None:
         np.testing.assert_array_equal(rows.take(np.array([1, 3])), X[[1, 3]])
 
 
-def test_memmaps_are_not_copied(tmp_path) -> None:
-    np.save(tmp_path / "x.npy", X)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    assert all(np.shares_memory(block, mapped) for block in Rows(mapped).blocks())
+def test_a_memmap_is_copied_in_blocks(tmp_path: Path) -> None:
+    n = 8 * BLOCK_ROWS
+    np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (n, 16)).flush()
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    tracemalloc.start()
+    try:
+        assert sum(len(block) for block in Rows(x).blocks()) == n
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < x.nbytes / 2
 
 
 def test_bfloat16_of_ml_dtypes() -> None:
@@ -284,3 +291,60 @@ def test_describe_says_what_came() -> None:
     assert describe(X) == "ndarray of shape (4, 3) and dtype float32"
     assert describe([1, 2]) == "list [1, 2]"
     assert len(describe("x" * 1000)) < 80
+
+
+class Lying(np.ndarray):
+    """An array whose shape, items and conversion are whatever it says."""
+
+    shape = (1_000_000, 3)  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return 1_000_000
+
+    def __getitem__(self, key: Any) -> Any:
+        raise AssertionError("asked for items")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("asked for an array")
+
+
+def test_arrays_are_what_they_hold_not_what_they_say() -> None:
+    lying = X.view(Lying)
+    assert lying.shape == (1_000_000, 3)
+    assert type(to_numpy(lying, "x")) is np.ndarray
+    assert len(Rows(lying)) == 4
+    np.testing.assert_array_equal(as_rows(lying, name="x"), X)
+    np.testing.assert_array_equal(np.concatenate(list(Rows(lying).blocks())), X)
+    np.testing.assert_array_equal(as_queries(lying, 3)[0], X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.float16])
+def test_rows_are_copies(dtype: type) -> None:
+    """Which nobody can change after they were checked."""
+    x = X.astype(dtype)
+    for rows in (as_rows(x, name="x"), as_queries(x, 3)[0], Rows(x).part(0, 4), Rows(x).take(np.arange(4))):
+        assert not np.shares_memory(rows, x)
+    assert not np.shares_memory(as_queries(x[0], 3)[0], x)
+
+
+class Shrinking:
+    """A source, as a file may be, that has fewer rows when they are read than it said."""
+
+    def __init__(self, n: int) -> None:
+        self.x, self.iloc = np.zeros((n, 3), np.float32), self
+        self.shape, self.ndim, self.dtype = (1_000_000, 3), 2, np.dtype(np.float32)
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.x[rows] if isinstance(rows, slice) else self.x[: len(rows) - 1]
+
+
+Shrinking.__module__ = "h5py"
+
+
+def test_the_rows_that_were_read_count() -> None:
+    rows = Rows(Shrinking(5))
+    assert len(rows) == 1_000_000
+    with pytest.raises(InputError, match="gives 5 rows from row 0 on, 16384 expected"):
+        next(rows.blocks())
+    with pytest.raises(InputError, match="rows from row|gives 2 rows"):
+        rows.take(np.arange(3))

@@ -1,4 +1,8 @@
-"""Anything array-like -> checked float32 rows. The only place where input is converted or rejected."""
+"""Anything array-like -> checked float32 rows. The only place where input is converted or rejected.
+
+What is checked is a copy that nobody else has, a block at a time, and the copy is what is used: values, or a shape, that
+change between check and use would get past the check.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +39,16 @@ def describe(x: Any) -> str:
 
 
 def to_numpy(x: Any, name: str) -> NDArray[Any]:
-    """NumPy view (or copy) of arrays, nested lists, torch tensors and DLPack objects; torch is never imported."""
+    """NumPy view (or copy) of arrays, nested lists, torch tensors and DLPack objects; torch is never imported.
+
+    It is never of a subclass, whose shape and items may be anything.
+    """
     if type(x).__module__.startswith("numpy.ma"):
         if np.ma.is_masked(x):
             raise InputError(f"{name} has masked entries, which have no value; fill them first: {describe(x)}")
         x = x.data
     if isinstance(x, np.ndarray):
-        return x
+        return x if type(x) is np.ndarray else np.asarray(x)
     try:
         if _package(x) == "torch":
             x = x.detach().cpu()
@@ -85,10 +92,14 @@ def check_numeric(dtype: np.dtype[Any], name: str) -> None:
         raise InputError(f"{name} must hold real numbers (float16/32/64 or integers), got dtype {dtype}")
 
 
-def as_rows(x: Any, *, name: str, dim: int | None = None, first_row: int = 0) -> FloatArray:
+def as_rows(
+    x: Any, *, name: str, dim: int | None = None, first_row: int = 0, n: int | None = None, copied: bool = True
+) -> FloatArray:
     """2-D input of any accepted kind -> C-contiguous float32 [n, dim], every value finite and in range.
 
-    ``first_row`` is added to row numbers in messages, so that blocks of a large input are named as the user sees them.
+    ``first_row`` is added to row numbers in messages, so that blocks of a large input are named as the user sees them;
+    ``n`` is how many rows there must be. The result shares no memory with x, unless ``copied`` is False, for what is
+    larger than memory and only ever read by NumPy.
     """
     array = to_matrix(x, name, first_row)
     if array.ndim != 2:
@@ -98,6 +109,13 @@ def as_rows(x: Any, *, name: str, dim: int | None = None, first_row: int = 0) ->
         raise InputError(f"{name} has {array.shape[1]} dimensions, the index has {dim}")
     if array.shape[1] == 0:
         raise InputError(f"{name} has no dimensions: {describe(array)}")
+    if n is not None and len(array) != n:
+        raise InputError(
+            f"{name} gives {len(array)} rows from row {first_row} on, {n} expected by its shape, which is wrong, or "
+            "changed while it was read"
+        )
+    if copied:
+        array = np.array(array, order="C")
     if array.dtype.kind in "iu" and array.dtype.itemsize > 2:
         _refuse(
             np.abs(array.astype(np.float64)) > 2**24,
@@ -214,7 +232,9 @@ class Rows:
         if inputs is not None:
             self._source = flat(self._source, inputs, name)
         self._name = name
-        shape = tuple(self._source.shape)
+        shape = tuple(
+            self._source.shape
+        )  # once: of a file that grows, or of what is not honest, it may be another later
         if len(shape) != 2:
             raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}")
         if dim is not None and shape[1] != dim:
@@ -222,10 +242,11 @@ class Rows:
         if shape[1] == 0:
             raise InputError(f"{name} has no dimensions: {describe(self._source)}")
         check_numeric(np.dtype(self._source.dtype), name)
+        self._n = int(shape[0])
         self._width = self.dim = int(shape[1])
 
     def __len__(self) -> int:
-        return int(self._source.shape[0])
+        return self._n
 
     def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[FloatArray]:
         """Checked float32 blocks in order."""
@@ -234,7 +255,9 @@ class Rows:
 
     def part(self, start: int, stop: int) -> FloatArray:
         """Consecutive rows, all of them at once."""
-        return as_rows(self._source[start:stop], name=self._name, dim=self._width, first_row=start)
+        stop = min(stop, len(self))
+        block = self._source[start:stop]
+        return as_rows(block, name=self._name, dim=self._width, first_row=start, n=stop - start)
 
     def take(self, rows: NDArray[np.int64]) -> FloatArray:
         """The given rows, ascending; read block by block, so that a memmap stays on disk."""
@@ -243,7 +266,7 @@ class Rows:
             part = rows[start : start + BLOCK_ROWS]
             block = self._source[part] if len(part) else self._source[:0]
             try:
-                out[start : start + len(part)] = as_rows(block, name=self._name, dim=self._width)
+                out[start : start + len(part)] = as_rows(block, name=self._name, dim=self._width, n=len(part))
             except InputError:
                 # Name the row as the user numbers it, not its place in the sample.
                 for row in part:

@@ -42,7 +42,7 @@ def parse_ids(ids: Any, n: int) -> IdArray:
 def as_id_array(ids: Any, name: str) -> IdArray:
     """Ids of any accepted kind -> int64 [n] or object [n] of str, or a clear error."""
     if isinstance(ids, list | tuple):  # value by value: NumPy would turn [1, "a"] into text and drop a trailing NUL
-        array = np.fromiter(ids, object, len(ids))
+        array = np.fromiter(values := list(ids), object, len(values))
     else:
         array = to_numpy(ids, name)
     if array.ndim != 1:

@@ -154,7 +154,7 @@ class Index(Searches):
         calibrated: searches are exact until :meth:`calibrate`. ``embedding`` is that of the queries to come.
         """
         index = cls(codebooks, embedding)
-        array = to_numpy(codes, "codes")
+        array = np.array(to_numpy(codes, "codes"), order="C")  # what is checked is what is packed
         if array.ndim != 2 or array.shape[1] != codebooks.n_bytes or array.dtype != np.uint8:
             raise InputError(f"codes must be uint8 [n, {codebooks.n_bytes}], got {describe(codes)}")
         for column, (largest, size) in enumerate(zip(array.max(0, initial=0), codebooks.column_sizes, strict=True)):
@@ -163,7 +163,7 @@ class Index(Searches):
                 raise InputError(f"codes[{row}, {column}] is {array[row, column]}, but its column has {size} entries")
         index._ids = index._ids.extend(ids, len(array))
         if len(array):
-            index._segments = (Segment.pack(np.ascontiguousarray(array), codebooks),)
+            index._segments = (Segment.pack(array, codebooks),)
         return index
 
     @classmethod
@@ -389,9 +389,9 @@ class Index(Searches):
                 )
             if ids.removed is not None:
                 allowed_rows = np.zeros(ids.n, np.uint8)
-                allowed_rows[ids.kept_rows()] = array
+                allowed_rows[ids.kept_rows()] = array.view(np.uint8) != 0
                 return allowed_rows
-            return np.ascontiguousarray(array).view(np.uint8)
+            return (array.view(np.uint8) != 0).view(np.uint8)  # a copy: native code reads it more than once
         if array.ndim != 1:
             raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
         if array.dtype.kind in "iu" and len(array) == ids.n_kept > 2 and 0 <= array.min() <= array.max() <= 1:

@@ -25,7 +25,7 @@ def as_labels(y: Any, n: int, *, name: str = "y", rows: str = "x") -> NDArray[An
         if len(y) > n:
             raise InputError(f"{name} has more labels than {rows} has rows ({n})")
     listed = isinstance(y, Sequence) and not isinstance(y, str | bytes)
-    array = _one_kind(y, name) if listed else to_numpy(y, name)
+    array = _one_kind(y, name) if listed else np.array(to_numpy(y, name))  # a copy, which stays as it is checked
     array = _one_kind(array, name) if array.dtype == object or array.dtype.kind == "T" else array
     if array.ndim != 1:
         raise InputError(f"{name} must be 1-D, one label per row, got {describe(array)}{_conversion(array, name)}")

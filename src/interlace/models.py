@@ -160,7 +160,7 @@ class Model(Transformer):
     def decode(self, codes: Any) -> FloatArray:
         """The vectors float32 [n, dim] that codes stand for, in the space of the embedding if there is one."""
         self._check_fitted()
-        array = to_numpy(codes, "codes")
+        array = np.array(to_numpy(codes, "codes"))
         n_bytes = self.codebooks_.n_bytes
         if array.ndim != 2 or array.shape[1] != n_bytes or array.dtype != np.uint8:
             raise InputError(f"codes must be uint8 [n, {n_bytes}], got {describe(codes)}")

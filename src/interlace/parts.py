@@ -226,7 +226,7 @@ class PartsIndex:
     @classmethod
     def from_codes(cls, parts: Parts, codes: Any, ids: Any = None) -> PartsIndex:
         """An index of codes uint8 [n, n_bytes]; ``ids`` as for :class:`Index`."""
-        array = to_numpy(codes, "codes")
+        array = np.array(to_numpy(codes, "codes"))
         if array.ndim != 2 or array.shape[1] != parts.n_bytes or array.dtype != np.uint8:
             raise InputError(f"codes must be uint8 [n, {parts.n_bytes}], got {describe(codes)}")
         n_parts = len(parts.codebooks)

@@ -232,7 +232,7 @@ def _counts(n_relevant: Any, n: int) -> NDArray[np.int64]:
 
 
 def _vectors(queries: Any, database: Any) -> tuple[FloatArray, FloatArray]:
-    q, x = as_rows(queries, name="queries"), as_rows(database, name="database")
+    q, x = as_rows(queries, name="queries"), as_rows(database, name="database", copied=False)
     if q.shape[1] != x.shape[1]:
         raise InputError(f"queries have {q.shape[1]} dimensions, the database has {x.shape[1]}")
     for name, rows in (("queries", q), ("database", x)):

@@ -12,7 +12,7 @@ import pytest
 from store_helpers import BOOKS, Model, check, vectors
 
 import interlace as il
-from helpers import build
+from helpers import build, run_python
 from interlace.store import Limits
 
 
@@ -245,3 +245,88 @@ def test_a_directory_that_may_not_be_written(store: il.Store) -> None:
             il.open(store.path, mode="a")
     finally:
         os.chmod(store.path, 0o700)
+
+
+class Lying(np.ndarray):
+    """An array whose shape is not that of its values."""
+
+    shape = (1_000_000, 4)  # type: ignore[assignment]
+
+
+def test_an_array_that_lies_about_its_shape_adds_the_rows_it_has(store: il.Store) -> None:
+    lying = vectors(5).view(Lying)
+    assert len(store.add(lying)) == 5
+    assert len(store) == 10
+    store.verify()
+    index = il.Index(BOOKS)
+    index.add(lying)
+    assert len(index) == 5
+    index.verify()
+    assert index.search(lying, 1).ids.shape == (5, 1)
+    assert len(il.Index.from_codes(BOOKS, np.zeros((5, 2), np.uint8).view(Lying))) == 5
+    ids = np.arange(100, 105).view(Lying)
+    assert store.add(vectors(5), ids).tolist() == list(range(100, 105))
+
+
+CHANGED = """
+import sys, threading, time
+import numpy as np
+import interlace as il
+from interlace import _native
+# Whatever another thread does to an array while it is used, at the worst moment: before every native call.
+x = np.ones((40, 4), np.float32)
+codes = np.zeros((40, 2), np.uint8)
+mask = np.zeros(40, bool)
+mask[:3] = True
+def worst():
+    x[:] = np.nan
+    codes[:] = 255
+    mask[:] = True
+def changed(native):
+    def call(*args, **kwargs):
+        worst()
+        return native(*args, **kwargs)
+    return call
+books = il.Codebooks.load(sys.argv[1])
+for name in ("encode", "search", "range_search", "count_cells", "pack", "cross_floors"):
+    setattr(_native, name, changed(getattr(_native, name)))
+real = _native.Filter
+_native.Filter = changed(real)
+def fresh():
+    x[:] = 1
+    codes[:] = 0
+    mask[:] = False
+    mask[:3] = True
+index = il.Index(books)
+index.add(x)
+fresh()
+assert index.search(x, 3).counts.tolist() == [3] * 40
+fresh()
+assert index.range_search(x[0], 1e9).counts.tolist() == [40]
+fresh()
+assert index.search(np.ones(4), 40, filter=mask).counts == 3
+fresh()
+assert len(index.allow(mask)) == 3
+fresh()
+coded = il.Index.from_codes(books, codes)
+coded.verify()
+store = il.create(sys.argv[2], books, originals="float16")
+fresh()
+store.add(x)
+store.verify()
+assert np.isfinite(store.get(store.ids, originals=True)).all()
+print(1)
+"""
+
+
+def test_arrays_that_change_while_they_are_used(tmp_path: Path) -> None:
+    """What was checked is what is coded, searched and packed."""
+    BOOKS.save(tmp_path / "books")
+    assert run_python(CHANGED, str(tmp_path / "books"), str(tmp_path / "s")) == 1
+
+
+def test_masks_of_odd_bytes(store: il.Store) -> None:
+    """A bool is true by any byte but 0."""
+    odd = np.array([0, 2, 255, 0, 7], np.uint8).view(np.bool_)
+    assert len(store.allow(odd)) == 3
+    assert sorted(store.search(np.zeros(4), 5, filter=odd, margin="exact").ids[:3]) == [11, 12, 14]

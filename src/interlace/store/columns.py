@@ -245,7 +245,7 @@ def bad_text(table: Table, unsound: Iterable[str]) -> tuple[str, int] | None:
 
 
 def check_text(table: Table, unsound: Iterable[str], id_of: Callable[[int], Any]) -> None:
-    """Raise DamagedFileError if a string of these columns is not UTF-8; ``id_of`` gives the id of a row of ``table``."""
+    """Raise DamagedFileError if a string of these columns is not UTF-8; ``id_of`` gives the id of a row."""
     bad = bad_text(table, unsound)
     if bad is not None:
         raise DamagedFileError(
