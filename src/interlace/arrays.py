@@ -1,7 +1,7 @@
 """Anything array-like -> checked float32 rows. The only place where input is converted or rejected.
 
-What is checked is a copy that nobody else has, a block at a time, and the copy is what is used: values, or a shape, that
-change between check and use would get past the check.
+What is checked is a copy that nobody else has, a block at a time, and the copy is what is used: values, or a shape,
+that change between check and use would get past the check.
 """
 
 from __future__ import annotations

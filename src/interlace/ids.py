@@ -144,15 +144,31 @@ class Ids:
                 found[none] = -1
             return np.asarray(found, np.int64)
         out = np.empty(rows.shape, object)
-        text, offsets = self.arrays["text"], self.arrays["offsets"]
-        flat = out.reshape(-1)
-        for i, row in enumerate(rows.reshape(-1).tolist()):
-            if row >= 0:
-                try:
-                    flat[i] = text[int(offsets[row]) : int(offsets[row + 1])].tobytes().decode()
-                except UnicodeDecodeError as error:
-                    raise DamagedFileError(f"the index is damaged: the id of row {row} is not text") from error
+        flat, text = out.reshape(-1), self.arrays["text"]
+        at = np.flatnonzero(rows >= 0)
+        wanted = rows.reshape(-1)[at]
+        bounds = zip(*(edge.tolist() for edge in self.bounds(wanted)), strict=True)
+        for i, row, (start, end) in zip(at.tolist(), wanted.tolist(), bounds, strict=True):
+            try:
+                flat[i] = text[start:end].tobytes().decode()
+            except UnicodeDecodeError as error:
+                raise DamagedFileError(f"the index is damaged: the id of row {row} is not text") from error
         return out
+
+    def bounds(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Where the strings of rows begin and end in the text, which they are no longer than, all in all.
+
+        Offsets that go back and forth would make many long strings of a small file.
+        """
+        n, offsets = len(self.arrays["text"]), self.arrays["offsets"]
+        starts, ends = offsets[rows], offsets[rows + 1]
+        if (starts > ends).any() or (ends > n).any():
+            raise DamagedFileError("the index is damaged: an id ends before it begins, or behind all text")
+        if int((ends - starts).sum()) > n:  # rows may be there more than once
+            once = np.unique(rows)
+            if int((offsets[once + 1] - offsets[once]).sum()) > n:
+                raise DamagedFileError("the index is damaged: the text of its ids overlaps")
+        return starts, ends
 
     @property
     def n_kept(self) -> int:
@@ -214,9 +230,12 @@ class Ids:
         for i, (position, key, wanted) in enumerate(zip(first, keys.tolist(), ids.tolist(), strict=True)):
             while position < self.n and int(section["sorted"][position]) == key:  # more than one only if hashes collide
                 row = self._checked(section["order"][position : position + 1].astype(np.int64))
-                if self.take(row)[0] == wanted:
+                found = self.take(row)
+                if found[0] == wanted:
                     rows[i] = row[0]
                     break
+                if int(Ids.of(found).keys()[0]) != key:  # else a damaged file may say so of every row
+                    raise DamagedFileError(f"the index is damaged: its sorted ids have a wrong hash for row {row[0]}")
                 position += 1
         return rows
 

@@ -391,7 +391,7 @@ class Index(Searches):
                 allowed_rows = np.zeros(ids.n, np.uint8)
                 allowed_rows[ids.kept_rows()] = array.view(np.uint8) != 0
                 return allowed_rows
-            return (array.view(np.uint8) != 0).view(np.uint8)  # a copy: native code reads it more than once
+            return np.not_equal(array.view(np.uint8), 0).view(np.uint8)  # a copy: native code reads it more than once
         if array.ndim != 1:
             raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
         if array.dtype.kind in "iu" and len(array) == ids.n_kept > 2 and 0 <= array.min() <= array.max() <= 1:

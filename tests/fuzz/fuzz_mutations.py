@@ -22,6 +22,8 @@ Rng = np.random.Generator
 Change = Callable[[Rng, bytes], bytes]
 
 NUMBERS = (0, 1, -1, 2, 7, 8, 63, 64, 65, 255, 256, 2**15, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**63 - 1)
+#: Near the ends of float32, near where squares and sums of them leave it, and near where they vanish.
+FLOATS = (3e37, -3e37, 3.4e38, -3.4e38, 1.8e19, -1.8e19, 4e11, 1e16, 1e-20, -1e-20, 1e-38, 1.4e-45, 65504.0, -0.0)
 VALUES: tuple[Any, ...] = (
     *(0, 1, -1, 255, 2**31, 2**32, 2**62, 2**63, 10**30, 0.5, 1e-300, 1e308, float("nan"), float("inf")),
     *(None, True, False, "", "x", "0", "../../etc/passwd", "/etc/passwd", "segment-1.interlace", "é\0", "a" * 999),
@@ -137,7 +139,9 @@ def container(rng: Rng, data: bytes) -> bytes:
 def _arrays(rng: Rng, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """One of them with other values, of another length, type or name, or gone."""
     name = list(arrays)[int(rng.integers(len(arrays)))]
-    array, what = arrays[name], int(rng.integers(8))
+    array, what = arrays[name], int(rng.integers(10))
+    if what >= 8:
+        return arrays | {name: _hostile(rng, name, array)}
     if what < 4 and array.size:  # values
         flat = array.reshape(-1)
         view = flat.view(np.uint8)
@@ -163,6 +167,27 @@ def _arrays(rng: Rng, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     return arrays
 
 
+def _hostile(rng: Rng, name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Values that are allowed one by one, and cost the most together: time, memory, range."""
+    flat = array.reshape(-1).copy()
+    if name == "arrow":
+        return np.frombuffer(arrow(rng, flat.tobytes()), np.uint8).copy()
+    if array.dtype == np.float32 and flat.size:  # one of them, some of them, or all
+        some = rng.random(len(flat)) < rng.choice([0.5 / len(flat), 0.1, 1.0])
+        some[int(rng.integers(len(flat)))] = True
+        flat[some] = rng.choice(np.array(FLOATS, np.float32), int(some.sum()))
+        return flat.reshape(array.shape)
+    if array.dtype != np.uint8 and flat.size:
+        largest = flat.max()
+        if rng.integers(2):  # offsets that go back and forth; nearly all rows of one key; counts that end early
+            flat[: len(flat) - 1 : 2], flat[1 : len(flat) - 1 : 2] = 0, largest
+        else:
+            flat[:] = flat[int(rng.integers(len(flat)))]
+        return flat.reshape(array.shape)
+    wide = (2 ** int(rng.choice([10, 31, 40, 58])), 0)  # rows of no bytes
+    return np.empty(wide if rng.integers(2) else wide[::-1], array.dtype)
+
+
 def _header(rng: Rng, data: bytes) -> bytes:
     """Any value of the header changed, its checksum right."""
     length = int.from_bytes(data[:8], "little")
@@ -174,6 +199,31 @@ def _header(rng: Rng, data: bytes) -> bytes:
     size = len(text).to_bytes(8, "little")
     crc = f"{zlib.crc32(text, zlib.crc32(size)):08x}".encode()
     return size + text.replace(b'"header_crc32":"00000000"', b'"header_crc32":"' + crc + b'"') + data[8 + length :]
+
+
+def arrow(rng: Rng, data: bytes) -> bytes:
+    """An Arrow IPC file with the same rows, compressed, in one batch for each row, of other types, or changed."""
+    import pyarrow as pa
+
+    try:
+        table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    except (pa.ArrowException, ValueError, OSError):  # changed before
+        return data
+    what = int(rng.integers(5))
+    codec = ("zstd", "lz4")[int(rng.integers(2))] if what in (0, 1) else None
+    if what == 1 and table.num_rows:  # few bytes that stand for many
+        many = pa.array([b"\0" * (1 << 22)] * table.num_rows).view(pa.string())
+        table = table.set_column(table.schema.get_field_index("tag"), "tag", many)
+    if what == 2:
+        columns = [column.combine_chunks().dictionary_encode() for column in table.columns]
+        table = pa.table(dict(zip(table.schema.names, columns, strict=True)))
+    if what == 3:
+        table = pa.Table.from_batches(table.to_batches(max_chunksize=1), schema=table.schema)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_table(table)
+    made: bytes = sink.getvalue().to_pybytes()
+    return _set(rng, made) if what == 4 else made
 
 
 # --- files of a store
@@ -202,13 +252,15 @@ def log(rng: Rng, data: bytes) -> bytes:
     for _ in range(int(rng.integers(1, 4))):
         if not payloads:
             break
-        i, what = int(rng.integers(len(payloads))), int(rng.integers(6))
+        i, what = int(rng.integers(len(payloads))), int(rng.integers(8))
         if what == 0:
             del payloads[i]
         elif what == 1:
             payloads.insert(int(rng.integers(len(payloads) + 1)), payloads[i])
         elif what == 2:  # its counts
             payloads[i] = _set(rng, payloads[i][:16]) + payloads[i][16:]
+        elif what == 3:
+            payloads[i] = _overlapping(payloads[i])
         else:
             payloads[i] = blind(rng, payloads[i])
     out, place = data[:head], logs.Place(salt, head, 0)
@@ -216,4 +268,29 @@ def log(rng: Rng, data: bytes) -> bytes:
         framed = logs.frame(payload, place)
         out += framed
         place = place.after(framed[: logs._FRAME.size], len(payload))
+    return out + announcing(rng, place, 2000) if rng.integers(8) == 0 else out
+
+
+def _overlapping(payload: bytes) -> bytes:
+    """Where the ids are strings: long text, and offsets that go back and forth."""
+    kind, n, _, dead = logs._COUNTS.unpack_from(payload.ljust(logs._COUNTS.size, b"\0"))
+    start = logs._COUNTS.size + 8 * dead
+    if kind & 0xFF != logs._STRINGS or start + 8 * (n + 1) > len(payload):
+        return payload
+    offsets = np.frombuffer(payload, "<u8", n + 1, start).copy()
+    end, length = int(offsets[-1]), 1 << 20
+    offsets[::2], offsets[1::2] = 0, length
+    offsets[-1] = length
+    rest = payload[start + 8 * (n + 1) + end :]
+    return payload[:start] + offsets.tobytes() + b"x" * length + rest
+
+
+def announcing(rng: Rng, place: logs.Place, n: int) -> bytes:
+    """Headers one after the other, each of which announces the rest of the file, with a wrong checksum of it."""
+    seed, size = place.salt & 0xFFFFFFFF, logs._FRAME.size
+    out = b""
+    for i in range(n):
+        number = place.sequence if rng.integers(2) else 0
+        start = logs._FRAME.pack(logs.MAGIC, number, size * (n - 1 - i), int(rng.integers(2**32)), 0)[:-4]
+        out += start + zlib.crc32(start, seed).to_bytes(4, "little")
     return out

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import read_vectors
+from ..data.streams import NPY_ERRORS
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def _load_npy(path: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except NPY_ERRORS as error:
         raise InputError(f"{path!r} cannot be read as .npy: {error}") from error
     return array
 

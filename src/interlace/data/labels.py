@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from .columns import hdf5_sets, open_parquet
 from .npz import read_npz
+from .streams import NPY_ERRORS
 
 #: Files that labels are read from.
 LABEL_EXTENSIONS = (".npy", ".npz", ".txt", ".csv", ".parquet", ".h5", ".hdf5")
@@ -55,7 +56,7 @@ def read_labels(path: str | PathLike[str], key: str | None = None) -> NDArray[An
 def _npy(name: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(name, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except NPY_ERRORS as error:
         raise InputError(f"{name!r} cannot be read as .npy: {error}") from error
     return array
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from .streams import NPY_ERRORS
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def read_npz(name: str, key: str | None) -> NDArray[Any]:
             with archive.open(member.info) as file:
                 array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
                 return array
-    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, *NPY_ERRORS) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{name!r} cannot be read as .npz (truncated, or something else): {error}") from error

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from .columns import read_hdf5, read_parquet
 from .npz import read_npz
+from .streams import NPY_ERRORS
 
 #: Row headers looked at in a .?vecs file; all of them when it has fewer rows.
 CHECKED_ROWS = 1024
@@ -68,7 +69,7 @@ def _read(path: str | PathLike[str], key: str | None) -> Any:
 def _npy(name: str, key: str | None) -> NDArray[Any]:
     try:
         array = np.load(name, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except (*NPY_ERRORS, OSError) as error:
         if isinstance(error, PermissionError):
             raise
         raise InputError(f"{name!r} cannot be read as .npy: {error}") from error

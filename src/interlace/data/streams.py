@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from ..errors import InputError
 
 MAGIC = b"\x93NUMPY"
+#: What NumPy raises for headers that make no sense: shapes beyond int64 or all memory, of no integers, nested brackets.
+NPY_ERRORS = (ValueError, EOFError, TypeError, OverflowError, MemoryError, RecursionError)
 
 
 class NpyStream:
@@ -28,7 +30,7 @@ class NpyStream:
             raise InputError(f"{name}: a .npy array of version {'.'.join(map(str, version)) or 'nothing'} is not known")
         try:
             shape, fortran, dtype = readers[version](file)
-        except (ValueError, EOFError, OverflowError, MemoryError) as error:
+        except NPY_ERRORS as error:
             raise InputError(f"{name} cannot be read as .npy: {error}") from error
         self.shape: tuple[int, ...] = shape
         self.dtype: np.dtype[Any] = dtype
@@ -36,6 +38,8 @@ class NpyStream:
             raise InputError(f"{name} must hold real numbers (float16/32/64 or integers), got dtype {dtype}")
         if len(shape) < 2 or shape[0] < 0 or min(shape[1:]) < 1:
             raise InputError(f"{name} must hold an array [rows, dimensions], got shape {shape}")
+        if max(1, shape[0]) * math.prod(shape[1:]) * dtype.itemsize >= 2**63:
+            raise InputError(f"{name} announces more bytes than there can be: shape {shape!s:.60}")
         if fortran and shape[0] > 1:
             raise InputError(f"{name} is in Fortran order, its rows come apart: save np.ascontiguousarray(x)")
 

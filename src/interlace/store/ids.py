@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DamagedFileError
 from ..ids import STORED, IdArray, Ids, as_id_array
 from ..tombstones import JoinedTombstones, Tombstones
 
@@ -123,10 +122,7 @@ def _gathered(ids: Ids, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDA
     """Text of some strings, and the length of each."""
     if "text" not in ids.arrays:  # those of a log
         ids, rows = Ids.of(ids.take(rows)), np.arange(len(rows))
-    text, offsets = ids.arrays["text"], ids.arrays["offsets"]
-    starts, ends = offsets[rows], offsets[rows + 1]
-    if (starts > ends).any() or (ends > len(text)).any():
-        raise DamagedFileError("the index is damaged: an id ends before it begins, or behind all text")
+    text, (starts, ends) = ids.arrays["text"], ids.bounds(rows)
     lengths = ends - starts
     pieces = [np.empty(0, np.uint8)]
     for first in range(0, len(rows), ROWS):

@@ -10,8 +10,8 @@ nothing up. Columns are bytes here, which ``columns.py`` can read. Checksums beg
 of the file: bytes of another log, or an id that looks like a record, are no record of this one.
 
 A record is synced before the next one is written. So what follows a record that cannot be read tells what happened:
-nothing (or more garbage), and a write was cut short, which nobody was told had succeeded; or sound records, and the
-file was damaged.
+nothing (or more garbage), and a write was cut short, which nobody was told had succeeded; or a sound header of a later
+record, and the file was damaged. Headers have checksums of their own, so that the file is read once, whatever it holds.
 """
 
 from __future__ import annotations
@@ -128,10 +128,13 @@ class Record:
         if kind == _INTEGERS:
             ids = take(_I8, n).astype(np.int64, copy=False)
         elif kind == _STRINGS:
-            offsets = take(_U8, n + 1).tolist()
-            text = bytes(take(_U1, offsets[-1]))
+            offsets = take(_U8, n + 1)
+            if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():  # ids that overlap would take more than the file
+                raise ValueError("offsets of ids that do not ascend")
+            ends = offsets.tolist()
+            text = bytes(take(_U1, ends[-1]))
             ids = np.empty(n, object)
-            ids[:] = [text[a:b].decode() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+            ids[:] = [text[a:b].decode() for a, b in zip(ends[:-1], ends[1:], strict=True)]
         else:
             raise ValueError(f"ids of kind {kind}")
         codes = take(_U1, n * width).reshape(n, width)
@@ -239,7 +242,7 @@ class ChangedError(Exception):
 def read(path: str, mark: str, place: Place | None = None) -> tuple[list[Record], Place, int]:
     """Records from a place on (from the first), the place after them, and the size of the file.
 
-    What is behind that place is an unfinished write. A damaged record with sound ones after it raises.
+    What is behind that place is an unfinished write. A damaged record with the header of a later one after it raises.
     """
     with open(path, "rb") as file:
         if place is None:
@@ -281,24 +284,36 @@ def _salted(path: str, start: bytes, mark: str) -> Place:
     return Place(salt, _HEADER.size, 0)
 
 
-def _payload(data: memoryview, at: int, salt: int, sequence: int | None) -> memoryview | None:
-    """Of the record that begins there, or None if none does, or another one (``sequence`` None: any)."""
-    start, seed = data[at : at + _FRAME.size], salt & 0xFFFFFFFF
-    if len(start) < _FRAME.size or zlib.crc32(start[:-4], seed).to_bytes(4, "little") != start[-4:]:
+def _frame(data: memoryview, at: int, salt: int) -> tuple[int, int, int] | None:
+    """Number, length and checksum of the payload, of the record whose header is there; None if none is."""
+    start = data[at : at + _FRAME.size]
+    if len(start) < _FRAME.size or zlib.crc32(start[:-4], salt & 0xFFFFFFFF).to_bytes(4, "little") != start[-4:]:
         return None
     magic, number, length, checksum, _ = _FRAME.unpack(start)
-    payload = data[at + _FRAME.size : at + _FRAME.size + length]
-    if magic != MAGIC or len(payload) != length or zlib.crc32(payload, seed) != checksum:
+    return (number, length, checksum) if magic == MAGIC else None
+
+
+def _payload(data: memoryview, at: int, salt: int, sequence: int | None) -> memoryview | None:
+    """Of the record that begins there, or None if none does, or another one (``sequence`` None: any)."""
+    found = _frame(data, at, salt)
+    if found is None or (sequence is not None and found[0] != sequence):
         return None
-    return payload if sequence is None or number == sequence else None
+    _, length, checksum = found
+    payload = data[at + _FRAME.size : at + _FRAME.size + length]
+    return payload if len(payload) == length and zlib.crc32(payload, salt & 0xFFFFFFFF) == checksum else None
 
 
 def _is_followed(data: memoryview, at: int, place: Place) -> bool:
-    """Whether a sound record begins anywhere behind a byte that should begin one."""
+    """Whether a later record begins anywhere behind a byte that should begin one.
+
+    Its header tells: it was written after the record before was synced, even if its own payload was cut short. Payloads
+    are not read here, because each of many headers may announce all the rest.
+    """
     rest = bytes(data[at:])
     found = rest.find(MAGIC, 1)
     while found >= 0:
-        if _payload(data, at + found, place.salt, None) is not None:
+        frame = _frame(data, at + found, place.salt)
+        if frame is not None and frame[0] > place.sequence:
             return True
         found = rest.find(MAGIC, found + 1)
     return False
