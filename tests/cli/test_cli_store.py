@@ -200,6 +200,12 @@ class TestAdd:
     ) -> None:
         for data, message in (
             (b"hello\n", "stdin: line 1: 'hello' is neither JSON nor numbers"),
+            (b"hello, world\n", "line 1: 'hello, world' is neither JSON nor numbers, nor names of columns: 6 expected"),
+            (b"some words of junk\nand more\n", "line 1: 'some words of junk' is neither JSON nor numbers"),
+            (b"<html>, <head>\n", "nor names of columns: 6 expected"),
+            (b"a,b,c,d,e,f\n", "stdin has names of columns, and no rows"),
+            (b"1,2,3,4,5,x\n", "line 1: value 6 is 'x', not a number"),
+            (b"\n\n", "stdin has no rows"),
             (b"", "stdin is empty"),
             (b"1,2,3\n", "line 1: it has 3 values, 6 expected"),
             (b"id,a,b,c,d,e,f\n1,2\n", "line 2: it has 1 values, 6 expected"),

@@ -6,7 +6,9 @@ import io
 import json
 import re
 import tracemalloc
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import interlace as il
+from interlace.cli.inputs import read_ids
 from interlace.data import lines, read_lines
 from interlace.data.streams import MAGIC, NpyStream
 
@@ -72,7 +75,8 @@ def test_any_bytes_are_rows_or_refused(data: bytes, width: int) -> None:
     for _, x in found:
         assert x.shape[1] == width
         assert np.isfinite(x).all()
-    assert message is None or message.startswith("input: line ")
+    assert message is None or message.startswith(("input: line ", "input has "))
+    assert found or message
 
 
 @pytest.mark.parametrize("good", [0, 1, 5, 7])
@@ -153,3 +157,40 @@ def test_objects_are_refused_unread() -> None:
     file.seek(len(MAGIC))
     with pytest.raises(il.InputError, match="must hold real numbers"):
         NpyStream(file)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        f"({2**40}, 4)",
+        f"({10**30}, 4)",
+        f"({10**30},)",
+        f"(0, {10**30})",
+        f"({10**25}, 0)",
+        f"(4, {2**61})",
+        "(" + "-" * 3000 + "4, 4)",
+        "[4, 4]",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_headers_of_arrays_that_announce_too_much(tmp_path: Path, shape: str) -> None:
+    """InputError from every reader, and no memory for rows that never come."""
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    text += " " * (-(11 + len(text)) % 64) + "\n"
+    data = MAGIC + b"\1\0" + len(text).to_bytes(2, "little") + text.encode() + bytes(64)
+    (tmp_path / "x.npy").write_bytes(data)
+    for name, how in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+        with zipfile.ZipFile(tmp_path / f"{name}.npz", "w", how) as archive:
+            archive.writestr("x.npy", data)
+    readers: list[Callable[[], Any]] = [
+        lambda: read_ids(str(tmp_path / "x.npy")),
+        lambda: il.data.read_labels(tmp_path / "x.npy"),
+        lambda: il.data.read_vectors(tmp_path / "x.npy"),
+        lambda: il.data.read_vectors(tmp_path / "stored.npz"),
+        lambda: il.data.read_vectors(tmp_path / "deflated.npz"),
+        lambda: list(NpyStream(io.BytesIO(data[len(MAGIC) :])).blocks(10)),
+    ]
+    with np.errstate(over="ignore"):
+        for reader in readers:
+            with pytest.raises(il.InputError):
+                reader()

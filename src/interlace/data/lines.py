@@ -5,7 +5,7 @@
     0.1,0.2,0.3
 
 Values of CSV are separated by commas, tabs, semicolons or spaces; a first line that is not numbers names the columns,
-and one called ``id`` holds the ids.
+one for each value, and one more, called ``id``, may hold the ids.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def read_lines(
 ) -> Iterator[tuple[list[Any] | None, NDArray[np.float64]]]:
     """Blocks of at most so many rows of ``width`` values, with their ids; ``start`` are bytes that were read already.
 
-    A line that is no such row raises InputError that names it, after a block of the rows before.
+    A line that is no such row raises InputError that names it, after a block of the rows before. So does a file without
+    rows: one with nothing but names is more likely something else than vectors.
     """
     return ((ids, values) for ids, values, _ in read_rows(file, width, rows, name, start))
 
@@ -52,7 +53,7 @@ def read_rows(
         for number, text in _lines(file, start, max(LONGEST, BYTES_PER_VALUE * width), name):
             try:
                 if parse is None:
-                    parse, is_row = _parser(text, columns)
+                    parse, is_row = _parser(text, columns, width)
                     if not is_row:
                         continue
                 row_id, row, beside = parse(text)
@@ -76,6 +77,8 @@ def read_rows(
         raise
     if values:
         yield _block(ids, values, payload)
+    elif named is None:
+        raise InputError(f"{name} has {'no rows' if parse is None else 'names of columns, and no rows after them'}")
 
 
 def _block(ids: list[Any], values: list[list[float]], payload: list[dict[str, Any]]) -> Block:
@@ -105,17 +108,23 @@ def _text(line: bytes, number: int, name: str) -> str:
         raise InputError(f"{name}: line {number} is not text: JSON, CSV or a .npy file is needed") from error
 
 
-def _parser(first: str, columns: Sequence[str]) -> tuple[Callable[[str], Row], bool]:
+def _parser(first: str, columns: Sequence[str], width: int) -> tuple[Callable[[str], Row], bool]:
     """How to read lines like the first one, and whether that one is a row."""
     if first[0] in "[{":
         return partial(_json_row, columns=[name for name in columns if name not in ("id", "vector", "payload")]), True
     separator = next((s for s in (",", "\t", ";") if s in first), None)
     cells = [cell.strip().strip('"') for cell in first.split(separator)]
-    if all(map(_is_number, cells)):
+    named = [cell.lower() for cell in cells]
+    numbers = sum(map(_is_number, cells))
+    if numbers == len(cells) or (numbers and "id" not in named):  # the latter is a row with something wrong in it
         return _csv_parser(separator, None), True
     if len(cells) == 1 and separator is None:
         raise InputError(f"{first!r:.60} is neither JSON nor numbers")
-    named = [cell.lower() for cell in cells]
+    if len(cells) != width + ("id" in named):
+        raise InputError(
+            f"{first!r:.60} is neither JSON nor numbers, nor names of columns: {width} expected, and one more if it is "
+            f"'id', got {len(cells)}"
+        )
     return _csv_parser(separator, named.index("id") if "id" in named else None), False
 
 
