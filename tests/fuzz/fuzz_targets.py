@@ -107,7 +107,25 @@ def run_index(data: bytes, folder: Path, seed: Seed) -> None:
     """An index file."""
     (folder / "file").write_bytes(data)
     with Tolerated():
-        use(il.Index.open(folder / "file"))
+        index = il.Index.open(folder / "file")
+        use(index)
+        if int(np.prod(index.input_shape)) <= 4096:
+            with Tolerated():
+                index.add(_rows(20, *index.input_shape), ids=_more_ids(index, 20), threads=1)
+
+
+def _rows(n: int, *shape: int) -> Any:
+    """Inputs to be coded: few values are zero, and some are large."""
+    rows = np.random.default_rng(1).normal(size=(n, *shape)).astype(np.float32)
+    rows[n // 2 :] *= 1e6
+    return rows
+
+
+def _more_ids(index: il.Index, n: int) -> Any:
+    """Of the kind that the index has."""
+    return {"default": None, "int64": list(range(10**9, 10**9 + n))}.get(
+        index._ids.kind, [f"more {i}" for i in range(n)]
+    )
 
 
 def run_model(data: bytes, folder: Path, seed: Seed) -> None:
@@ -118,8 +136,9 @@ def run_model(data: bytes, folder: Path, seed: Seed) -> None:
     with Tolerated():
         model = load_model(str(folder / "file"))
         repr(model)
-        with Tolerated():
-            model.encode(np.zeros((2, model.codebooks_.dim), np.float32))
+        if model.codebooks_.dim <= 4096:
+            with Tolerated():
+                model.encode(_rows(20, model.codebooks_.dim))
         with Tolerated():
             model.decode(np.zeros((2, model.codebooks_.n_bytes), np.uint8))
 
@@ -165,7 +184,7 @@ def run_store(data: bytes, folder: Path, seed: Seed) -> None:
             with Tolerated():
                 first = next(iter(writer), 1)
                 payload = None if writer.columns is None else [{"n": 1}]
-                writer.upsert(np.zeros((1, writer.dim), np.float32), [first], payload=payload, threads=1)
+                writer.upsert(_rows(1, writer.dim), [first], payload=payload, threads=1)
             with Tolerated():
                 writer.compact()
             with Tolerated():
