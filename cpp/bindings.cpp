@@ -4,6 +4,7 @@
 #include "core/filter.h"
 #include "core/ranking.h"
 #include "core/search.h"
+#include "core/threads.h"
 #include "simd/kernels.h"
 
 #include <nanobind/nanobind.h>
@@ -18,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <unistd.h>
 #include <utility>
 
 namespace nb = nanobind;
@@ -35,6 +37,48 @@ using Three = nb::ndim<3>;
 void require(bool condition, const char* what) {
     if (!condition) throw std::invalid_argument(what);
 }
+
+// Takes the GIL back. Where the interpreter is shutting down, versions before 3.14 end the thread by pthread_exit,
+// which unwinds the stack: through destructors that must not throw (std::terminate) and catch blocks that swallow it
+// (abort). It is stopped here instead, and the thread sleeps until the process ends, which is what later versions do.
+void take_gil(PyThreadState* state) {
+    try {
+        PyEval_RestoreThread(state);
+    } catch (...) {
+        for (;;) pause();
+    }
+}
+
+// Python runs handlers of signals on its main thread only.
+bool on_main_thread() {
+    const nb::object main = nb::module_::import_("threading").attr("main_thread")();
+    return nb::cast<unsigned long>(main.attr("ident")) == PyThread_get_thread_ident();
+}
+
+// While it exists other threads of Python run, and native code asks now and then whether a handler of a signal raised
+// an exception (Ctrl-C): then the call ends with Interrupted, and that exception is set.
+class Released {
+public:
+    Released() : state_(PyEval_SaveThread()), call_([this] { return ask(); }) {}
+    ~Released() { take_gil(state_); }
+
+private:
+    Call::Answer ask() {
+        take_gil(state_);
+        Call::Answer answer = Call::kAskNoMore;
+        try {
+            if (PyErr_CheckSignals() != 0) answer = Call::kStop;
+            else if (on_main_thread()) answer = Call::kGoOn;
+        } catch (nb::python_error& error) { // the interpreter is about to end
+            error.discard_as_unraisable("interlace");
+        }
+        state_ = PyEval_SaveThread();
+        return answer;
+    }
+
+    PyThreadState* state_;
+    const Call call_;
+};
 
 template <typename T, typename A> std::span<const T> view(const A& array) { return {array.data(), array.size()}; }
 
@@ -79,7 +123,7 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
         require(column < 0 ? static_cast<std::size_t>(-1 - column) < norm_values.size()
                            : static_cast<std::size_t>(column) < words.size() && column > 0,
                 "a column names a book or norm that is not there");
-    nb::gil_scoped_release release;
+    Released released;
     return std::make_unique<Books>(std::move(spec));
 }
 
@@ -133,7 +177,7 @@ void bind_segment(nb::module_& m) {
                 require(codes.shape(0) == self.segment.shape().n_rows &&
                             codes.shape(1) == 1 + self.segment.shape().n_columns(),
                         "codes has the wrong shape");
-                nb::gil_scoped_release release;
+                Released released;
                 self.segment.unpack(codes.data());
             },
             "codes"_a.noconvert())
@@ -144,7 +188,7 @@ void bind_segment(nb::module_& m) {
                         "codes has the wrong shape");
                 for (std::size_t i = 0; i < rows.size(); ++i)
                     require(rows.data()[i] < self.segment.shape().n_rows, "row out of range");
-                nb::gil_scoped_release release;
+                Released released;
                 self.segment.codes_of(view<std::uint64_t>(rows), codes.data());
             },
             "rows"_a.noconvert(), "codes"_a.noconvert());
@@ -153,7 +197,7 @@ void bind_segment(nb::module_& m) {
         "count_cells",
         [](In<std::uint8_t, Two> codes, std::size_t n_crude, Out<std::uint64_t, One> cell_starts) {
             const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, n_crude);
-            nb::gil_scoped_release release;
+            Released released;
             for (std::size_t i = 0; i < shape.n_rows; ++i)
                 require(codes.data()[i * codes.shape(1)] < shape.n_cells, "a row names a cell that is not there");
             count_cells(codes.data(), shape, cell_starts.data());
@@ -172,7 +216,7 @@ void bind_segment(nb::module_& m) {
                         crude.shape(0) * kBlock >= shape.n_rows && crude.shape(2) == kBlock &&
                         low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
                     "an output has the wrong shape");
-            nb::gil_scoped_release release;
+            Released released;
             pack(codes.data(), shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(),
                  high.data(), samples.data());
         },
@@ -201,7 +245,7 @@ std::unique_ptr<PyFilter> make_filter(const Books& books, nb::handle_t<PySegment
     require(allowed.size() == rows.shape().n_rows, "a filter must have one entry per row");
     std::unique_ptr<PyFilter> made;
     {
-        nb::gil_scoped_release release;
+        Released released;
         made.reset(new PyFilter{nb::object(), Filter(books, rows, allowed.data())});
     }
     made->segment = nb::borrow(segment);
@@ -248,7 +292,7 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
             "trace must be [2, n, k]");
     const std::vector<SegmentView> views = views_of(books, segments, filters);
     const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach, slack);
-    nb::gil_scoped_release release;
+    Released released;
     std::vector<SearchCounts> counted(n);
     search(books, views, queries.data(), n, k, parsed, threads,
            {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr,
@@ -277,7 +321,7 @@ RangeHits py_range_search(const Books& books, const Segments& segments, const Fi
     std::vector<SearchCounts> counted(n);
     RangeOutput out{counts.data(), counted.data(), {}, {}};
     {
-        nb::gil_scoped_release release;
+        Released released;
         range_search(books, views, queries.data(), n, radii.data(), {exhaustive ? Rule::kNone : Rule::kShare}, threads,
                      out);
     }
@@ -291,7 +335,7 @@ Trace py_trace(const Books& books, const Segments& segments, const Filters& filt
     require(query.size() == books.dim() && k >= 1, "query or k do not fit");
     const std::vector<SegmentView> views = views_of(books, segments, filters);
     const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach, slack);
-    nb::gil_scoped_release release;
+    Released released;
     for (std::size_t s = 0; s < segments.size(); ++s) {
         const Segment& segment = segments[s]->segment;
         if (row < views[s].first_row || row - views[s].first_row >= segment.shape().n_rows) continue;
@@ -347,7 +391,7 @@ void bind_learning(nb::module_& m) {
             require(x.shape(1) == books.dim() && codes.shape(0) == x.shape(0) &&
                         codes.shape(1) == 1 + books.n_columns() && beam >= 1 && threads >= 1,
                     "x or codes has the wrong shape");
-            nb::gil_scoped_release release;
+            Released released;
             encode(books, x.data(), x.shape(0), beam, sweeps, threads, codes.data());
         },
         "books"_a, "x"_a.noconvert(), "beam"_a, "sweeps"_a, "threads"_a, "codes"_a.noconvert());
@@ -356,7 +400,7 @@ void bind_learning(nb::module_& m) {
         [](const Books& books, In<std::uint8_t, Two> codes, std::size_t threads, Out<std::int32_t, One> floors) {
             require(codes.shape(1) == 1 + books.n_columns() && floors.size() == books.n_cells() && threads >= 1,
                     "codes or floors has the wrong shape");
-            nb::gil_scoped_release release;
+            Released released;
             cross_floors(books, codes.data(), codes.shape(0), threads, floors.data());
         },
         "books"_a, "codes"_a.noconvert(), "threads"_a, "floors"_a.noconvert());
@@ -367,7 +411,7 @@ void bind_learning(nb::module_& m) {
             require(x.shape(1) == words.shape(1) && words.shape(0) >= 1 && words.shape(0) <= kWords &&
                         index.size() == x.shape(0) && score.size() == x.shape(0) && threads >= 1,
                     "x, words or outputs have the wrong shape");
-            nb::gil_scoped_release release;
+            Released released;
             nearest(x.data(), x.shape(0), x.shape(1), words.data(), words.shape(0), threads, index.data(),
                     score.data());
         },
@@ -382,7 +426,7 @@ void bind_learning(nb::module_& m) {
             for (std::size_t i = 0; i < labels.size(); ++i)
                 require(labels.data()[i] >= 0 && static_cast<std::size_t>(labels.data()[i]) < counts.size(),
                         "a label is out of range");
-            nb::gil_scoped_release release;
+            Released released;
             cluster_sums(x.data(), x.shape(0), x.shape(1), labels.data(), sums.shape(0), threads, sums.data(),
                          counts.data());
         },
@@ -393,8 +437,9 @@ void bind_learning(nb::module_& m) {
         [](In<std::uint8_t, One> bytes, In<std::uint64_t, One> offsets, Out<std::uint64_t, One> hashes) {
             require(offsets.size() == hashes.size() + 1 && offsets.data()[hashes.size()] <= bytes.size(),
                     "offsets do not fit");
-            nb::gil_scoped_release release;
+            Released released;
             for (std::size_t i = 0; i < hashes.size(); ++i) {
+                if (i % 4096 == 0) checkpoint();
                 require(offsets.data()[i] <= offsets.data()[i + 1], "offsets must ascend");
                 std::uint64_t h = 0xcbf29ce484222325u;
                 for (std::uint64_t b = offsets.data()[i]; b < offsets.data()[i + 1]; ++b)
@@ -415,7 +460,7 @@ void bind_ranking(nb::module_& m) {
                         distances.shape(0) == products.shape(0) && first <= distances.shape(1) &&
                         products.shape(1) <= distances.shape(1) - first,
                     "products, squares or distances do not fit");
-            nb::gil_scoped_release release;
+            Released released;
             squared_distances(products.data(), products.shape(0), products.shape(1), query_squares.data(),
                               row_squares.data(), distances.shape(1), distances.data() + first);
         },
@@ -435,7 +480,7 @@ void bind_ranking(nb::module_& m) {
                         "lengths must ascend to the number of rows at most");
                 least = lengths.data()[i];
             }
-            nb::gil_scoped_release release;
+            Released released;
             precision_sums(distances.data(), n_queries, n_rows, wanted.data(), labels.data(),
                            view<std::int64_t>(lengths), sums.data(), found.data());
         },
@@ -460,7 +505,7 @@ void bind_kernels(nb::module_& m) {
                 const float floor = kernels().minima(tables.data() + j * kWords, group_minima);
                 kernels().quantize(tables.data() + j * kWords, group_minima, floor, scale, j, &bytes);
             }
-            nb::gil_scoped_release release;
+            Released released;
             for (std::size_t b = 0; b < masks.size(); b += kChunk)
                 kernels().scan(blocks.data() + b * blocks.shape(1) * kBlock, blocks.shape(1), bytes, threshold,
                                std::min(kChunk, masks.size() - b), masks.data() + b);
@@ -469,7 +514,7 @@ void bind_kernels(nb::module_& m) {
     m.def(
         "stream_bytes", // reads every byte once: the limit of any scan
         [](In<std::uint64_t, One> words) {
-            nb::gil_scoped_release release;
+            Released released;
             std::uint64_t sum[8] = {};
             for (std::size_t i = 0; i + 8 <= words.size(); i += 8)
                 for (std::size_t j = 0; j < 8; ++j) sum[j] ^= words.data()[i + j];
@@ -495,6 +540,13 @@ NB_MODULE(_native, m) {
             }
         },
         nb::object(nb::module_::import_("interlace.errors").attr("DamagedFileError")).release().ptr());
+    nb::set_leak_warnings(false); // threads that the end of the process finds at work keep what they use
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const Interrupted&) { // the exception of the signal's handler is set already
+        }
+    });
     nb::class_<Books>(m, "Books")
         .def(nb::new_(&make_books), "dim"_a, "metric"_a, "mean"_a.noconvert(), "rotation"_a.noconvert().none(),
              "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "ignored"_a, "constant"_a, "columns"_a,

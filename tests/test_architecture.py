@@ -21,6 +21,7 @@ SOURCE = Path(il.__file__).parent
 ORDER = [
     "_native",
     "_version",
+    "_forks",
     "errors",
     "literals",
     "memory",

@@ -1,6 +1,7 @@
 #include "books.h"
 
 #include "../simd/kernels.h"
+#include "threads.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,6 +43,7 @@ std::vector<float> Books::products(std::size_t i, std::size_t j) const {
     constexpr std::size_t group = QueryTables::kGroup;
     std::vector<float> out(first.n_words * kWords), place(dim()), values(group * second.support.size());
     for (std::size_t w = 0; w < first.n_words; w += group) {
+        checkpoint();
         const std::size_t count = std::min(group, first.n_words - w);
         const float* from[group];
         float* to[group];
@@ -71,9 +73,10 @@ std::int16_t to_step(float value, float scale) { return static_cast<std::int16_t
 
 } // namespace
 
-void Books::compute_cross_terms() const {
+std::unique_ptr<Books::CrossTerms> Books::compute_cross_terms() const {
     const std::size_t n = spec_.books.size();
-    cross_.resize(n * n);
+    auto made = std::make_unique<CrossTerms>();
+    made->of.resize(n * n);
     std::vector<std::vector<float>> exact(n * n);
     float largest = 0;
     for (std::size_t i = 1; i < n; ++i)
@@ -83,23 +86,26 @@ void Books::compute_cross_terms() const {
                 largest = std::max(largest, largest_of(exact[i * n + j]));
             }
     // A quarter of the range, so that the encoder can add terms up in int16.
-    cross_scale_ = largest / 8191.0f;
+    made->scale = largest / 8191.0f;
     for (std::size_t i = 0; i < n * n; ++i) {
         if (exact[i].empty()) continue;
-        cross_[i].assign(kWords * kWords, 0);
-        if (cross_scale_ > 0)
-            for (std::size_t v = 0; v < exact[i].size(); ++v) cross_[i][v] = to_step(exact[i][v], cross_scale_);
+        made->of[i].assign(kWords * kWords, 0);
+        if (made->scale > 0)
+            for (std::size_t v = 0; v < exact[i].size(); ++v) made->of[i][v] = to_step(exact[i][v], made->scale);
     }
+    return made;
 }
 
-float Books::cross_scale() const {
-    std::call_once(cross_made_, [this] { compute_cross_terms(); });
-    return cross_scale_;
+const Books::CrossTerms& Books::cross_terms() const {
+    const CrossTerms* found = cross_.load(std::memory_order_acquire);
+    if (found != nullptr) return *found;
+    auto made = compute_cross_terms();
+    if (cross_.compare_exchange_strong(found, made.get())) return *made.release();
+    return *found; // another thread was quicker
 }
 
 const std::int16_t* Books::cross(std::size_t i, std::size_t j) const {
-    std::call_once(cross_made_, [this] { compute_cross_terms(); });
-    const Aligned<std::int16_t>& terms = cross_[i * spec_.books.size() + j];
+    const Aligned<std::int16_t>& terms = cross_terms().of[i * spec_.books.size() + j];
     return terms.empty() ? nullptr : terms.data();
 }
 

@@ -14,10 +14,11 @@
 #include "aligned.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <mutex>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,7 @@ inline float finite_inverse(float scale) {
 class Books {
 public:
     explicit Books(BooksSpec spec);
+    ~Books() { delete cross_.load(); }
 
     std::size_t dim() const { return spec_.dim; }
     Metric metric() const { return spec_.metric; }
@@ -84,7 +86,7 @@ public:
     // 2 w_i . w_j in steps of cross_scale(), for all words of two books after the first, i < j, that share dimensions:
     // a row of 256 for each word of i; nullptr if they share none.
     const std::int16_t* cross(std::size_t i, std::size_t j) const;
-    float cross_scale() const; // 0: no two of them overlap
+    float cross_scale() const { return cross_terms().scale; } // 0: no two of them overlap
     // Whether the second step adds cross terms: books overlap, and no norm column covers them. Never for other metrics.
     bool has_cross_sums() const { return !dense_.empty(); }
     // Sum of the cross terms of a row, codes [n_columns] in stored order, in units of cross_unit(): words are rounded
@@ -99,16 +101,21 @@ public:
 
 private:
     void find_overlaps();
+    struct CrossTerms {
+        std::vector<Aligned<std::int16_t>> of; // [n_books * n_books], upper triangle
+        float scale = 0;
+    };
+
     std::vector<float> products(std::size_t i, std::size_t j) const;
-    void compute_cross_terms() const;
+    const CrossTerms& cross_terms() const; // made when they are first asked for: only coding needs them
+    std::unique_ptr<CrossTerms> compute_cross_terms() const;
     void compute_cell_terms();
     void compute_dense_words();
 
     BooksSpec spec_;
     std::vector<bool> overlap_;
-    mutable std::once_flag cross_made_;                // only coding needs them
-    mutable std::vector<Aligned<std::int16_t>> cross_; // [n_books * n_books], upper triangle
-    mutable float cross_scale_ = 0;
+    // No lock: what makes them can be interrupted, and a forked child would wait for a thread that it does not have.
+    mutable std::atomic<const CrossTerms*> cross_{nullptr};
     std::vector<std::size_t> dense_columns_;  // stored columns of the books with cross terms
     Aligned<std::int16_t> dense_;             // [dense column][256][width_] their words on all dimensions
     std::vector<std::int32_t> dense_squares_; // [dense column][256] |w|^2

@@ -1,6 +1,7 @@
 #include "elias_fano.h"
 
 #include "damaged.h"
+#include "threads.h"
 
 #include <algorithm>
 #include <bit>
@@ -58,6 +59,7 @@ void RowNumbers::encode(std::span<const std::uint64_t> cell_starts, const std::u
                         std::uint64_t* high, std::uint32_t* samples) {
     Sizes totals;
     for (const Cell& cell : plan(cell_starts, &totals)) {
+        checkpoint();
         for (std::size_t i = 0; i < cell.size; ++i) {
             const std::uint64_t row = rows[cell.start + i];
             if (cell.low_bits > 0) {
@@ -183,6 +185,7 @@ std::vector<std::uint64_t> RowNumbers::positions(std::span<const std::uint64_t> 
         std::sort(wanted.begin(), wanted.end());
         std::vector<std::uint64_t> position_of(rows.size(), n_rows_); // n_rows_: in no cell
         for (std::size_t c = 0; c < n_cells(); ++c) {
+            checkpoint();
             find_in_cell(c, wanted, places.data());
             for (std::size_t i = 0; i < wanted.size(); ++i)
                 if (places[i] != kNowhere) position_of[i] = cells_[c].start + places[i];
@@ -193,7 +196,10 @@ std::vector<std::uint64_t> RowNumbers::positions(std::span<const std::uint64_t> 
         return in_cells(std::move(found));
     }
     std::vector<std::uint32_t> row_at(n_rows_), position_of(n_rows_, static_cast<std::uint32_t>(n_rows_));
-    for (std::size_t c = 0; c < n_cells(); ++c) decode_cell(c, row_at.data() + cells_[c].start);
+    for (std::size_t c = 0; c < n_cells(); ++c) {
+        checkpoint();
+        decode_cell(c, row_at.data() + cells_[c].start);
+    }
     for (std::size_t p = 0; p < n_rows_; ++p) position_of[row_at[p]] = static_cast<std::uint32_t>(p);
     for (std::size_t r = 0; r < rows.size(); ++r) found[r] = position_of[rows[r]];
     return in_cells(std::move(found));

@@ -17,6 +17,7 @@ constexpr std::size_t kMaxBooks = 256;
 // Where later books overlap, a path gains little from a cell that is not among the nearest, and search has to look for
 // the row in more cells.
 constexpr std::size_t kCells = 2;
+constexpr std::size_t kAddedBetweenChecks = 1 << 16; // rows of cross terms, 256 additions each
 constexpr std::int32_t kStart = -8192; // the smallest step of a table: three largest cross terms fit below it
 
 struct Path {
@@ -54,6 +55,7 @@ public:
     }
 
     void run(const float* x, std::size_t n, std::uint8_t* codes) {
+        checkpoint();
         compute_linear(x, n);
         for (std::size_t i = 0; i < n; ++i, codes += 1 + books_.n_columns()) {
             const float* linear = linear_.data() + i * n_books_ * kWords;
@@ -211,6 +213,10 @@ private:
     void extend(const float* linear, std::size_t j) {
         const float scale = books_.cross_scale(), factor = finite_inverse(scale);
         const std::size_t n_words = books_.books()[j].n_words;
+        if ((added_ += paths_.size() * j) > kAddedBetweenChecks) {
+            checkpoint();
+            added_ = 0;
+        }
         kept_.clear();
         Trunk trunks[kCells];
         for (std::uint32_t cell = 0; cell < cells_.size(); ++cell) trunks[cell] = trunk(linear, cell, j);
@@ -315,6 +321,7 @@ private:
     std::vector<Extension> kept_;
     std::vector<std::uint8_t> codes_; // two halves of [beam][n_books]
     std::size_t slots_ = 0;           // first slot of the half in use
+    std::size_t added_ = 0;           // rows of cross terms since the last checkpoint
     std::uint8_t words_[kWords];
 };
 
@@ -322,6 +329,7 @@ private:
 
 void encode(const Books& books, const float* x, std::size_t n, std::size_t beam, std::size_t sweeps,
             std::size_t threads, std::uint8_t* codes) {
+    if (n > 0) books.cross_scale(); // makes the cross terms once, not once for each thread
     std::vector<std::unique_ptr<Encoder>> encoders(threads);
     parallel_for((n + kTask - 1) / kTask, threads, [&](std::size_t task, std::size_t worker) {
         if (!encoders[worker]) encoders[worker] = std::make_unique<Encoder>(books, beam, sweeps);
@@ -339,6 +347,7 @@ void cross_floors(const Books& books, const std::uint8_t* codes, std::size_t n, 
         auto& low = minima[worker];
         if (low.empty()) low.assign(kWords, std::numeric_limits<std::int32_t>::max());
         for (std::size_t i = task * rows; i < std::min(n, (task + 1) * rows); ++i) {
+            if (i % 1024 == 0) checkpoint();
             const std::uint8_t* code = codes + i * (1 + books.n_columns());
             low[*code] = std::min(low[*code], books.cross_sum(code + 1));
         }
@@ -365,6 +374,7 @@ void nearest(const float* x, std::size_t n, std::size_t dim, const float* words,
         alignas(64) float scores[kGroup][kWords];
         const std::size_t end = std::min(n, (task + 1) * kTask);
         for (std::size_t first = task * kTask; first < end; first += kGroup) {
+            checkpoint();
             const std::size_t count = std::min(kGroup, end - first);
             const float* from[kGroup];
             float* to[kGroup];
@@ -393,6 +403,7 @@ void cluster_sums(const float* x, std::size_t n, std::size_t dim, const std::int
     parallel_for((dim + width - 1) / width, threads, [&](std::size_t task, std::size_t) {
         const std::size_t first = task * width, last = std::min(dim, first + width);
         for (std::size_t i = 0; i < n; ++i) {
+            if (i % 4096 == 0) checkpoint();
             double* sum = sums + static_cast<std::size_t>(labels[i]) * dim;
             for (std::size_t d = first; d < last; ++d) sum[d] += x[i * dim + d];
         }

@@ -2,6 +2,7 @@
 
 #include "../simd/kernels.h"
 #include "damaged.h"
+#include "threads.h"
 
 #include <algorithm>
 #include <cstring>
@@ -91,6 +92,7 @@ void Filter::mark(const std::uint8_t* allowed) {
     per_cell_.assign(n_cells, 0);
     std::vector<std::uint32_t> rows;
     for (std::size_t c = 0; c < n_cells; ++c) {
+        checkpoint();
         rows.resize(segment_.end(c) - segment_.start(c));
         segment_.rows().decode_cell(c, rows.data());
         for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -131,6 +133,7 @@ std::vector<std::uint64_t> Filter::find(const std::uint8_t* allowed) {
     }
     places.resize(wanted.size());
     for (std::size_t c = 0; c < shape.n_cells; ++c) {
+        checkpoint();
         if (few) {
             const std::span<const std::uint32_t> all(wanted);
             const auto here = cells == nullptr ? all : all.subspan(starts[c], starts[c + 1] - starts[c]);
@@ -155,6 +158,7 @@ void Filter::copy(const std::vector<std::uint64_t>& positions) {
     crude_.assign((n + kBlock - 1) / kBlock * shape.n_crude * kBlock, 0);
     rest_.resize(n * shape.n_rest);
     for (std::size_t i = 0; i < n; ++i) {
+        if (i % 65536 == 0) checkpoint();
         const std::uint8_t* from = segment_.block(positions[i] / kBlock) + positions[i] % kBlock;
         std::uint8_t* to = crude_.data() + i / kBlock * shape.n_crude * kBlock + i % kBlock;
         for (std::size_t j = 0; j < shape.n_crude; ++j) to[j * kBlock] = from[j * kBlock];
@@ -168,7 +172,8 @@ void Filter::gather(const Books& books) {
     gathered_ = true;
     statics_.reserve(1); // an address also without rows
     statics_.resize(rows_.size());
-    for (std::size_t c = 0; c < shape.n_cells; ++c)
+    for (std::size_t c = 0; c < shape.n_cells; ++c) {
+        checkpoint(); // there are few rows in all, or they would not be gathered
         for (std::uint64_t i = cell_starts_[c]; i < cell_starts_[c + 1]; ++i) {
             const std::uint8_t* crude = crude_.data() + i / kBlock * shape.n_crude * kBlock + i % kBlock;
             std::uint8_t* codes = codes_.data() + i * shape.n_columns();
@@ -182,6 +187,7 @@ void Filter::gather(const Books& books) {
                 fixed += static_cast<double>(books.cross_unit()) * static_cast<double>(books.cross_sum(codes));
             statics_[i] = static_cast<float>(fixed);
         }
+    }
 }
 
 } // namespace interlace

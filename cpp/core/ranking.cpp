@@ -1,5 +1,7 @@
 #include "ranking.h"
 
+#include "threads.h"
+
 #include <array>
 #include <bit>
 #include <utility>
@@ -50,12 +52,14 @@ private:
 
 void squared_distances(const double* products, std::size_t n_queries, std::size_t n_columns,
                        const double* query_squares, const double* row_squares, std::size_t n_rows, float* distances) {
-    for (std::size_t q = 0; q < n_queries; ++q)
+    for (std::size_t q = 0; q < n_queries; ++q) {
+        checkpoint();
         for (std::size_t i = 0; i < n_columns; ++i) {
             const double distance = products[q * n_columns + i] * -2.0 + row_squares[i] + query_squares[q];
             // Rounding may fall below zero, and -0.0 has other bits than 0.0.
             distances[q * n_rows + i] = static_cast<float>(distance > 0.0 ? distance : 0.0);
         }
+    }
 }
 
 void precision_sums(const float* distances, std::size_t n_queries, std::size_t n_rows, const std::int32_t* wanted,
@@ -63,6 +67,7 @@ void precision_sums(const float* distances, std::size_t n_queries, std::size_t n
                     std::int64_t* found) {
     Sorter sorter(n_rows);
     for (std::size_t q = 0; q < n_queries; ++q) {
+        checkpoint();
         const auto& keys = sorter.sort(distances + q * n_rows, labels, wanted[q]);
         double sum = 0.0;
         std::int64_t hits = 0, place = 0;

@@ -1,10 +1,15 @@
 #include "segment.h"
 
 #include "../simd/kernels.h"
+#include "threads.h"
 
+#include <memory>
 #include <vector>
 
 namespace interlace {
+namespace {
+constexpr std::size_t kRowsBetweenChecks = 1 << 16;
+} // namespace
 
 Segment::Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
                  const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high,
@@ -24,13 +29,16 @@ void Segment::codes_at(std::uint64_t position, std::size_t cell, std::uint8_t* c
 
 void Segment::codes_of(std::span<const std::uint64_t> rows, std::uint8_t* codes) const {
     const std::vector<std::uint64_t> positions = rows_.positions(rows);
-    for (std::size_t i = 0; i < rows.size(); ++i)
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (i % kRowsBetweenChecks == 0) checkpoint();
         codes_at(positions[i], rows_.cell_of(positions[i]), codes + i * (1 + shape_.n_columns()));
+    }
 }
 
 void Segment::unpack(std::uint8_t* codes) const {
     std::vector<std::uint32_t> rows;
     for (std::size_t c = 0; c < shape_.n_cells; ++c) {
+        checkpoint();
         rows.resize(end(c) - start(c));
         rows_.decode_cell(c, rows.data());
         for (std::size_t i = 0; i < rows.size(); ++i)
@@ -43,22 +51,27 @@ SegmentView Segment::view(std::uint64_t first_row) const {
 }
 
 const std::uint8_t* Segment::cells() const {
-    std::call_once(cells_made_, [this] {
-        cell_of_.resize(shape_.n_rows);
-        std::vector<std::uint32_t> rows;
-        for (std::size_t c = 0; c < shape_.n_cells; ++c) {
-            rows.resize(end(c) - start(c));
-            rows_.decode_cell(c, rows.data());
-            for (const std::uint32_t row : rows) cell_of_[row] = static_cast<std::uint8_t>(c);
-        }
-        cells_.store(cell_of_.data(), std::memory_order_release);
-    });
+    if (const std::uint8_t* known = known_cells()) return known;
+    auto made = std::make_unique<std::vector<std::uint8_t>>(shape_.n_rows);
+    made->reserve(1); // an address also without rows
+    std::vector<std::uint32_t> rows;
+    for (std::size_t c = 0; c < shape_.n_cells; ++c) {
+        checkpoint();
+        rows.resize(end(c) - start(c));
+        rows_.decode_cell(c, rows.data());
+        for (const std::uint32_t row : rows) (*made)[row] = static_cast<std::uint8_t>(c);
+    }
+    const std::vector<std::uint8_t>* none = nullptr; // or another thread was quicker
+    if (cells_.compare_exchange_strong(none, made.get())) made.release();
     return known_cells();
 }
 
 void count_cells(const std::uint8_t* codes, const SegmentShape& shape, std::uint64_t* cell_starts) {
     for (std::size_t c = 0; c <= shape.n_cells; ++c) cell_starts[c] = 0;
-    for (std::size_t i = 0; i < shape.n_rows; ++i) ++cell_starts[codes[i * (1 + shape.n_columns())] + 1];
+    for (std::size_t i = 0; i < shape.n_rows; ++i) {
+        if (i % kRowsBetweenChecks == 0) checkpoint();
+        ++cell_starts[codes[i * (1 + shape.n_columns())] + 1];
+    }
     for (std::size_t c = 0; c < shape.n_cells; ++c) cell_starts[c + 1] += cell_starts[c];
 }
 
@@ -67,6 +80,7 @@ void pack(const std::uint8_t* codes, const SegmentShape& shape, std::span<const 
     std::vector<std::uint64_t> next(cell_starts.begin(), cell_starts.end());
     std::vector<std::uint32_t> rows(shape.n_rows);
     for (std::size_t i = 0; i < shape.n_rows; ++i) {
+        if (i % kRowsBetweenChecks == 0) checkpoint();
         const std::uint8_t* code = codes + i * (1 + shape.n_columns());
         const std::uint64_t position = next[*code++]++;
         rows[position] = static_cast<std::uint32_t>(i);

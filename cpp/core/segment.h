@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -57,6 +56,7 @@ public:
     Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
             const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples,
             const std::int32_t* cross_floors);
+    ~Segment() { delete cells_.load(); }
 
     const SegmentShape& shape() const { return shape_; }
     const RowNumbers& rows() const { return rows_; }
@@ -73,7 +73,10 @@ public:
     SegmentView view(std::uint64_t first_row) const; // all rows
     // The cell of every row, a byte each, made when it is first asked for; nullptr: not asked for yet.
     const std::uint8_t* cells() const;
-    const std::uint8_t* known_cells() const { return cells_.load(std::memory_order_acquire); }
+    const std::uint8_t* known_cells() const {
+        const std::vector<std::uint8_t>* cells = cells_.load(std::memory_order_acquire);
+        return cells == nullptr ? nullptr : cells->data();
+    }
 
 private:
     void codes_at(std::uint64_t position, std::size_t cell, std::uint8_t* codes) const;
@@ -84,9 +87,8 @@ private:
     const std::uint8_t* rest_;
     RowNumbers rows_;
     const std::int32_t* cross_floors_;
-    mutable std::once_flag cells_made_;
-    mutable std::vector<std::uint8_t> cell_of_;
-    mutable std::atomic<const std::uint8_t*> cells_{nullptr};
+    // No lock: what makes them can be interrupted, and a forked child would wait for a thread that it does not have.
+    mutable std::atomic<const std::vector<std::uint8_t>*> cells_{nullptr};
 };
 
 // Stable counting sort of codes uint8 [n][1 + n_columns] by their first byte. cell_starts [n_cells + 1] is filled by

@@ -1,22 +1,57 @@
 #include "threads.h"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <thread>
-#include <unistd.h>
+#include <pthread.h>
 
 namespace interlace {
+namespace {
+
+constexpr std::chrono::milliseconds kAskEvery{50};
+
+thread_local Call* current = nullptr; // the call that this thread works for
+
+} // namespace
+
+Call::Call(std::function<Answer()> ask) : ask_(std::move(ask)), next_(std::chrono::steady_clock::now() + kAskEvery) {
+    current = this;
+}
+
+Call::~Call() { current = nullptr; }
+
+void Call::ask_if_due() noexcept {
+    if (std::this_thread::get_id() != caller_ || stopped_) return;
+    if (std::chrono::steady_clock::now() < next_) return;
+    const Answer answer = ask_();
+    if (answer == kStop) stopped_ = true;
+    next_ = answer == kAskNoMore ? std::chrono::steady_clock::time_point::max()
+                                 : std::chrono::steady_clock::now() + kAskEvery;
+}
+
+void checkpoint() {
+    if (current == nullptr) return;
+    current->ask_if_due();
+    if (current->stopped_.load(std::memory_order_relaxed)) throw Interrupted{};
+}
+
+// A helper works for the call of another thread.
+class Helping {
+public:
+    explicit Helping(Call* call) { current = call; }
+    ~Helping() { current = nullptr; }
+};
+
 namespace {
 
 // One call of parallel_for. Helpers that arrive after the last task was taken find nothing and leave.
 struct Job {
     const std::function<void(std::size_t, std::size_t)>* task;
     std::size_t n_tasks;
+    Call* call; // of the caller, or nullptr
     std::atomic<std::size_t> next_task{0}, next_worker{1};
     std::mutex mutex;
     std::condition_variable idle;
@@ -25,7 +60,10 @@ struct Job {
 
     void work(std::size_t worker) {
         try {
-            for (std::size_t i; (i = next_task.fetch_add(1)) < n_tasks;) (*task)(i, worker);
+            for (std::size_t i; (i = next_task.fetch_add(1)) < n_tasks;) {
+                checkpoint();
+                (*task)(i, worker);
+            }
         } catch (...) {
             next_task = n_tasks;
             const std::lock_guard lock(mutex);
@@ -36,17 +74,20 @@ struct Job {
 
 class Pool {
 public:
-    void offer(const std::shared_ptr<Job>& job, std::size_t helpers) {
+    // Never throws: a job in the queue whose caller has left would be run on what is no longer there.
+    void offer(const std::shared_ptr<Job>& job, std::size_t helpers) noexcept {
         const std::lock_guard lock(mutex_);
-        for (std::size_t i = 0; i < helpers; ++i) queue_.push_back(job);
-        while (n_threads_ < helpers) {
-            std::thread([this] { run(); }).detach();
-            ++n_threads_;
+        try {
+            for (; n_threads_ < helpers; ++n_threads_) std::thread([this] { run(); }).detach();
+        } catch (const std::exception&) {
+            // The system has no more threads, or no memory for one: those that are there do the work.
+        }
+        try {
+            for (std::size_t i = 0; i < std::min(helpers, n_threads_); ++i) queue_.push_back(job);
+        } catch (const std::exception&) { // no memory: fewer of them help
         }
         wake_.notify_all();
     }
-
-    pid_t owner() const { return owner_; }
 
 private:
     void run() {
@@ -63,28 +104,34 @@ private:
                 if (job->next_task >= job->n_tasks) continue; // the caller may be gone already
                 ++job->active;
             }
-            job->work(job->next_worker.fetch_add(1));
+            {
+                const Helping helping(job->call);
+                job->work(job->next_worker.fetch_add(1));
+            }
             const std::lock_guard lock(job->mutex);
             if (--job->active == 0) job->idle.notify_all();
         }
     }
 
-    const pid_t owner_ = getpid();
     std::mutex mutex_;
     std::condition_variable wake_;
     std::deque<std::shared_ptr<Job>> queue_;
     std::size_t n_threads_ = 0;
 };
 
-// Threads do not survive fork(): a child process gets a pool of its own. Pools are never destroyed, because their
-// detached threads may outlive static destructors. No lock here: a child would wait for one that a thread held which it
-// does not have.
+std::atomic<Pool*> current_pool{nullptr};
+
+// Threads do not survive fork(), and a mutex may be held by one of them: a child process gets a pool of its own. This
+// runs when the module is loaded, not when a pool is first asked for: fork() may come in between.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { current_pool = nullptr; });
+
+// Pools are never destroyed, because their detached threads may outlive static destructors. No lock here: a child would
+// wait for one that a thread held which it does not have.
 Pool& pool() {
-    static std::atomic<Pool*> current{nullptr};
-    Pool* found = current.load();
-    if (found != nullptr && found->owner() == getpid()) return *found;
+    Pool* found = current_pool.load();
+    if (found != nullptr) return *found;
     auto made = std::make_unique<Pool>();
-    if (current.compare_exchange_strong(found, made.get())) return *made.release();
+    if (current_pool.compare_exchange_strong(found, made.get())) return *made.release();
     return *found; // another thread was quicker
 }
 
@@ -96,11 +143,18 @@ void parallel_for(std::size_t n_tasks, std::size_t threads, const std::function<
     auto job = std::make_shared<Job>();
     job->task = &task;
     job->n_tasks = n_tasks;
+    job->call = current;
     if (helpers > 0) pool().offer(job, helpers);
     job->work(0);
     std::unique_lock lock(job->mutex);
-    job->idle.wait(lock, [&] { return job->active == 0; });
+    while (!job->idle.wait_for(lock, kAskEvery, [&] { return job->active == 0; })) {
+        if (current == nullptr) continue;
+        lock.unlock(); // helpers of a call that stops leave at their next checkpoint
+        current->ask_if_due();
+        lock.lock();
+    }
     if (job->error) std::rethrow_exception(job->error);
+    if (current != nullptr && current->stopped_) throw Interrupted{};
 }
 
 } // namespace interlace

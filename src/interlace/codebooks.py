@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass
-from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _native, storage
+from ._forks import cached_property
 from .arrays import FloatArray, check_numeric, describe, to_numpy
 from .errors import InputError, NotAnIndexError
 

@@ -17,13 +17,13 @@ import importlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import storage
+from ._forks import cached_property
 from .arrays import LARGEST, FloatArray, Rows, describe, positive, to_numpy
 from .codebooks import frozen
 from .errors import InputError

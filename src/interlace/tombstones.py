@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._forks import cached_property
 from .errors import InputError
 
 Bits = NDArray[np.uint8]

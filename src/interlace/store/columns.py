@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import base64
 import importlib
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import storage
+from .._forks import ForkLock, cached_property
 from ..arrays import describe, to_numpy
 from ..errors import DamagedFileError, InputError
 from ..ids import shown_id
@@ -191,7 +190,7 @@ class Payload:
         self.columns, self.file, self.n = columns, file, n
         self._validated: set[str] = set()
         self._unsound: set[str] = set()  # of these, the columns with strings that are not UTF-8
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     @cached_property
     def _table(self) -> Table:

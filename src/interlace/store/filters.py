@@ -12,13 +12,13 @@ import functools
 import math
 import operator
 import re
-import threading
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._forks import ForkLock
 from ..errors import InputError
 from .columns import Columns, Table, arrow, kind_of
 
@@ -133,7 +133,7 @@ class Remembered:
     """The last few answers to filters; those that are asked for again are kept longest."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
-        self._most, self._lock = most, threading.Lock()
+        self._most, self._lock = most, ForkLock()
         self._answers: list[tuple[Any, Any]] = []
 
     def get(self, key: Any) -> Any:

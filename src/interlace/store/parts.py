@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import storage
+from .._forks import cached_property
 from ..codebooks import Codebooks
 from ..embedding import Module
 from ..errors import DamagedFileError

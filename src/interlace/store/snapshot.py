@@ -10,13 +10,13 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import storage
+from .._forks import cached_property
 from .._threads import thread_count
 from ..arrays import FloatArray, normalize, positive
 from ..errors import DamagedFileError, InputError

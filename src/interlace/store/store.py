@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._forks import ForkLock
 from .._threads import thread_count
 from ..arrays import FloatArray, Rows, to_numpy
 from ..codebooks import Codebooks
@@ -63,7 +63,7 @@ class Store(Reading):
         self.path = folder
         self._source = source  # what was read, or the writer, which has the state of its last write
         self._closed = False
-        self._mutex = threading.RLock()
+        self._mutex = ForkLock()
         self._working: Snapshot | None = None  # inside a batch: what was written so far
         self._pending: list[Record] = []
         self._warned = False  # that re-learning is due
@@ -390,7 +390,9 @@ class Store(Reading):
             raise StoreError(f"the store {self.path!r} is closed")
 
     def _check_no_batch(self, what: str) -> None:
-        if self._working is not None:
+        # A forked child has the batch of a thread that it does not have.
+        inherited = isinstance(self._source, Writer) and self._source.process != os.getpid()
+        if self._working is not None and not inherited:
             raise InputError(f"{what} cannot run inside a batch, whose rows are not written yet")
 
     def __reduce__(self) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._forks import ForkLock, cached_property
 from ..codebooks import Codebooks
 from ..ids import IdArray, Ids
 from ..segments import Codes, Segment
@@ -26,7 +25,7 @@ class _Buffer:
         self.codebooks = codebooks
         self.n = len(codes)
         self._codes, self._ids, self._originals = codes, ids, originals
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._rows: dict[Any, list[int]] = {}  # of each id, ascending; of the first _indexed rows
         self._indexed = 0
         self._packed: list[tuple[int, Segment]] = []  # segments of consecutive rows, with the end of each
