@@ -6,16 +6,31 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace interlace {
 
+namespace {
+constexpr float kLargestReach = 5e18f; // LARGEST_REACH of codebooks.py and some room for rounding
+} // namespace
+
+void require_finite(const float* values, std::size_t n, const char* what) {
+    constexpr float largest = 1e19f;
+    bool good = true;
+    for (std::size_t i = 0; i < n; ++i) good &= std::abs(values[i]) <= largest; // false for NaN
+    if (!good) throw std::invalid_argument(what);
+}
+
 Books::Books(BooksSpec spec) : spec_(std::move(spec)) {
+    float reach = 0;
     for (Book& book : spec_.books) {
         book.squares.assign(kWords, 0.0f);
         for (std::size_t d = 0; d < book.support.size(); ++d)
             for (std::size_t w = 0; w < kWords; ++w) book.squares[w] += book.word(d, w) * book.word(d, w);
         for (std::size_t w = book.n_words; w < kWords; ++w) book.squares[w] = std::numeric_limits<float>::infinity();
+        reach += std::sqrt(*std::max_element(book.squares.data(), book.squares.data() + book.n_words));
     }
+    if (!(reach <= kLargestReach)) throw std::invalid_argument("words are not finite, or too large");
     find_overlaps();
     compute_cell_terms();
     if (metric() == Metric::kL2 && spec_.ignored.empty()) compute_dense_words();
@@ -220,6 +235,7 @@ void QueryTables::compute(const float* queries, std::size_t n) {
     const std::size_t dim = books_.dim();
     const bool l2 = books_.metric() == Metric::kL2;
     books_.rotate(queries, n, rotated_.data(), l2);
+    require_finite(rotated_.data(), n * dim, "a query is not finite, or too large");
     for (std::size_t q = 0; q < n; ++q)
         bound_[q] =
             (l2 ? books_.cell_term_bound() : 0.0f) + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());

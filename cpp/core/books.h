@@ -59,6 +59,10 @@ inline float finite_inverse(float scale) {
     return inverse <= std::numeric_limits<float>::max() ? inverse : std::numeric_limits<float>::max();
 }
 
+// Throws std::invalid_argument(what) unless all values are finite and so small that no table of them overflows. Python
+// has checked its arrays, but another thread may write to them meanwhile, and sorting needs numbers that compare.
+void require_finite(const float* values, std::size_t n, const char* what);
+
 class Books {
 public:
     explicit Books(BooksSpec spec);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 
 namespace interlace {
 namespace {
@@ -31,6 +32,8 @@ struct Extension {
     std::uint32_t parent; // index into the beam
     std::uint32_t word;
 };
+
+constexpr const char* kNotFinite = "a value is not finite, or too large to be coded";
 
 // Beam search over the books in their order. A path's table for the next book is |w|^2 - 2 (x - c).w for its cell's
 // word c, plus the cross terms with the words it has chosen; for books that overlap others these are added up in int16,
@@ -79,6 +82,7 @@ private:
         const float* from[kGroup];
         float* to[kGroup];
         books_.rotate(x, n, rotated_.data(), true);
+        require_finite(rotated_.data(), n * books_.dim(), kNotFinite);
         for (std::size_t j = 0; j < n_books_; ++j) {
             const Book& book = books_.books()[j];
             for (std::size_t i = 0; i < n; ++i) {
@@ -386,6 +390,7 @@ void nearest(const float* x, std::size_t n, std::size_t dim, const float* words,
             for (std::size_t i = 0; i < count; ++i) {
                 for (std::size_t w = 0; w < kWords; ++w) scores[i][w] = squares[w] - 2.0f * scores[i][w];
                 const std::size_t best = kernels().argmin(scores[i]);
+                if (best == kWords) throw std::invalid_argument(kNotFinite);
                 index[first + i] = static_cast<std::int32_t>(best);
                 score[first + i] = scores[i][best];
             }

@@ -44,7 +44,8 @@ public:
     Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule,
             bool want_floors)
         : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()),
-          n_crude_(books.n_crude()), has_cross_(books.has_cross_sums()), has_terms_(books.has_table_terms()),
+          n_crude_(books.n_crude()), lowest_(books.metric() == Metric::kL2 ? 0.0f : -kInfinity),
+          has_cross_(books.has_cross_sums()), has_terms_(books.has_table_terms()),
           cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
           sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
           step_minima_(n_columns_), offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock),
@@ -198,9 +199,14 @@ private:
         float distance = base;
         for (std::size_t j = 0; j < n_columns_; ++j) distance += term(j, codes[j]);
         if (has_cross_) distance += books_.cross_unit() * static_cast<float>(books_.cross_sum(codes));
+        distance = at_least(distance);
         if (distance > tau()) return;
         offer({distance, 0, 0, 0, static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(cell), position});
     }
+
+    // Squared distances are sums of terms of both signs, which rounding may leave below 0. Bounds are of the sums as
+    // they are: a sum that exceeds tau, which is never below 0, is raised by nothing here.
+    float at_least(float sum) const { return lowest_ < sum ? sum : lowest_; }
 
     bool occupied(std::size_t cell) const {
         for (const SegmentView& view : segments_)
@@ -351,6 +357,7 @@ private:
         for (std::size_t j = n_crude_; j < n_columns_; ++j) trace.distance += term(j, trace.codes[j]);
         if (has_cross_)
             trace.distance += books_.cross_unit() * static_cast<float>(books_.cross_sum(trace.codes.data()));
+        trace.distance = at_least(trace.distance);
         find_floors(cell_, base_, false);
         trace.crude_floor = crude_floor_;
         trace.floor = crude_floor_ + rest_floor_;
@@ -514,6 +521,7 @@ private:
                 distance += lazy ? entry(n_crude_ + j, rest[j]) : tables[j * kWords + rest[j]];
             if (has_cross_)
                 distance += books_.cross_unit() * static_cast<float>(books_.cross_sum(codes_.data() + i * n_columns_));
+            distance = at_least(distance);
             if (distance > worst) continue;
             offer({distance, crude, crude_floor_, crude_floor_ + rest_floor_, static_cast<std::uint32_t>(s),
                    static_cast<std::uint32_t>(cell_), candidates_[i]});
@@ -558,6 +566,7 @@ private:
     const std::size_t k_;
     const Rule rule_;
     const std::size_t n_columns_, n_crude_;
+    const float lowest_;                // no distance is below
     const bool has_cross_;              // the second step adds cross terms
     bool flat_ = false;                 // rows are so few that they are looked up one after the other
     const bool has_terms_;              // cells have terms: the tables differ from cell to cell

@@ -19,6 +19,10 @@ from .errors import InputError, NotAnIndexError
 METRICS = ("l2", "ip", "cosine")
 MAX_WORDS = 256
 MAX_BOOKS = 256  # kMaxBooks of cpp/core/encode.cpp
+#: Bounds of the reach of books, the sum of the lengths of their longest words. Search squares it in float32, next to
+#: the square of a query: the largest must not overflow. Where books overlap, their terms are kept in steps of 2^-30 of
+#: that square: the smallest must leave such a step a normal number. Without overlaps there are no such steps.
+LARGEST_REACH, SMALLEST_REACH, SMALLEST_REACH_ALONE = 4e18, 1e-14, 1e-17
 
 
 def frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
@@ -143,7 +147,7 @@ class Codebooks:
         self.layout = str(layout)
         #: The paper's sigma: variance of the part that the crude books do not see.
         self.residual_variance = float(residual_variance)
-        if not math.isfinite(self.residual_variance):
+        if not abs(self.residual_variance) <= float(np.finfo(np.float32).max):  # false for NaN
             raise InputError(f"residual_variance must be finite, got {residual_variance}")
         #: Mean squared distance from their codes of ``error_rows`` rows held out of learning; NaN if there were none.
         self.error, self.error_rows = float(error), _integer(error_rows, "error_rows", 0)
@@ -178,6 +182,7 @@ class Codebooks:
             raise InputError(f"crude_dims must lie in 0 to {self.dim - 1}, got {self.crude_dims.tolist()}")
         self.variances: FloatArray = frozen([] if variances is None else variances, np.float32, 1, "variances")
         self._check_norms()
+        self._check_magnitudes()
         self._complete = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -198,6 +203,45 @@ class Codebooks:
                         f"books {i} and {j} share dimension {int(shared[0])} but no norm covers their cross term; "
                         "let norms cover all pairs, or give none"
                     )
+
+    def _check_magnitudes(self) -> None:
+        """No sum that coding or search makes may leave float32, or int16 where terms are kept in steps."""
+        reach = self.reach
+        if reach > LARGEST_REACH:
+            raise InputError(
+                f"words are too large: the longest of each book add up to a length of {reach:.3g}, {LARGEST_REACH:g} "
+                "at most; scale the vectors down"
+            )
+        smallest = SMALLEST_REACH if self._overlap else SMALLEST_REACH_ALONE
+        if 0 < reach < smallest:
+            raise InputError(
+                f"words are too small: the longest of each book add up to a length of {reach:.3g}, and float32 cannot "
+                f"hold squared distances of vectors with less than {smallest:g}; scale the vectors up"
+            )
+        length = float(np.linalg.norm(self.mean.astype(np.float64)))
+        if length > LARGEST_REACH:
+            raise InputError(f"mean is too large: its length is {length:.3g}, {LARGEST_REACH:g} at most")
+        for i, norm in enumerate(self.norms):
+            if (largest := float(np.abs(norm.values).max())) > LARGEST_REACH**2:
+                raise InputError(f"norm {i} holds a value of size {largest:.3g}, {LARGEST_REACH**2:g} at most")
+        # Words are rounded to steps of reach / 32700, and sums of them stay within int16 (cpp/core/books.cpp).
+        if self.has_cross_sums and len(self.books) * math.sqrt(self.dim) > 32768:
+            raise InputError(f"{len(self.books)} overlapping books do not fit {self.dim} dimensions; use fewer books")
+
+    @property
+    def reach(self) -> float:
+        """Sum over books of the length of their longest word: no decoded vector is farther from the mean."""
+        return sum(
+            float(np.sqrt((book.words.astype(np.float64) ** 2).sum(1).max())) for book in self.books if book.words.size
+        )
+
+    @property
+    def _overlap(self) -> bool:
+        """Whether two books share a dimension."""
+        used = np.zeros(self.dim, np.int64)
+        for book in self.books:
+            used[book.support] += 1
+        return bool((used > 1).any())
 
     @property
     def columns(self) -> tuple[int, ...]:

@@ -124,7 +124,7 @@ def explain_row(
     asked, rule, watched = k, rule_of(k, filtered), mask
     answer: NDArray[np.int64] | None = None
     if removed is not None and not filtered:  # as searching.search_kept: more hits, or a mask
-        asked = hits_to_ask(k, removed.count / removed.n)
+        asked = min(hits_to_ask(k, removed.count / removed.n), max(k, removed.n))
         if asked <= WIDEST * k:
             rows, _, counts, _, _ = search_rows(codebooks, segments, query, asked, rule, 1)
             kept = rows[0, : counts[0]][~removed.has(rows[0, : counts[0]])]

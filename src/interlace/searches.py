@@ -18,6 +18,7 @@ from .explaining import Explanation, explain_row
 from .ids import IdArray, Ids, as_id_array, is_id
 from .literals import Margin
 from .matches import Matches, RangeMatches, SearchStats
+from .rounding import distance_error
 from .searching import Allowed, Mask, range_rows
 from .segments import Segment
 
@@ -114,6 +115,21 @@ class Searches:
         seconds = time.perf_counter() - started
         stats = index._stats(work, ids.n_kept, seconds, label, workers)
         return RangeMatches(offsets, ids.take(rows), distances, stats, index.codebooks.metric)
+
+    def distance_error(self, q: Any, *, embedded: bool = False) -> float | NDArray[np.float64]:
+        """How far distances to these queries may be from exact ones: no reported distance is off by more.
+
+        One number for each query, or one alone for a single query. The exact distance is that to the vector which
+        :meth:`reconstruct` gives for a row, so ``range_search(v, index.distance_error(v))`` with the reconstruction v
+        of a row finds that row. The bound follows from the arithmetic (docs/searching.md), and is larger than most
+        errors by far. It takes a fraction of a second to make, and with ``cross="byte"`` a pass over all codes: ask for
+        many queries at once.
+        """
+        index = self._now()._searched()
+        queries, single = index._vectors(q, embedded)
+        with damage_named():
+            errors = distance_error(index.codebooks, index._segments, queries)
+        return float(errors[0]) if single else errors
 
     def search_by_id(
         self,

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from . import _native, calibrating, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
+from .errors import DamagedFileError, InputError
 from .ids import Ids
 from .segments import Segment, check_codes
 from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
+#: Answers (12 bytes each) are padded to k for each query; where there are fewer rows than k, so many at most.
+MAX_PADDED = 2**24
 #: Rows with the code of a query that its answer may hold, beside its own, when a search is calibrated.
 COPIES = 64
 #: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.
@@ -75,8 +78,13 @@ def search_rows(
     Work is cells, rows scanned, survivors, look-ups. The trace holds, for each hit, its crude distance above the floor
     of its cell, and the floor of the whole distance; its width is k or the number of rows, if there are fewer.
     """
-    n = len(queries)
-    width = max(1, min(k, sum(s.n_rows for s in segments)))  # the rest of k can only be padding
+    n, n_rows = len(queries), sum(s.n_rows for s in segments)
+    if k > n_rows and n * k > MAX_PADDED:
+        raise InputError(
+            f"{n} queries x {k} hits (k and offset together) are more than {MAX_PADDED} answers, most of them empty: "
+            f"there are {n_rows} rows; ask for at most that many hits"
+        )
+    width = max(1, min(k, n_rows))  # the rest of k can only be padding
     rows, distances = np.empty((n, width), np.int64), np.empty((n, width), np.float32)
     counts, work = np.empty(n, np.int64), np.empty((n, 4), np.uint64)
     traced = np.empty((2, n, width), np.float32) if trace else None
@@ -201,7 +209,7 @@ def search_kept(
     for and the removed ones dropped, which leaves the answer of a mask wherever k are left. Only queries that are left
     with fewer are searched again, with a mask. ``rule_of`` makes a rule of a number of hits, for a mask or not.
     """
-    asked = hits_to_ask(k, removed.count / removed.n)
+    asked = min(hits_to_ask(k, removed.count / removed.n), max(k, removed.n))
     if asked > WIDEST * k:
         rule, mask = rule_of(k, True), removed.kept().view(np.uint8)
         return (*search_rows(codebooks, segments, queries, k, rule, threads, mask)[:4], rule)
@@ -252,6 +260,8 @@ def codes_of(codebooks: Codebooks, segments: tuple[Segment, ...], rows: NDArray[
         if here.any():
             codes[here] = segment.codes_of(rows[here] - first)
         first += segment.n_rows
+    if len(rows) and not 0 <= rows.min() <= rows.max() < first:
+        raise DamagedFileError(f"the index is damaged: it names row {int(rows.max())} of {first}")
     check_codes(codes, codebooks)
     return codes
 
@@ -280,6 +290,8 @@ def calibrate(
     assert trace is not None
     width = trace.shape[2]
     rows, distances = rows[:, :width], distances[:, :width]
+    if ((ordered := np.sort(rows, axis=1))[:, 1:] == ordered[:, :-1])[ordered[:, 1:] >= 0].any():
+        raise DamagedFileError("the index is damaged: row numbers are not unique")
     excess, floors = trace
     sizes = np.zeros(codebooks.n_cells, np.int64)
     for segment in segments:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,6 +35,9 @@ def kmeans(
 
     Words start at rows, moved towards the mean: ``spread`` is the part of their distance from it that they keep.
     """
+    if (unit := _unit(x)) != 1:
+        words = kmeans(x / unit, n_words, rng=rng, threads=threads, iterations=iterations, spread=spread)
+        return np.asarray(words * unit, np.float32)
     n_words = min(n_words, len(x))
     words = x[np.sort(rng.choice(len(x), n_words, replace=False))]
     if spread != 1.0:
@@ -40,6 +45,12 @@ def kmeans(
         words = (mean + spread * (words - mean)).astype(np.float32)
     words = lloyd(x, words, threads=threads, iterations=iterations)
     return in_use(words, nearest(x, words, threads)[0])
+
+
+def _unit(x: FloatArray) -> np.float32:
+    """A power of two that brings values whose squares float32 could not hold into its range; 1 for all others."""
+    largest = float(np.abs(x).max(initial=0))
+    return np.float32(1 if largest == 0 or 1e-9 < largest < 1e12 else 2.0 ** math.frexp(largest)[1])
 
 
 def lloyd(x: FloatArray, words: FloatArray, *, threads: int, iterations: int) -> FloatArray:

@@ -144,7 +144,10 @@ class _Scan:
         code, distance = self.codes[row], crude
         for j in range(self.codebooks.n_crude_columns, len(self.codebooks.columns)):
             distance = distance + self.t.tables[code[0], j, code[1 + j]]
-        return distance + self.dense.cross_term(self.dense.cross_sum(code)) if self.dense.of else distance
+        if self.dense.of:
+            distance = distance + self.dense.cross_term(self.dense.cross_sum(code))
+        # Squared distances are sums of terms of both signs, which rounding may leave below 0.
+        return distance if self.codebooks.metric != "l2" or distance > 0 else F(0)
 
 
 @dataclass(frozen=True)
