@@ -299,9 +299,7 @@ def test_the_golden_model_codes_as_it_did() -> None:
     assert il.Codebooks.load(GOLDEN / "v2-model.interlace") == model.codebooks_
 
 
-def test_a_norm_of_one_value_keeps_its_column_in_files_of_version_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_norm_of_one_value_keeps_its_column_in_files_of_version_1(tmp_path: Path) -> None:
     """Nothing but hand-made codebooks had one; today a single value is a constant without a column."""
     twice = il.Codebooks(hand_made(norms=True).books, dim=4, n_crude=2, norms=[il.Norm([0.25, 0.25], (1, 2))])
     index = il.Index(twice)
@@ -310,8 +308,7 @@ def test_a_norm_of_one_value_keeps_its_column_in_files_of_version_1(
     file = storage.read(tmp_path / "two")
     arrays = {name: file.array(name) for name in file.names}
     arrays["codebooks.norm.0"] = arrays["codebooks.norm.0"][:1]
-    monkeypatch.setattr(storage, "VERSION", 1)
-    storage.write(tmp_path / "one", arrays, file.meta)
+    storage.write(tmp_path / "one", arrays, file.meta, version=1)
     opened = il.open(tmp_path / "one")
     opened.verify()
     assert same_index(index, opened)

@@ -514,7 +514,11 @@ class Index(Searches):
         ``embedding`` is the torch module of an index whose embedding is one: files remember its weights by a
         fingerprint, which is compared. Without it only ``embedded=True`` works. All other embeddings are in the file.
         """
-        file = storage.read(path)
+        return cls.of_file(storage.read(path), embedding)
+
+    @classmethod
+    def of_file(cls, file: storage.File, embedding: Any = None) -> Index:
+        """As :meth:`open`, of a file that is open."""
         kind = file.meta.get("kind")
         if kind != "index":
             opener = OPENERS.get(kind) if isinstance(kind, str) else None  # a file may say anything

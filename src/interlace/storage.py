@@ -1,6 +1,10 @@
 """The file format: a safetensors container with aligned tensors and a checksum over every byte (docs/format.md).
 
 Nothing here knows what the tensors mean. Files are replaced whole or not at all, opened by mmap, and never executed.
+
+A page of a mapped file that another program cut off cannot be read: the system ends the process with SIGBUS. So small
+sections are copied when a file is opened, and :meth:`File.check_size` compares the size of the file before large ones
+are used (docs/format.md, "Mapped files").
 """
 
 from __future__ import annotations
@@ -26,8 +30,10 @@ from .errors import DamagedFileError, NewerFormatError, NotAnIndexError
 T = TypeVar("T")
 
 VERSION = 2  # older ones are read too
+USUAL_VERSION = 2  # what is written unless a file has something that version 2 did not know
 ALIGNMENT = 64
 LARGEST_HEADER = 16 << 20
+COPIED = 1 << 16  # bytes; sections up to this size are copied when a file is opened
 
 _DTYPES = {"U8": np.uint8, "U32": np.uint32, "U64": np.uint64, "I32": np.int32, "I64": np.int64, "F32": np.float32}
 _NAMES = {np.dtype(t): name for name, t in _DTYPES.items()}
@@ -79,18 +85,27 @@ def _pieces(array: NDArray[Any] | Blocks) -> Iterator[memoryview]:
         yield _bytes(block)
 
 
-def write(path: str | PathLike[str], arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> None:
+def write(
+    path: str | PathLike[str],
+    arrays: dict[str, NDArray[Any]],
+    description: dict[str, Any],
+    version: int = USUAL_VERSION,
+) -> None:
     """Replace ``path`` by a file with these arrays, or leave it as it was.
 
-    The bytes go to a temporary file beside the target, reach the disk, and then take its name in one step.
+    The bytes go to a temporary file beside the target, reach the disk, and then take its name in one step. Temporary
+    files of earlier writes to the same target whose processes were killed are removed.
     """
-    _replace(path, contents(arrays, description))
+    _replace(path, contents(arrays, description, version))
 
 
-def contents(arrays: Mapping[str, NDArray[Any] | Blocks], description: dict[str, Any]) -> Iterator[Any]:
+def contents(
+    arrays: Mapping[str, NDArray[Any] | Blocks], description: dict[str, Any], version: int = USUAL_VERSION
+) -> Iterator[Any]:
     """The bytes of such a file, part by part; arrays are not copied, and blocks are made twice: once to be summed up.
 
-    ``description`` is JSON-able and comes back from :attr:`File.meta`.
+    ``description`` is JSON-able and comes back from :attr:`File.meta`. ``version`` is the oldest format that has what
+    the arrays say.
     """
     header: dict[str, Any] = {}
     checksums: dict[str, str] = {}
@@ -113,7 +128,7 @@ def contents(arrays: Mapping[str, NDArray[Any] | Blocks], description: dict[str,
     meta = {"description": description, "checksums": checksums}
     header["__metadata__"] = {
         "format": "interlace",
-        "version": str(VERSION),
+        "version": str(version),
         "header_crc32": _ZERO_CRC,
         "interlace": json.dumps(meta, separators=(",", ":")),
     }
@@ -139,16 +154,18 @@ def _replace(path: str | PathLike[str], parts: Iterable[Any]) -> None:
     target = os.path.realpath(path)  # a link keeps pointing at the file
     if os.path.isdir(target):
         raise IsADirectoryError(errno.EISDIR, "cannot write an interlace file over a directory", target)
-    temporary = f"{target}.{os.urandom(6).hex()}.tmp"  # a name of its own for every thread and process
+    _sweep(target)
+    temporary = ""
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        descriptor, temporary = _new_temporary(target)
+        with open(descriptor, "wb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
             if os.path.exists(target):
                 os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+            os.replace(temporary, target)  # before it is closed, which frees its lock
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -165,6 +182,50 @@ def _replace(path: str | PathLike[str], parts: Iterable[Any]) -> None:
         os.close(folder)
 
 
+def _new_temporary(target: str) -> tuple[int, str]:
+    """A file that becomes ``target``: open, and locked for as long as it is, so that nobody else sweeps it away."""
+    while True:
+        temporary = f"{target}.~{os.urandom(5).hex()}.tmp"  # a name of its own for every thread and process
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        if not _locked(file, wait=True) or os.fstat(file).st_nlink:
+            return file, temporary
+        os.close(file)  # swept before it was locked
+
+
+def _sweep(target: str) -> None:
+    """Remove temporary files of this target whose process has ended: the system freed their locks.
+
+    Only names that :func:`_new_temporary` gives count, and only where the system has locks. Leftovers are no reason for
+    a write to fail.
+    """
+    folder, name = os.path.split(target)
+    with contextlib.suppress(OSError):
+        for left in os.listdir(folder):
+            digits = left.removeprefix(f"{name}.~").removesuffix(".tmp")
+            if left != f"{name}.~{digits}.tmp" or len(digits) != 10 or set(digits) - set("0123456789abcdef"):
+                continue
+            with contextlib.suppress(OSError):
+                file = os.open(os.path.join(folder, left), os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    if stat.S_ISREG(os.fstat(file).st_mode) and _locked(file):
+                        os.unlink(os.path.join(folder, left))
+                finally:
+                    os.close(file)
+
+
+def _locked(file: int, wait: bool = False) -> bool:
+    """Lock a file until it is closed; whether that was possible."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # another one has it, or the file system knows no locks
+        return False
+    return True
+
+
 class File:
     """An opened file: header checked, tensors mapped but not read."""
 
@@ -176,14 +237,33 @@ class File:
         data: NDArray[np.uint8],
         meta: dict[str, Any],
         version: int,
+        text: bytes = b"",
+        copies: Mapping[str, NDArray[np.uint8]] | None = None,
+        mapping: Any = None,
     ) -> None:
         self.path = path
         self.n_bytes = n_bytes  # of the whole file
         self._header = header
         self._data = data
+        self._copies = copies or {}  # small sections, with their padding
+        self._mapping = mapping  # a mmap, which has a descriptor of the file; None where all of it was copied
+        self._text = text  # the header, which has the checksums of all sections
         self.meta: dict[str, Any] = meta["description"]
         self._checksums: dict[str, str] = meta["checksums"]
         self.version = version  # 1 to VERSION
+
+    def same_as(self, other: File) -> bool:
+        """Whether both have the same header, and so the same checksum for every section: equal contents."""
+        return self._text == other._text
+
+    def check_size(self) -> None:
+        """Raise if the file was cut or grew since it was opened: to read what it lost would end the process."""
+        if self._mapping is not None and self._mapping.size() != self.n_bytes:
+            raise DamagedFileError(
+                f"{self.path!r} has {self._mapping.size()} bytes, and had {self.n_bytes} when it was opened: another "
+                "program truncated it or wrote over it; restore it under a temporary name, rename it into place, and "
+                "open it again"
+            )
 
     @property
     def names(self) -> list[str]:
@@ -203,20 +283,22 @@ class File:
         return value
 
     def array(self, name: str) -> NDArray[Any]:
-        """A tensor, read-only, still on disk until it is touched."""
+        """A tensor, read-only; a large one is still on disk until it is touched."""
         if name not in self._header:
             raise DamagedFileError(f"{self.path!r} has no section {name!r}")
         entry = self._header[name]
         start, stop = entry["data_offsets"]
-        array: NDArray[Any] = self._data[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        data = self._copies[name][: stop - start] if name in self._copies else self._data[start:stop]
+        array: NDArray[Any] = data.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
         return array
 
     def check(self, name: str) -> None:
         """Compare a section, its padding included, with its checksum."""
-        start, stop = self._header[name]["data_offsets"]
-        padded = self._header.get(f".pad.{name}")
-        stop = padded["data_offsets"][1] if padded else stop
-        if _crc(self._data[start:stop].data) != self._checksums[name]:
+        data = self._copies.get(name)
+        if data is None:
+            self.check_size()
+            data = self._data[slice(*_padded(self._header, name))]
+        if _crc(data.data) != self._checksums[name]:
             raise DamagedFileError(f"{self.path!r} is damaged: section {name!r} does not match its checksum")
 
     def verify(self) -> None:
@@ -233,12 +315,38 @@ class File:
             raise DamagedFileError(f"{self.path!r} is damaged: {part}: {error}") from error
 
 
-def read(path: str | PathLike[str]) -> File:
-    """Open by mmap and check the header; the tensors are checked by :meth:`File.verify`."""
+def _padded(header: dict[str, Any], name: str) -> tuple[int, int]:
+    """Where a section begins, and where its padding ends."""
+    start, stop = header[name]["data_offsets"]
+    padding = header.get(f".pad.{name}")
+    return start, padding["data_offsets"][1] if padding else stop
+
+
+def open_regular(target: str, path: str | None = None, **where: int) -> int:
+    """A descriptor to read a file with; a pipe or a device, which may never give a byte, is refused without waiting.
+
+    ``path`` is for messages, ``where`` may have the ``dir_fd`` of ``target``.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    file = os.open(target, flags, **where)
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a named pipe"}
+        what = kinds.get(stat.S_IFMT(mode), "a device or socket")
+        raise NotAnIndexError(f"{path or target!r} is {what}, not an interlace file")
+    return file
+
+
+def read(path: str | PathLike[str], descriptor: int | None = None) -> File:
+    """Open by mmap and check the header; the tensors are checked by :meth:`File.verify`.
+
+    ``descriptor`` is the file, opened already, which is closed here; then ``path`` is only for messages.
+    """
     name = os.fspath(path)
-    if os.path.isdir(name):
+    if descriptor is None and os.path.isdir(name):
         raise NotAnIndexError(f"{name!r} is a directory, not an interlace file")
-    with open(name, "rb") as file:
+    with open(open_regular(name) if descriptor is None else descriptor, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(32)
         if size == 0:
@@ -251,18 +359,63 @@ def read(path: str | PathLike[str]) -> File:
             raise NotAnIndexError(f"{name!r} is not an interlace file (or its first bytes are damaged)")
         if size < 8 + length:
             raise DamagedFileError(f"{name!r} is truncated: {size} bytes, its header alone needs {8 + length}")
-        file.seek(8)
-        text = file.read(length)
+        text = _read_at(file, 8, length, name).tobytes()
         header, meta, version = _parse_header(name, head[:8], text)
         expected = max((entry["data_offsets"][1] for entry in header.values()), default=0)
         if size != 8 + length + expected:
             how = "truncated" if size < 8 + length + expected else "longer than it should be"
             raise DamagedFileError(f"{name!r} is {how}: {size} bytes, {8 + length + expected} expected")
-        # The same descriptor: the name may belong to another file by now.
-        # And a plain array: every look at a part of a np.memmap costs microseconds, which single queries would notice.
-        mapped = np.memmap(file, np.uint8, "r", 8 + length) if expected else np.frombuffer(b"", np.uint8)
-        data: NDArray[np.uint8] = mapped.view(np.ndarray)
-    return File(name, size, header, data, meta, version)
+        copies, large = _small_sections(name, file, header, 8 + length)
+        data, mapping = np.frombuffer(b"", np.uint8), None
+        if large:
+            import mmap  # what is small is never mapped
+
+            # The same descriptor: the name may belong to another file by now.
+            mapping = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+            # And a plain array: a look at a part of a np.memmap costs microseconds, which single queries would notice.
+            data = np.frombuffer(mapping, np.uint8, expected, 8 + length)
+    return File(name, size, header, data, meta, version, text, copies, mapping)
+
+
+def _small_sections(
+    name: str, file: Any, header: dict[str, Any], first: int
+) -> tuple[dict[str, NDArray[np.uint8]], bool]:
+    """Copies of the small sections with their padding, and whether there are large ones.
+
+    Read, not mapped: a file that is cut meanwhile gives fewer bytes, and no signal.
+    """
+    spans = {key: _padded(header, key) for key in header if not key.startswith(".pad.")}
+    small = {key: span for key, span in spans.items() if span[1] - span[0] <= COPIED}
+    copies: dict[str, NDArray[np.uint8]] = {}
+    run: list[str] = []  # sections that follow each other, read by one call
+
+    def take() -> None:
+        if run:
+            begin, end = small[run[0]][0], small[run[-1]][1]
+            data = _read_at(file, first + begin, end - begin, name)
+            copies.update((key, data[small[key][0] - begin : small[key][1] - begin]) for key in run)
+            run.clear()
+
+    for key, (start, stop) in small.items():
+        if run and (small[run[-1]][1] != start or stop - small[run[0]][0] > COPIED):
+            take()
+        run.append(key)
+    take()
+    return copies, len(small) < len(spans)
+
+
+def _read_at(file: Any, offset: int, size: int, name: str) -> NDArray[np.uint8]:
+    """So many bytes of a file, aligned as sections are."""
+    room = np.empty(size + ALIGNMENT, np.uint8)
+    first = -room.ctypes.data % ALIGNMENT
+    data, done = room[first : first + size], 0
+    file.seek(offset)
+    while done < size:
+        if not (read := file.readinto(data[done:].data)):
+            raise DamagedFileError(f"{name!r} is truncated: it ends at byte {offset + done}, {offset + size} expected")
+        done += read
+    data.flags.writeable = False
+    return data
 
 
 def _parse_header(name: str, length: bytes, text: bytes) -> tuple[dict[str, Any], dict[str, Any], int]:

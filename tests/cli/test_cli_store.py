@@ -245,12 +245,12 @@ class TestAdd:
         monkeypatch.setattr(blocks, "ROWS", 50)
         real, syncs = files.call, []
 
-        def full(name: str, *arguments: Any) -> Any:
+        def full(name: str, *arguments: Any, **where: int) -> Any:
             if name == "write":
                 syncs.append(1)
                 if len(syncs) > 2:
                     raise OSError(28, os.strerror(28))
-            return real(name, *arguments)
+            return real(name, *arguments, **where)
 
         monkeypatch.setattr(files, "call", full)
         result = run("add", "s", "more.npy")

@@ -101,13 +101,13 @@ class Faults:
         self.n = 0
         self.fail, self.error, self.short = fail, error, short
 
-    def __call__(self, name: str, *arguments: Any) -> Any:
+    def __call__(self, name: str, *arguments: Any, **where: int) -> Any:
         self.n += 1
         if self.n in self.fail and name != "close":  # which frees the descriptor even where it fails
             if name == "write" and self.short:
                 return os.write(arguments[0], bytes(arguments[1])[: max(1, len(arguments[1]) // 2)])
             raise OSError(self.error, os.strerror(self.error))
-        return getattr(os, name)(*arguments)
+        return getattr(os, name)(*arguments, **where)
 
 
 class PowerCut:
@@ -130,11 +130,12 @@ class PowerCut:
             self.content[number] = self.synced[number] = path.read_bytes()
         self.synced_names = dict(self.names)
 
-    def __call__(self, name: str, *arguments: Any) -> Any:
+    def __call__(self, name: str, *arguments: Any, **where: int) -> Any:
         first = arguments[0]
         if isinstance(first, int) and first not in self.open:  # opened before this began
-            self.open[first] = self.names[os.path.basename(os.readlink(f"/proc/self/fd/{first}"))]
-        result = getattr(os, name)(*arguments)
+            path = os.readlink(f"/proc/self/fd/{first}")
+            self.open[first] = None if os.path.isdir(path) else self.names[os.path.basename(path)]
+        result = getattr(os, name)(*arguments, **where)
         base = os.path.basename(first) if isinstance(first, str) else ""
         if name == "open":
             if os.path.isdir(first):

@@ -222,6 +222,7 @@ def test_creating(tmp_path: Path, store: il.Store) -> None:
     assert not (tmp_path / "new").exists()
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "segment-3.interlace").write_text("of a creation that was cut short")
+    (tmp_path / "empty" / "CREATING").write_text("")
     il.create(tmp_path / "empty", BOOKS).close()
     assert len(il.open(tmp_path / "empty")) == 0
 

@@ -53,15 +53,17 @@ def test_a_newer_store(made: tuple[Path, Model]) -> None:
 
 
 @pytest.mark.parametrize("role", ["segment", "books", "removed"])
-def test_a_newer_file(made: tuple[Path, Model], role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_file(made: tuple[Path, Model], role: str) -> None:
     name = next(n for n in files_of(made[0]) if n.startswith(role))
     file = storage.read(made[0] / name)
     arrays = {n: np.array(file.array(n)) for n in file.names}
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, "VERSION", 3)
-        parts = storage.contents(arrays, file.meta)
+    newest = storage.VERSION
+    parts = storage.contents(arrays, file.meta, newest + 1)
     (made[0] / name).write_bytes(b"".join(bytes(p) for p in parts))
-    expected = f"{str(made[0] / name)!r} has format version 3, this interlace reads up to 2: install a newer one"
+    expected = (
+        f"{str(made[0] / name)!r} has format version {newest + 1}, this interlace reads up to {newest}: "
+        "install a newer one"
+    )
     assert opened_both(made[0], il.NewerFormatError) == expected
 
 
@@ -172,10 +174,10 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """A disk that can be full."""
     state = {"full": False}
 
-    def call(name: str, *arguments: Any) -> Any:
+    def call(name: str, *arguments: Any, **where: int) -> Any:
         if name == "write" and state["full"]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return getattr(os, name)(*arguments)
+        return getattr(os, name)(*arguments, **where)
 
     monkeypatch.setattr(files, "call", call)
     return lambda value: state.update(full=value)

@@ -125,11 +125,11 @@ def test_a_reader_that_saw_a_write_fail(tmp_path: Path, monkeypatch: pytest.Monk
     store.add(vectors(2), [1, 2])
     reader = il.open(tmp_path / "s")
 
-    def fails(name: str, *arguments: object) -> object:
+    def fails(name: str, *arguments: object, **where: int) -> object:
         if name == "fdatasync":
             reader.refresh()
             raise OSError(5, "Input/output error")
-        return getattr(os, name)(*arguments)
+        return getattr(os, name)(*arguments, **where)
 
     monkeypatch.setattr(files, "call", fails)
     with pytest.raises(il.StoreError, match="Input/output error"):

@@ -83,10 +83,10 @@ def test_after_a_failure_the_store_is_what_it_was(tmp_path: Path, monkeypatch: p
     before = store.search(x[:5], 4, margin="exact")
     real = files.call
 
-    def full(name: str, *arguments: Any) -> Any:
+    def full(name: str, *arguments: Any, **where: int) -> Any:
         if name == "fsync":
             raise OSError(28, "No space left on device")
-        return real(name, *arguments)
+        return real(name, *arguments, **where)
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "call", full)

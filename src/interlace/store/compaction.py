@@ -15,6 +15,8 @@ from ..segments import MAX_ROWS
 
 #: A segment at least so many times larger than the one behind it is left alone.
 RATIO = 2
+#: Removed rows of a segment from which on it is worth a checkpoint of its own: one for so many removals is cheap.
+WORTH = 64
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,17 @@ def plan(
             last, before = groups.pop(), groups.pop()
             groups.append(Group(before.first, last.stop, before.kept + last.kept, True))
     return groups
+
+
+def many_removed(segments: Sequence[tuple[int, int]], limits: Limits, patience: int = 1) -> bool:
+    """Whether one of them, given (rows, removed rows) of each, should be rewritten without waiting for a long log.
+
+    ``patience`` is how many times as many removals as usual it takes, because the last attempt failed.
+    """
+    if limits.removed_share is None:
+        return False
+    worth = patience * min(WORTH, limits.records)
+    return any(removed >= worth and removed > limits.removed_share * rows for rows, removed in segments)
 
 
 def _belong_together(before: Group, last: Group, everything: bool, most: int) -> bool:

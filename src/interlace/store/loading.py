@@ -3,24 +3,28 @@
 Readers take no lock. Between reading the manifest and opening a file that it names, a writer may have put another
 manifest in its place and removed that file; then the newer manifest is read. Files once mapped stay readable when
 their name is gone.
+
+What was opened before is used again only where it is certain to be the same: files are compared by the checksums in
+their headers and logs by their random salt, never by name or generation alone. A backup that was restored, and written
+to since, has the same names and numbers with other rows.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, InputError, InterlaceError
+from ..errors import DamagedFileError, InputError, InterlaceError, NotAnIndexError, StoreError
 from ..index import Index
 from ..tombstones import Tombstones
 from . import log as logs
 from . import manifest as manifests
 from . import parts
 from .extras import Extras
+from .files import Folder
 from .manifest import Manifest
 from .snapshot import Snapshot
 from .tail import Tail
@@ -37,35 +41,53 @@ class State:
     place: logs.Place  # how far the log was read
 
 
-def load(folder: str, embedding: Any = None, known: State | None = None) -> State:
-    """The newest state, for readers; what ``known`` has open already is not opened again."""
+def load(path: str | Folder, embedding: Any = None, known: State | None = None) -> State:
+    """The newest state of the store at a path, for readers; what ``known`` has open already is not opened again."""
     for attempt in range(ATTEMPTS):
+        folder = opened(path)
         manifest = manifests.read(folder)
+        if known is not None and manifest.store != known.manifest.store:
+            raise StoreError(
+                f"{folder.path!r} is another store by now (mark {manifest.store}; the one that was opened has "
+                f"{known.manifest.store}): what was read before stays; il.open(path) opens the other store"
+            )
         try:
-            if known is not None and manifest.generation == known.manifest.generation:
+            if known is not None and manifest == known.manifest:
                 return _go_on(folder, known)
             base = base_of(folder, manifest, embedding, known)
             records, place, _ = read_log(folder, manifest)
             return State(manifest, replay(base, records, manifest), place)
         except parts.MissingFileError:
-            if attempt + 1 == ATTEMPTS or manifests.read(folder).generation == manifest.generation:
+            if attempt + 1 == ATTEMPTS or manifests.read(opened(path)) == manifest:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def base_of(folder: str, manifest: Manifest, embedding: Any = None, known: State | None = None) -> Snapshot:
+def opened(path: str | Folder) -> Folder:
+    """The directory that is at a path now."""
+    try:
+        return Folder(path) if isinstance(path, str) else path
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotAnIndexError(f"{path!r} is not there") from error
+
+
+def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: State | None = None) -> Snapshot:
     """What a manifest names, without the log."""
     opened: Mapping[str, parts.Part] = {}
     books: Index | None = None
     if known is not None:
         opened = {part.name: part for part in known.snapshot.parts}
-        books = known.snapshot.books if known.manifest.books == manifest.books else None
-        embedding = known.snapshot.books.embedding if embedding is None else embedding
-    if books is None:
-        books = parts.open_books(folder, manifest.books, manifest.store, embedding)
-    extras = Extras.of(manifest, books.dim) if known is None else known.snapshot.extras
+        books = known.snapshot.books
+        embedding = books.embedding if embedding is None else embedding
+    books = parts.open_books(folder, manifest.books, manifest.store, embedding, books)
+    extras = Extras.of(manifest, books.dim)
+    if known is not None and (manifest.columns, manifest.originals) == (
+        known.manifest.columns,
+        known.manifest.originals,
+    ):
+        extras = known.snapshot.extras
     segments = tuple(
-        opened.get(entry.file) or parts.open_segment(folder, entry, books.codebooks, manifest.store, extras)
+        parts.open_segment(folder, entry, books.codebooks, manifest.store, extras, opened.get(entry.file))
         for entry in manifest.segments
     )
     for segment in segments:
@@ -77,11 +99,11 @@ def base_of(folder: str, manifest: Manifest, embedding: Any = None, known: State
 
 
 def read_log(
-    folder: str, manifest: Manifest, place: logs.Place | None = None
+    folder: Folder, manifest: Manifest, place: logs.Place | None = None
 ) -> tuple[list[logs.Record], logs.Place, int]:
     """Records of the log from a place on, the place behind them, and the size of the file."""
     try:
-        return logs.read(os.path.join(folder, manifest.log), manifest.store, place)
+        return logs.read(folder / manifest.log, manifest.store, place)
     except FileNotFoundError as error:
         raise parts.missing(folder, manifest.log) from error
 
@@ -101,8 +123,8 @@ def replay(base: Snapshot, records: Iterable[logs.Record], manifest: Manifest) -
         raise DamagedFileError(f"the log {manifest.log!r} does not fit its store: {error}") from error
 
 
-def _go_on(folder: str, known: State) -> State:
-    """The same generation: only what the log has gained."""
+def _go_on(folder: Folder, known: State) -> State:
+    """The same manifest: only what the log has gained, unless it is another log or other records were read before."""
     manifest, snapshot = known.manifest, known.snapshot
     try:
         records, place, _ = read_log(folder, manifest, known.place)

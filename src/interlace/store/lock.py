@@ -2,6 +2,10 @@
 
 The system frees it when its process ends, however it ends, so that no lock is ever stale. What the file says (who, and
 since when) is only for messages.
+
+The lock belongs to the file, not to its name: where somebody removes or replaces ``LOCK``, another process can lock the
+new file. So a writer asks :meth:`WriterLock.check`, before it acknowledges a write, whether the name still leads to the
+file that it holds.
 """
 
 from __future__ import annotations
@@ -9,55 +13,103 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import time
 import weakref
 
 from ..errors import StoreError, StoreLockedError
+from .files import Folder
 
 NAME = "LOCK"
+_START = "process "  # of what the file says
+_LONGEST = 200  # bytes of it
 
 
 class WriterLock:
     """Held until :meth:`release`, or until nobody refers to it any more."""
 
-    def __init__(self, folder: str) -> None:
-        try:
-            import fcntl
-        except ImportError as error:  # Windows
-            raise StoreError("a store can be written to only where the system has flock; reading works") from error
-        path = os.path.join(folder, NAME)
-        try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise StoreError(error.errno, f"cannot be written to ({error.strerror})", folder) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = _holder(file)
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        file = _lock(folder)
+        while not _is_named(file, folder):  # the name was removed, or given to another file, before this one was locked
             os.close(file)
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise StoreLockedError(
-                    f"{folder!r} is being written to by {holder}: a store has one writer at a time; close that one, or "
-                    "open with mode='r'"
-                ) from error
-            raise StoreError(error.errno, f"cannot be locked ({error.strerror})", folder) from error
+            file = _lock(folder)
         self._file = file
         self._close = weakref.finalize(self, os.close, file)
         _HELD.add(self)
         with contextlib.suppress(OSError):  # a full disk should not keep a writer away
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
             os.ftruncate(file, 0)
-            os.pwrite(file, f"process {os.getpid()} since {since}\n".encode(), 0)
+            os.pwrite(file, f"{_START}{os.getpid()} since {since}\n".encode(), 0)
+
+    def check(self) -> None:
+        """Raise unless the lock is still that of the store: another process may be writing by now."""
+        if not _is_named(self._file, self._folder):
+            raise StoreError(
+                errno.ESTALE,
+                f"the file {NAME!r} of the store was removed or replaced while this process had it open for writing, "
+                "and another process may be writing: the write is not acknowledged; open the store again",
+                self._folder.path,
+            )
 
     def release(self) -> None:
         """Let the next one write."""
         self._close()
 
 
+def _lock(folder: Folder) -> int:
+    """A descriptor of the locked file."""
+    try:
+        import fcntl
+    except ImportError as error:  # Windows
+        raise StoreError("a store can be written to only where the system has flock; reading works") from error
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        file = os.open(NAME, flags, 0o666, dir_fd=folder.fd)
+    except OSError as error:
+        why = "its LOCK is a symbolic link" if error.errno in (errno.ELOOP, errno.EMLINK) else error.strerror
+        raise StoreError(error.errno, f"cannot be written to ({why})", folder.path) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _check_ours(file, folder)
+    except OSError as error:
+        holder = _holder(file)
+        os.close(file)
+        if isinstance(error, StoreError):
+            raise
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise StoreLockedError(
+                f"{folder.path!r} is being written to by {holder}: a store has one writer at a time; close that one, "
+                "or open with mode='r'"
+            ) from error
+        raise StoreError(error.errno, f"cannot be locked ({error.strerror})", folder.path) from error
+    return file
+
+
+def _check_ours(file: int, folder: Folder) -> None:
+    """What is written into it replaces what it holds: that must be nothing, or what a writer wrote."""
+    found = os.fstat(file)
+    ours = stat.S_ISREG(found.st_mode) and found.st_size <= _LONGEST
+    if ours and found.st_size:
+        ours = os.pread(file, len(_START), 0) == _START.encode()
+    if not ours:
+        raise StoreError(
+            errno.EINVAL,
+            f"cannot be written to: its {NAME} was not written by a store, and is not overwritten; move it away",
+            folder.path,
+        )
+
+
+def _is_named(file: int, folder: Folder) -> bool:
+    """Whether the name still leads to this file."""
+    held, found = os.fstat(file), folder.stat(NAME)
+    return found is not None and (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
+
+
 def _holder(file: int) -> str:
     """What the holder wrote into the file; nothing yet if it has just begun."""
     try:
-        text = os.pread(file, 200, 0).decode(errors="replace").strip()
+        text = os.pread(file, _LONGEST, 0).decode(errors="replace").strip()
     except OSError:
         text = ""
     return text or "another process"

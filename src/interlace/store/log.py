@@ -33,6 +33,7 @@ from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 from ..ids import IdArray
 from ..segments import Codes
 from . import files
+from .files import Path
 from .originals import Bytes
 
 VERSION = 2  # of stores with columns or originals; logs of others are of version 1, with the same records
@@ -159,11 +160,12 @@ class Place:
     salt: int
     offset: int  # of the next record
     sequence: int  # its number: how many records there are
-    last: bytes = b""  # header of the record before
+    checksum: int = 0  # of all bytes before: another log, or other records, do not have it
 
-    def after(self, start: bytes, length: int) -> Place:
-        """The place behind a record with this header and so many bytes of payload."""
-        return Place(self.salt, self.offset + len(start) + length, self.sequence + 1, start)
+    def after(self, record: bytes | memoryview) -> Place:
+        """The place behind a record."""
+        checksum = zlib.crc32(record, self.checksum)
+        return Place(self.salt, self.offset + len(record), self.sequence + 1, checksum)
 
 
 class Log:
@@ -175,22 +177,23 @@ class Log:
         self._close = weakref.finalize(self, os.close, file)
 
     @classmethod
-    def create(cls, path: str, mark: str, version: int = 1) -> Log:
+    def create(cls, path: Path, mark: str, version: int = 1) -> Log:
         """A new, empty one, on disk but for its name; of version 2 if its records may have columns or originals."""
         salt = int.from_bytes(os.urandom(8), "little")
+        start = header(mark, salt, version)
         file = files.append_to(path, new=True)
         try:
-            files.write(file, header(mark, salt, version))
+            files.write(file, start)
             files.sync(file)
         except BaseException:
             files.close(file)
             with contextlib.suppress(OSError):
                 files.remove(path)
             raise
-        return cls(file, Place(salt, _HEADER.size, 0))
+        return cls(file, Place(salt, len(start), 0, zlib.crc32(start)))
 
     @classmethod
-    def open(cls, path: str, mark: str) -> tuple[Log, list[Record], int]:
+    def open(cls, path: Path, mark: str) -> tuple[Log, list[Record], int]:
         """To go on with one: its records, and how many bytes of an unfinished write were cut off."""
         records, place, size = read(path, mark)
         file = files.append_to(path)
@@ -215,7 +218,13 @@ class Log:
             with contextlib.suppress(OSError):  # a full disk: leave no more than need be
                 files.truncate(self._file, self.place.offset)
             raise
-        self.place = self.place.after(data[: _FRAME.size], len(data) - _FRAME.size)
+        self.place = self.place.after(data)
+
+    def is_at(self, named: os.stat_result | None) -> bool:
+        """Whether a name leads to this file, and nobody else has written to it."""
+        own = os.fstat(self._file)
+        same = named is not None and (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)
+        return same and own.st_size == self.place.offset
 
     def close(self) -> None:
         """Nothing is held back: all of it is on disk already."""
@@ -236,22 +245,20 @@ def frame(payload: bytes, place: Place) -> bytes:
 
 
 class ChangedError(Exception):
-    """A record that was read is not there any more: its write had failed, and another one took its place."""
+    """What was read is not there any more: a write had failed and another took its place, or it is another log."""
 
 
-def read(path: str, mark: str, place: Place | None = None) -> tuple[list[Record], Place, int]:
+def read(file_path: Path, mark: str, place: Place | None = None) -> tuple[list[Record], Place, int]:
     """Records from a place on (from the first), the place after them, and the size of the file.
 
     What is behind that place is an unfinished write. A damaged record with the header of a later one after it raises.
     """
-    with open(path, "rb") as file:
+    path = os.fspath(file_path)
+    with open(files.open_to_read(file_path), "rb") as file:
         if place is None:
             place = _salted(path, file.read(_HEADER.size), mark)
-        elif place.last:
-            file.seek(place.offset - _FRAME.size - _FRAME.unpack(place.last)[2])
-            if file.read(_FRAME.size) != place.last:
-                raise ChangedError
-        file.seek(place.offset)
+        elif zlib.crc32(file.read(place.offset)) != place.checksum:
+            raise ChangedError
         data = memoryview(file.read())
     records: list[Record] = []
     first, at = place.offset, 0
@@ -260,7 +267,7 @@ def read(path: str, mark: str, place: Place | None = None) -> tuple[list[Record]
             records.append(Record.from_bytes(payload))
         except ValueError as error:
             raise DamagedFileError(f"{path!r} is damaged: at byte {first + at}: {error}") from error
-        place = place.after(bytes(data[at : at + _FRAME.size]), len(payload))
+        place = place.after(data[at : at + _FRAME.size + len(payload)])
         at = place.offset - first
     if _is_followed(data, at, place):
         raise DamagedFileError(
@@ -281,7 +288,7 @@ def _salted(path: str, start: bytes, mark: str) -> Place:
         )
     if found.hex() != mark:
         raise DamagedFileError(f"{path!r} belongs to another store")
-    return Place(salt, _HEADER.size, 0)
+    return Place(salt, _HEADER.size, 0, zlib.crc32(start))
 
 
 def _frame(data: memoryview, at: int, salt: int) -> tuple[int, int, int] | None:

@@ -18,9 +18,11 @@ from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 from ..segments import MAX_ROWS
 from . import files
 from .drift import Drift
+from .files import Folder
 from .originals import KINDS
 
 NAME = "MANIFEST.json"
+UNFINISHED = "CREATING"  # is there while a store is being made; files without it and without a manifest are damage
 VERSION = 2  # with columns or originals; what has neither is written as version 1
 LARGEST = 16 << 20  # bytes; a manifest has some hundred for each segment
 
@@ -88,7 +90,7 @@ def file_name(role: str, number: int) -> str:
 
 def is_ours(name: str) -> bool:
     """Whether a store gives such names, to files or to what becomes one; a lock and a manifest are no such files."""
-    return _FILE.fullmatch(name) is not None or name == f"{NAME}.tmp"
+    return _FILE.fullmatch(name) is not None or name in (f"{NAME}.tmp", UNFINISHED)
 
 
 def to_bytes(manifest: Manifest) -> bytes:
@@ -126,34 +128,38 @@ def from_bytes(text: bytes, path: str) -> Manifest:
         raise DamagedFileError(f"{path!r} is damaged: {error}") from error
 
 
-def read(folder: str) -> Manifest:
+def read(folder: str | Folder) -> Manifest:
     """The manifest of a store, or a clear error: a folder without one is no store."""
-    path = os.path.join(folder, NAME)
+    path = folder if isinstance(folder, str) else folder.path
     try:
-        with open(path, "rb") as file:
+        at = (Folder(folder) if isinstance(folder, str) else folder) / NAME
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotAnIndexError(f"{path!r} is not there") from error
+    try:
+        with open(files.open_to_read(at), "rb") as file:
             text = file.read(LARGEST + 1)
     except FileNotFoundError as error:
-        what = "a directory, but not a store: it has no manifest" if os.path.isdir(folder) else "not there"
-        raise NotAnIndexError(f"{folder!r} is {what}") from error
+        what = "a directory, but not a store: it has no manifest" if os.path.isdir(path) else "not there"
+        raise NotAnIndexError(f"{path!r} is {what}") from error
     if len(text) > LARGEST:
-        raise DamagedFileError(f"{path!r} is damaged: no manifest has more than {LARGEST} bytes")
-    return from_bytes(text, path)
+        raise DamagedFileError(f"{os.fspath(at)!r} is damaged: no manifest has more than {LARGEST} bytes")
+    return from_bytes(text, os.fspath(at))
 
 
-def write(folder: str, manifest: Manifest) -> None:
+def write(folder: Folder, manifest: Manifest) -> None:
     """Replace the manifest. After an error either of the two may be the one that counts."""
-    files.replace(os.path.join(folder, NAME), to_bytes(manifest))
+    files.replace(folder / NAME, to_bytes(manifest))
 
 
-def sweep(folder: str, manifest: Manifest) -> list[str]:
+def sweep(folder: Folder, manifest: Manifest) -> list[str]:
     """Remove what was begun and never became part of the store, and what no longer is; names of other kinds stay.
 
     For the writer only: a reader cannot tell leftovers from what is being written.
     """
     named = set(manifest.names)
-    leftovers = [name for name in os.listdir(folder) if is_ours(name) and name not in named]
+    leftovers = [name for name in folder.names() if is_ours(name) and name not in named]
     for name in leftovers:
-        files.remove(os.path.join(folder, name))
+        files.remove(folder / name)
     return leftovers
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 from ..arrays import describe
 from ..codebooks import Codebooks
-from ..errors import InputError, StoreError
+from ..errors import FileError, InputError, StoreError
 from ..ids import Ids
 from ..index import Index
 from ..literals import OriginalsKind
@@ -19,6 +19,7 @@ from .columns import Columns, Table, check_arrow
 from .compaction import Limits
 from .drift import Drift
 from .extras import Extras
+from .files import Folder
 from .lock import NAME as LOCK
 from .lock import WriterLock
 from .log import Log
@@ -58,31 +59,43 @@ def open(
         if mode == "a":
             raise FileNotFoundError(errno.ENOENT, "there is no store; il.create(path, ...) makes one", os.fspath(path))
         return Index.open(path, embedding)
-    folder = os.path.realpath(path)
+    where = os.path.realpath(path)
     if mode == "r":
-        return Store(folder, loading.load(folder, embedding))
+        return Store(where, loading.load(where, embedding))
+    folder = _to_write(where)
     manifest.read(folder)  # before a lock is put into a directory that is no store
     return _open_writer(folder, WriterLock(folder), embedding, limits or Limits())
 
 
-def _open_writer(folder: str, lock: WriterLock, embedding: Any, limits: Limits) -> Store:
+def _to_write(path: str) -> Folder:
+    """The directory, open: what is written goes there, also after it was renamed."""
+    try:
+        return Folder(path, writing=True)
+    except OSError as error:
+        raise StoreError(error.errno, f"cannot be written to ({error.strerror})", path) from error
+
+
+def _open_writer(folder: Folder, lock: WriterLock, embedding: Any, limits: Limits) -> Store:
     try:
         found = manifest.read(folder)
         if found.columns is not None:
             check_arrow()  # now, and not in the middle of a write
-        files.sync_folder(folder)  # what is swept must not be needed by an older manifest after a power cut
+        folder.sync()  # what is swept must not be needed by an older manifest after a power cut
         base = loading.base_of(folder, found, embedding)
         try:
-            log, records, cut = Log.open(os.path.join(folder, found.log), found.store)
+            log, records, cut = Log.open(folder / found.log, found.store)
         except FileNotFoundError as error:
             raise parts.missing(folder, found.log) from error
         if cut:
-            files.tell("%r: %d bytes of a write that was cut short were dropped", folder, cut)
+            files.tell("%r: %d bytes of a write that was cut short were dropped", folder.path, cut)
         state = loading.State(found, loading.replay(base, records, found), log.place)
         manifest.sweep(folder, found)
-        return Store(folder, Writer(folder, state, log, lock, limits))
-    except BaseException:
+        return Store(folder.path, Writer(folder, state, log, lock, limits))
+    except BaseException as error:
         lock.release()
+        if isinstance(error, OSError) and not isinstance(error, FileError):
+            text = f"cannot be opened for writing ({error.filename}: {error.strerror})"
+            raise StoreError(error.errno, text, folder.path) from error
         raise
 
 
@@ -110,22 +123,27 @@ def create(
         None if columns is None else Columns.of(columns), None if originals is None else Originals(originals, index.dim)
     )
     table = _first_payload(index, extras, payload)
-    folder = os.path.realpath(path)
+    where = os.path.realpath(path)
     try:
-        os.mkdir(folder)
-        files.sync_folder(os.path.dirname(folder))
+        os.mkdir(where)
+        files.sync_folder(os.path.dirname(where))
     except FileExistsError:
-        _check_empty(folder)
+        if not os.path.isdir(where):
+            raise InputError(f"a store is a directory, and {where!r} is a file") from None
+    folder = _to_write(where)
+    _check_empty(folder)
     lock = WriterLock(folder)
     try:
         _check_empty(folder)  # again: two may have come here at once
-        for name in filter(manifest.is_ours, os.listdir(folder)):  # of one that was cut short
-            files.remove(os.path.join(folder, name))
+        for name in sorted(filter(manifest.is_ours, folder.names()), key=manifest.UNFINISHED.__eq__):
+            files.remove(folder / name)  # of one that was cut short, the mark of which goes last
+        files.create(folder / manifest.UNFINISHED, [b""])
+        folder.sync()
         manifest.write(folder, _first_files(folder, index, extras, table))
     except BaseException as error:
         lock.release()
         if isinstance(error, OSError) and not isinstance(error, StoreError):
-            raise StoreError(error.errno, f"the store could not be made ({error.strerror or error})", folder) from error
+            raise StoreError(error.errno, f"the store could not be made ({error.strerror or error})", where) from error
         raise
     return _open_writer(folder, lock, index.embedding, limits or Limits())
 
@@ -144,13 +162,13 @@ def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:
     return None
 
 
-def _first_files(folder: str, index: Index, extras: Extras, table: Table | None) -> Manifest:
+def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | None) -> Manifest:
     """Files of generation 1, on disk."""
     mark = os.urandom(16).hex()
     books = Index.of_parts(index.codebooks, index.embedding, (), Ids.default(0), index._calibration)
-    parts.write_books(os.path.join(folder, file_name("books", 1)), books, mark)
+    parts.write_books(folder / file_name("books", 1), books, mark)
     extended = extras.columns is not None or extras.originals is not None
-    Log.create(os.path.join(folder, file_name("log", 2)), mark, 1 + extended).close()
+    Log.create(folder / file_name("log", 2), mark, 1 + extended).close()
     ids, kind, next_id = index._ids, "", 0
     entries: tuple[Entry, ...] = ()
     if len(index):
@@ -160,13 +178,13 @@ def _first_files(folder: str, index: Index, extras: Extras, table: Table | None)
             next_id = max(0, int(ids.arrays["values"].max()) + 1)
         name = file_name("segment", 3)
         segment = merge(list(index._segments), index.codebooks)
-        parts.write_segment(os.path.join(folder, name), segment, ids, mark)
+        parts.write_segment(folder / name, segment, ids, mark)
         entries = (Entry(name, len(index)),)
         if extras.columns is not None and table is not None:
             beside = file_name("payload", 4)
-            parts.write_payload(os.path.join(folder, beside), name, table, extras.columns, mark)
+            parts.write_payload(folder / beside, name, table, extras.columns, mark)
             entries = (Entry(name, len(index), payload_file=beside),)
-    files.sync_folder(folder)
+    folder.sync()
     made, drift = index._calibration, Drift.of_learning(index.codebooks.error, index.codebooks.error_rows)
     if made is not None and made.error_rows:  # measured when its rows were coded
         drift = Drift.of_learning(made.error, made.error_rows)
@@ -209,11 +227,17 @@ def _check_limits(limits: Any) -> None:
         raise InputError(f"limits must be Limits of il.store, got {describe(limits)}")
 
 
-def _check_empty(folder: str) -> None:
-    if not os.path.isdir(folder):
-        raise InputError(f"a store is a directory, and {folder!r} is a file")
-    if os.path.exists(os.path.join(folder, manifest.NAME)):
-        raise InputError(f"{folder!r} is a store already: il.open(path, mode='a') opens it")
-    others = [name for name in os.listdir(folder) if name != LOCK and not manifest.is_ours(name)]
+def _check_empty(folder: Folder) -> None:
+    """Nothing but a lock and what a call of :func:`create` that was cut short has left, which its mark tells."""
+    names = folder.names()
+    if manifest.NAME in names:
+        raise InputError(f"{folder.path!r} is a store already: il.open(path, mode='a') opens it")
+    others = [name for name in names if name != LOCK and not manifest.is_ours(name)]
     if others:
-        raise InputError(f"a store needs a new or an empty directory, and {folder!r} holds {min(others)!r}")
+        raise InputError(f"a store needs a new or an empty directory, and {folder.path!r} holds {min(others)!r}")
+    left = sorted(name for name in names if name != LOCK)
+    if left and manifest.UNFINISHED not in names:
+        raise InputError(
+            f"{folder.path!r} holds {len(left)} files of a store ({left[0]!r}, ...) that has lost its {manifest.NAME}; "
+            "they are not overwritten: restore the store from a backup, or remove them if they are not needed"
+        )

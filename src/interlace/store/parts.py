@@ -31,6 +31,7 @@ from . import ids as store_ids
 from .columns import SECTION as COLUMNS_SECTION
 from .columns import Columns, Payload, Table, check_text
 from .extras import Extras
+from .files import Folder, Path
 from .filters import Remembered, columns_of, qualifying
 from .manifest import Entry
 from .originals import Bytes
@@ -49,6 +50,12 @@ class Part:
     originals: Bytes  # [n, bytes of an original], of no bytes if the store keeps none
     originals_file: storage.File | None = None
     payload: Payload | None = None
+    payload_file: storage.File | None = None
+
+    @property
+    def files(self) -> tuple[storage.File, storage.File | None, storage.File | None]:
+        """The segment, its columns, its originals."""
+        return self.file, self.payload_file, self.originals_file
 
     @property
     def name(self) -> str:
@@ -109,7 +116,7 @@ class Part:
             raise DamagedFileError(f"{self.file.path!r} is damaged: {error}") from error
 
 
-def write_segment(path: str, segment: Segment, ids: Ids, mark: str) -> None:
+def write_segment(path: Path, segment: Segment, ids: Ids, mark: str) -> None:
     """A new segment file."""
     arrays = {f"segment.{name}": array for name, array in segment.arrays.items()}
     arrays |= {f"ids.{name}": array for name, array in sorted(ids.sorted_section().items())}
@@ -117,21 +124,33 @@ def write_segment(path: str, segment: Segment, ids: Ids, mark: str) -> None:
     files.create(path, storage.contents(arrays, description))
 
 
-def write_payload(path: str, segment: str, table: Table, columns: Columns, mark: str) -> None:
+def write_payload(path: Path, segment: str, table: Table, columns: Columns, mark: str) -> None:
     """A new file with the columns of the segment file of that name."""
     description = {"kind": "payload", "segment": segment, "n": table.num_rows, "store": mark}
     files.create(path, storage.contents({COLUMNS_SECTION: columns.to_file(table)}, description))
 
 
-def write_originals(path: str, segment: str, originals: Bytes | storage.Blocks, kind: str, mark: str) -> None:
+def write_originals(path: Path, segment: str, originals: Bytes | storage.Blocks, kind: str, mark: str) -> None:
     """A new file with the originals of the segment file of that name."""
     description = {"kind": "originals", "segment": segment, "n": originals.shape[0], "of": kind, "store": mark}
     files.create(path, storage.contents({"originals": originals}, description))
 
 
-def open_segment(folder: str, entry: Entry, codebooks: Codebooks, mark: str, extras: Extras) -> Part:
-    """Map a segment; its small sections are checked, all of them by :meth:`Part.verify`."""
-    file = _read(folder, entry.file, "segment", mark)
+def open_segment(
+    folder: Folder, entry: Entry, codebooks: Codebooks, mark: str, extras: Extras, known: Part | None = None
+) -> Part:
+    """Map a segment; its small sections are checked, all of them by :meth:`Part.verify`.
+
+    ``known`` is what was opened under this name before: where the files still have the same checksums it is returned.
+    """
+    file, payload_file, originals_file = _read(folder, entry.file, "segment", mark), None, None
+    if entry.payload_file is not None and extras.columns is not None:
+        payload_file = _beside(folder, entry, entry.payload_file, "payload", mark)
+    if entry.originals_file is not None and extras.originals is not None:
+        originals_file = _beside(folder, entry, entry.originals_file, "originals", mark)
+    opened = (file, payload_file, originals_file)
+    if known is not None and known.ids.n == entry.rows and all(map(_same, opened, known.files)):
+        return known
     with file.damage_named("segment"):
         for name in CHECKED_AT_OPEN:
             if name in file.names:
@@ -141,21 +160,25 @@ def open_segment(folder: str, entry: Entry, codebooks: Codebooks, mark: str, ext
             raise ValueError(f"{segment.n_rows} rows, the manifest says {entry.rows}")
         arrays = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
         ids = store_ids.stored(file.meta["ids"], entry.rows, arrays)
-    payload, originals_file, originals = None, None, np.empty((entry.rows, 0), np.uint8)
-    if entry.payload_file is not None and extras.columns is not None:
-        payload = Payload(extras.columns, _beside(folder, entry, entry.payload_file, "payload", mark), entry.rows)
-    if entry.originals_file is not None and extras.originals is not None:
-        originals_file = _beside(folder, entry, entry.originals_file, "originals", mark)
+    payload = None
+    if payload_file is not None and extras.columns is not None:
+        payload = Payload(extras.columns, payload_file, entry.rows)
+    originals: Bytes = np.empty((entry.rows, 0), np.uint8)
+    if originals_file is not None and extras.originals is not None:
         with originals_file.damage_named("originals"):
             originals = originals_file.array("originals")
             if originals.dtype != np.uint8 or originals.shape != (entry.rows, extras.width):
                 raise ValueError(f"{originals.dtype} {originals.shape}, uint8 {(entry.rows, extras.width)} expected")
             if originals_file.meta["of"] != extras.originals.kind:
                 raise ValueError(f"{originals_file.meta['of']!r:.60}, {extras.originals.kind!r} expected")
-    return Part(file, segment, ids, originals, originals_file, payload)
+    return Part(file, segment, ids, originals, originals_file, payload, payload_file)
 
 
-def _beside(folder: str, entry: Entry, name: str, kind: str, mark: str) -> storage.File:
+def _same(one: storage.File | None, other: storage.File | None) -> bool:
+    return one is other if one is None or other is None else one.same_as(other)
+
+
+def _beside(folder: Folder, entry: Entry, name: str, kind: str, mark: str) -> storage.File:
     """A file that belongs to a segment."""
     file = _read(folder, name, kind, mark)
     with file.damage_named(kind):
@@ -164,13 +187,13 @@ def _beside(folder: str, entry: Entry, name: str, kind: str, mark: str) -> stora
     return file
 
 
-def write_removed(path: str, segment: str, removed: Tombstones, mark: str) -> None:
+def write_removed(path: Path, segment: str, removed: Tombstones, mark: str) -> None:
     """A new file of tombstones, of the segment file of that name."""
     description = {"kind": "removed", "segment": segment, "n": removed.n, "count": removed.count, "store": mark}
     files.create(path, storage.contents({"removed": removed.bits}, description))
 
 
-def open_removed(folder: str, entry: Entry, mark: str) -> Tombstones:
+def open_removed(folder: Folder, entry: Entry, mark: str) -> Tombstones:
     """Which rows of a segment were removed; checked, because a wrong bit would lose a row or bring one back."""
     if entry.removed_file is None:
         return Tombstones(entry.rows)
@@ -180,29 +203,28 @@ def open_removed(folder: str, entry: Entry, mark: str) -> Tombstones:
         return Tombstones.stored(entry.rows, file.array("removed"), entry.removed)
 
 
-def write_books(path: str, books: Index, mark: str) -> None:
+def write_books(path: Path, books: Index, mark: str) -> None:
     """Codebooks, embedding and calibration: the file of an index without rows."""
     arrays, description = books.to_arrays()
     files.create(path, storage.contents(arrays, description | {"store": mark}))
 
 
-def open_books(folder: str, name: str, mark: str, embedding: Any = None) -> Index:
-    """What :func:`write_books` wrote; ``embedding`` as for ``Index.open``."""
+def open_books(folder: Folder, name: str, mark: str, embedding: Any = None, known: Index | None = None) -> Index:
+    """What :func:`write_books` wrote; ``embedding`` as for ``Index.open``, ``known`` as for :func:`open_segment`."""
     if isinstance(embedding, Module) and embedding.module is None:  # what a file gives by itself
         embedding = None
     file = _read(folder, name, "index", mark)
-    try:
-        books = Index.open(file.path, embedding)
-    except FileNotFoundError as error:
-        raise missing(folder, name) from error
+    if known is not None and known._file is not None and known._file.same_as(file):
+        return known
+    books = Index.of_file(file, embedding)
     if len(books):
         raise DamagedFileError(f"{file.path!r} holds {len(books)} rows, and should hold none")
     return books
 
 
-def _read(folder: str, name: str, kind: str, mark: str) -> storage.File:
+def _read(folder: Folder, name: str, kind: str, mark: str) -> storage.File:
     try:
-        file = storage.read(os.path.join(folder, name))
+        file = storage.read(folder / name, files.open_to_read(folder / name))
     except FileNotFoundError as error:
         raise missing(folder, name) from error
     if file.meta.get("kind") != kind:
@@ -216,5 +238,5 @@ class MissingFileError(DamagedFileError):
     """A file that a manifest names is not there: the store is damaged, or has a newer manifest by now."""
 
 
-def missing(folder: str, name: str) -> MissingFileError:
-    return MissingFileError(f"the store {folder!r} is damaged: its manifest names {name!r}, which is not there")
+def missing(folder: Folder, name: str) -> MissingFileError:
+    return MissingFileError(f"the store {folder.path!r} is damaged: its manifest names {name!r}, which is not there")

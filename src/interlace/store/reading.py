@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Iterator
 from os import PathLike
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from ..arrays import FloatArray
 from ..codebooks import Codebooks
 from ..embedding import Embedding
-from ..errors import InputError
+from ..errors import InputError, NotAnIndexError
 from ..evaluation import Evaluation
 from ..ids import IdArray
 from ..literals import Margin
@@ -20,8 +19,10 @@ from ..margins import DEFAULT
 from ..matches import Matches
 from ..report import Report
 from ..searches import Searches
+from . import files
+from .files import Folder
 from .health import Health
-from .loading import State
+from .loading import State, opened
 from .manifest import NAME
 from .snapshot import Snapshot
 from .verifying import verify
@@ -34,6 +35,11 @@ class Reading(Searches):
 
     @property
     def _state(self) -> State:
+        raise NotImplementedError
+
+    @property
+    def _folder(self) -> str | Folder:
+        """Where its files are: the directory that a writer has open, or the path that a reader reads from."""
         raise NotImplementedError
 
     def _check_open(self) -> None:
@@ -213,8 +219,8 @@ class Reading(Searches):
         """Bytes of all files."""
         size = 0
         for name in (NAME, *state.manifest.names):
-            with contextlib.suppress(FileNotFoundError):  # a reader's files may have lost their names
-                size += os.stat(os.path.join(self.path, name)).st_size
+            with contextlib.suppress(FileNotFoundError, NotAnIndexError):  # a reader's files may have lost their names
+                size += files.size(opened(self._folder) / name)
         return size
 
     def evaluate(self, queries: Any = None, k: int = 10, **how: Any) -> Evaluation:
@@ -226,4 +232,4 @@ class Reading(Searches):
     def verify(self) -> None:
         """Raise unless all that is on disk is sound: every byte, every code, every id."""
         self._check_open()
-        verify(self.path, self.embedding)
+        verify(self._folder, self.embedding)

@@ -37,6 +37,7 @@ from ..spool import yields_blocks
 from .columns import Table
 from .drift import Drift, Meter
 from .extras import Extras
+from .files import Folder
 from .loading import State, load
 from .log import Record
 from .originals import Bytes
@@ -76,12 +77,21 @@ class Store(Reading):
         return source if isinstance(source, State) else source.state
 
     @property
+    def _folder(self) -> str | Folder:
+        source = self._source
+        return self.path if isinstance(source, State) else source.folder
+
+    @property
     def mode(self) -> str:
         """``r`` or ``a``."""
         return "a" if isinstance(self._source, Writer) else "r"
 
     def refresh(self) -> bool:
-        """See what others have written since; whether there was anything. A writer sees its own writes anyway."""
+        """See what others have written since; whether there was anything. A writer sees its own writes anyway.
+
+        A reader follows its path: after a backup of this store was put there, it sees the state of the backup. Where
+        the path leads to another store there is a :class:`StoreError`, and the reader stays as it is.
+        """
         with self._mutex:
             self._check_open()
             if not isinstance(self._source, State):
