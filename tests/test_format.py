@@ -48,7 +48,17 @@ def documented_files() -> dict[str, il.Index]:
     empty = il.Index(hand_made())
     calibrated = small_index(ids="int64")
     calibrated.calibrate(clustered(9, 4))
+    rng = np.random.default_rng(8)
+    integers = {
+        "run": np.arange(300) + 7,
+        "runs out of order": np.concatenate([np.arange(100) + 1000, np.arange(200)]),
+        "small gaps": np.sort(rng.choice(500, 300, replace=False)),
+        "shuffled": rng.permutation(300) * 2 - 100,
+        "of 64 bits": rng.integers(-(2**63) + 64, 2**63, 300),
+        "smallest": np.arange(300) * 3 + np.iinfo(np.int64).min,
+    }
     return {
+        **{f"ids {name}": indexed(values) for name, values in integers.items()},
         **{f"{layout} {ids}": build(400, layout=layout, ids=ids) for layout in LAYOUTS for ids in ID_KINDS},
         "norm column learned": build(400, layout="residual", cross="byte"),
         "norm that is not crude": small_index(norms=True, n=700),
@@ -60,6 +70,25 @@ def documented_files() -> dict[str, il.Index]:
         "cosine": build(metric="cosine"),
         **{f"embedding {kind}": embedded_index(kind) for kind in ("identity", "linear", "mlp")},
     }
+
+
+def indexed(ids: np.ndarray) -> il.Index:
+    index = il.Index(hand_made())
+    index.add(clustered(len(ids), 4), ids, threads=1)
+    return index
+
+
+def coding_of(ids: np.ndarray) -> tuple[str, int, int]:
+    """How docs/format.md says that integers are stored, the number of their runs, and of the words of their blocks."""
+    values = ids.tolist()
+    n_runs = 1 + sum(b != a + 1 for a, b in zip(values[:-1], values[1:], strict=True))
+    n_words = 0
+    for first in range(0, len(values), 64):
+        offsets = [value - i for i, value in enumerate(values[first : first + 64])]
+        n_words += (max(offsets) - min(offsets)).bit_length()
+    if n_runs <= max(1, len(values) // 64):
+        return "runs of ids", n_runs, n_words
+    return "plain ids" if min(values) < -(2**63) + 64 else "blocks of ids", n_runs, n_words
 
 
 def embedded_index(kind: str) -> il.Index:
@@ -87,7 +116,11 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
     codes = index._segments[0].unpack() if n else np.empty((0, 1), np.uint8)
     sizes = np.bincount(codes[:, 0], minlength=learned.n_cells).tolist()
     spare = [(m, (n // m).bit_length() - 1) for m in sizes if m]
+    integers = kind == "index" and n > 0 and index._ids.kind == "int64"
+    coding, n_runs, n_id_words = coding_of(index.ids) if integers else ("", 0, 0)
     names: dict[str, Any] = {
+        "n_runs": n_runs,
+        "n_id_words": n_id_words,
         "n_sample": 400,  # of the model in these tests
         "n_rows": 400,
         "n_bytes": learned.n_bytes,
@@ -114,7 +147,8 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "labels": kind == "model with labels",
         "embedding": kind != "codebooks",
         "cross sums": kind == "index" and learned.metric == "l2" and not learned.norms and overlapping(learned),
-        "int64 ids": kind == "index" and n > 0 and index._ids.kind == "int64",
+        **{when: coding == when for when in ("runs of ids", "blocks of ids", "plain ids")},
+        "blocks of ids out of order": coding == "blocks of ids" and (np.diff(index.ids.astype(object)) < 0).any(),
         "string ids": kind == "index" and n > 0 and index._ids.kind == "string",
         "calibration": kind == "index" and index._calibration is not None,
     }
@@ -233,6 +267,7 @@ def golden_indexes() -> list[str]:
 
 def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> None:
     made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
+    made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled"}
     assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
@@ -285,7 +320,7 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
     again = il.open(tmp_path / "i")
     again.verify()
     assert same_index(index, again)
-    assert storage.read(tmp_path / "i").version == storage.VERSION
+    assert storage.read(tmp_path / "i").version == (3 if kind == "int64" else 2)
     assert again._calibration is not None
 
 

@@ -197,6 +197,128 @@ def test_searches_return_the_ids_of_the_rows(kind: str) -> None:
     assert named.search(q[0], 4).ids.tolist() == expected[0][:4]
 
 
+# --- integers in little room ------------------------------------------------------------------------------------------
+
+
+def integers(kind: str, n: int = 100_000) -> np.ndarray:
+    rng = np.random.default_rng(4)
+    return {
+        "run": lambda: np.arange(n) + 1,
+        "runs": lambda: np.delete(np.arange(n + 3), [5, n // 2, n]),
+        "runs out of order": lambda: np.concatenate([np.arange(n // 2) + 10**12, np.arange(n - n // 2)]),
+        "half of a range": lambda: np.sort(rng.choice(2 * n, n, replace=False)),
+        "wide gaps": lambda: np.cumsum(rng.integers(1, 2**30, n)),
+        "shuffled range": lambda: rng.permutation(n) + 17,
+        "64 bits": lambda: rng.permutation(np.unique(rng.integers(-(2**62), 2**62, n + 9))[:n]),
+    }[kind]()
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [
+        ("run", 0.001),
+        ("runs", 0.001),
+        ("runs out of order", 0.001),
+        ("half of a range", 1.1),
+        ("wide gaps", 5),
+        ("shuffled range", 6.5),
+        ("64 bits", 12.2),
+    ],
+)
+def test_integers_take_few_bytes(kind: str, most: float, tmp_path: Path) -> None:
+    """Of each id, in memory and in a file; they took 20."""
+    n, values = 100_000, integers(kind)
+    ids = Ids.of(values)
+    assert ids.kind == "int64"
+    assert sum(array.nbytes for array in ids.sorted_section().values()) <= most * n
+    rng = np.random.default_rng(6)
+    rows = rng.integers(-1, n, (5, 200))
+    np.testing.assert_array_equal(ids.take(rows), np.where(rows < 0, -1, values[rows]))
+    np.testing.assert_array_equal(ids.find(values[rows[rows >= 0]]), rows[rows >= 0])
+    others = np.setdiff1d(np.concatenate([values[:500] - 1, values[-500:] + 1, [-(2**63), 2**63 - 1]]), values)
+    assert (ids.find(others) == -1).all()
+    codes = rng.integers(0, 2, (n, hand_made().n_bytes)).astype(np.uint8)
+    il.Index.from_codes(hand_made(), codes).save(tmp_path / "default")
+    il.Index.from_codes(hand_made(), codes, values).save(tmp_path / "given")
+    more = (tmp_path / "given").stat().st_size - (tmp_path / "default").stat().st_size
+    assert more <= most * n + 1500  # the header and padding
+    opened = il.open(tmp_path / "given")
+    np.testing.assert_array_equal(opened.ids, values)
+    assert opened.report().ids <= most * n
+    assert values[77] in opened
+
+
+EDGES = st.sampled_from([-(2**63), -(2**63) + 63, -(2**63) + 64, -2, 0, 1, 2**63 - 2, 2**63 - 1])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_integers_come_back(data: st.DataObject) -> None:
+    """Runs, gaps, disorder and the ends of int64, in any mixture."""
+    parts: list[int] = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        first, step = data.draw(INT64 | EDGES), data.draw(st.sampled_from([1, 1, 2, 1000, -1]))
+        parts += [first + step * i for i in range(data.draw(st.integers(1, 150)))]
+    values = np.array([v for v in dict.fromkeys(parts) if -(2**63) <= v < 2**63 and v != -1] or [5], np.int64)
+    if data.draw(st.booleans()):
+        values = np.random.default_rng(len(values)).permutation(values)
+    ids = Ids.of(values)
+    again = Ids.stored("int64", len(values), dict(ids.sorted_section()))
+    asked = np.array([*values, data.draw(INT64), data.draw(EDGES)], np.int64)
+    found = [values.tolist().index(v) if v in values else -1 for v in asked.tolist()]
+    for one in (ids, again):
+        assert one.all().tolist() == values.tolist()
+        assert one.find(asked).tolist() == found
+        assert one.take(np.array([[-1, 0]])).tolist() == [[-1, values[0]]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_arrays_of_ids_that_lie(data: st.DataObject) -> None:
+    """Right types and sizes, any numbers: an answer or DamagedFileError, never a crash or a row that is not there."""
+    n = data.draw(st.sampled_from([1, 63, 64, 65, 200]))
+    values = np.random.default_rng(n).permutation(n) * 5
+    ids = Ids.of(values if data.draw(st.booleans()) else np.sort(values) // 5 * 5 + (np.arange(n) == n - 1))
+    arrays = {name: np.array(array) for name, array in ids.sorted_section().items()}
+    for _ in range(data.draw(st.integers(1, 4))):
+        name = data.draw(st.sampled_from(sorted(arrays)))
+        if len(arrays[name]):
+            information = np.iinfo(arrays[name].dtype)
+            numbers = st.sampled_from([information.min, information.max, 0, 1, 64, 65]) | st.integers(0, 300)
+            arrays[name][data.draw(st.integers(0, len(arrays[name]) - 1))] = data.draw(numbers)
+    if data.draw(st.booleans()) and "words" in arrays:
+        arrays["words"] = arrays["words"][: data.draw(st.integers(0, len(arrays["words"])))]
+    try:
+        hostile = Ids.stored("int64", n, arrays)
+        found = hostile.find(np.concatenate([values, [-(2**63), 2**63 - 1]]))
+        assert ((found >= -1) & (found < n)).all()
+        assert hostile.all().shape == (n,)
+    except (il.DamagedFileError, ValueError):
+        return
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"run_starts": np.zeros(0, np.int64), "run_rows": np.zeros(0, np.uint32)},
+        {"run_starts": np.zeros(2, np.int64), "run_rows": np.array([0], np.uint32)},
+        {"run_starts": np.zeros(2, np.int64), "run_rows": np.array([0, 10], np.uint32)},
+        {"run_starts": np.zeros(2, np.int64), "run_rows": np.array([1, 5], np.uint32)},
+        {"run_starts": np.zeros(2, np.int64), "run_rows": np.array([0, 0], np.uint32)},
+        {"run_starts": np.array([2**63 - 9]), "run_rows": np.array([0], np.uint32)},
+        {"run_starts": np.zeros(1, np.int64), "run_rows": np.zeros(1, np.int64)},
+        {"bases": np.zeros(1, np.int64), "starts": np.zeros(2, np.uint32)},
+        {"bases": np.zeros(2, np.int64), "starts": np.zeros(3, np.uint32), "words": np.zeros(0, np.uint64)},
+        {"bases": np.zeros(1, np.int64), "starts": np.zeros(2, np.uint32), "words": np.zeros((2, 2), np.uint64)},
+        {"bases": np.zeros(1, np.int64), "starts": np.zeros(2, np.uint32), "words": np.zeros(0, np.uint64), "x": np.zeros(1)},
+        {"values": np.zeros(10, np.int64), "order": np.zeros(10, np.uint32)},
+    ],
+)  # fmt: skip
+def test_arrays_of_ids_that_do_not_fit(arrays: dict[str, np.ndarray]) -> None:
+    with pytest.raises(ValueError, match="ids|runs"):
+        Ids.stored("int64", 10, arrays)
+
+
 def test_many_string_ids(tmp_path: Path) -> None:
     n = 20000
     ids = [f"document/{i * 2654435761 % 2**32:08x}" for i in range(n)]

@@ -36,8 +36,10 @@ def learned(x: np.ndarray, **settings: Any) -> il.Codebooks:
 
 
 def fixed_ids(kind: str, n: int) -> Any:
+    """Integers of the kind that takes most room: in no order, all 64 bits in use."""
     text = [f"{i:0{STRING_LENGTH}}" for i in range(n)]
-    return {"default": None, "int64": np.arange(n) * 3, "string": text}[kind]
+    integers = np.unique(np.random.default_rng(1).integers(-(2**63) + 64, 2**63, n + 9))[:n]
+    return {"default": None, "int64": np.random.default_rng(2).permutation(integers), "string": text}[kind]
 
 
 @settings(max_examples=30, deadline=None)

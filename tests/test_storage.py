@@ -296,7 +296,7 @@ def test_codebooks_are_no_index_but_an_index_has_codebooks(tmp_path: Path) -> No
 
 def test_a_file_knows_its_version(whole: bytes, tmp_path: Path) -> None:
     (tmp_path / "i").write_bytes(whole)
-    assert storage.read(tmp_path / "i").version == storage.VERSION == 2
+    assert storage.read(tmp_path / "i").version == storage.USUAL_VERSION == 2
     header = header_of(whole)
     header["__metadata__"]["version"] = "1"
     (tmp_path / "i").write_bytes(sealed(header, whole[8 + int.from_bytes(whole[:8], "little") :]))
@@ -305,10 +305,10 @@ def test_a_file_knows_its_version(whole: bytes, tmp_path: Path) -> None:
 
 def test_a_newer_format_asks_for_a_newer_library(whole: bytes, tmp_path: Path) -> None:
     header = header_of(whole)
-    header["__metadata__"]["version"] = "3"
-    header["__metadata__"]["interlace"] = "whatever version 3 writes here"
+    header["__metadata__"]["version"] = "4"
+    header["__metadata__"]["interlace"] = "whatever version 4 writes here"
     (tmp_path / "i").write_bytes(sealed(header, whole[8 + int.from_bytes(whole[:8], "little") :]))
-    message = "i' has format version 3, this interlace reads up to 2: install a newer one"
+    message = "i' has format version 4, this interlace reads up to 3: install a newer one"
     with pytest.raises(il.NewerFormatError, match=message):
         il.open(tmp_path / "i")
 

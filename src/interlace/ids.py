@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 from . import _native
 from .arrays import describe, to_numpy
 from .errors import DamagedFileError, DuplicateIdError, InputError, UnknownIdError
+from .storage import USUAL_VERSION, File
 from .tombstones import Removed
 
 IdArray = NDArray[Any]  # int64, or object for strings
 
-#: Arrays of each kind of ids as files hold them (docs/format.md).
+BLOCK = 64  # ids of a block, kBlock of cpp/core/packed_ids.h
+RUN_BYTES = 12  # of a run, as it is stored
+COMPACT_VERSION = 3  # of files that have ids in runs or blocks
+
+#: Arrays of each kind of ids as files hold them (docs/format.md); of integers, those that are neither runs nor blocks.
 STORED: dict[str, dict[str, type]] = {
     "default": {},
     "int64": {"values": np.int64, "order": np.uint32, "sorted": np.int64},
@@ -92,11 +97,16 @@ class Ids:
 
     ``values`` is None for default ids, else int64 [n]; strings are UTF-8 ``text`` with ``offsets`` [n + 1].
     ``order`` lists rows by ascending key (the integer, or the hash of the string); it is made on first need.
-    Default ids count from ``first``, which is 0 but in the segments of a store.
+    Default ids count from ``first``, which is 0 but in the segments of a store. Integers are mostly held in less room
+    than ``values``: :class:`RunIds`, :class:`PackedIds`.
     """
 
     #: Rows that a store has removed and not yet compacted away: their ids are not here any more. None: no row.
     removed: Removed | None = None
+    #: Of the format that files with these ids need.
+    file_version = USUAL_VERSION
+    #: What the arrays are mapped from, if they are.
+    file: File | None = None
 
     def __init__(self, n: int, arrays: dict[str, NDArray[Any]] | None = None, first: int = 0) -> None:
         self.n = n
@@ -110,9 +120,9 @@ class Ids:
 
     @classmethod
     def of(cls, ids: IdArray) -> Ids:
-        """From the output of :func:`parse_ids`."""
+        """From the output of :func:`parse_ids`; integers in the least room."""
         if ids.dtype == np.int64:
-            return cls(len(ids), {"values": ids})
+            return _compact(ids)
         encoded = [v.encode() for v in ids]
         offsets = np.zeros(len(ids) + 1, np.uint64)
         np.cumsum([len(v) for v in encoded], out=offsets[1:])
@@ -121,6 +131,10 @@ class Ids:
     @classmethod
     def stored(cls, kind: str, n: int, arrays: dict[str, NDArray[Any]]) -> Ids:
         """From the arrays of a file: names, types and sizes must fit."""
+        if kind == "int64" and "run_starts" in arrays:
+            return RunIds.stored(kind, n, arrays)
+        if kind == "int64" and "bases" in arrays:
+            return PackedIds.stored(kind, n, arrays)
         if {name: array.dtype for name, array in arrays.items()} != {k: np.dtype(t) for k, t in STORED[kind].items()}:
             raise ValueError(f"{kind} ids with the arrays {', '.join(sorted(arrays))}")
         if any(array.shape != (n + (name == "offsets"),) for name, array in arrays.items() if name != "text"):
@@ -132,8 +146,14 @@ class Ids:
         """``default``, ``int64`` or ``string``."""
         return "string" if "text" in self.arrays else "int64" if "values" in self.arrays else "default"
 
+    def check_file(self) -> None:
+        """Raise if the file of the arrays was cut: to read them would end the process."""
+        if self.file is not None:
+            self.file.check_size()
+
     def take(self, rows: NDArray[np.int64]) -> IdArray:
         """Ids of rows of any shape; row -1 (no hit) gives -1, or None for strings."""
+        self.check_file()
         if self.kind == "default":
             return rows if self.first == 0 else np.asarray(np.where(rows < 0, np.int64(-1), rows + self.first))
         if self.kind == "int64":
@@ -195,6 +215,7 @@ class Ids:
 
     def sorted_section(self) -> dict[str, NDArray[Any]]:
         """``order`` and the keys in that order; kept once made, and stored in files."""
+        self.check_file()
         if self.kind != "default" and "order" not in self.arrays:
             keys = self.keys()
             order = np.argsort(keys, kind="stable")
@@ -285,3 +306,155 @@ class Ids:
         out = np.zeros(self.n, np.bool_)
         out[self.rows_of(allowed, "filter")] = True
         return out
+
+
+class RunIds(Ids):
+    """Integers in few runs, each of consecutive ones: the first id of each, and its first row.
+
+    ``run_starts`` int64 [m], ``run_rows`` uint32 [m], ascending from 0. Runs may follow each other in any order.
+    """
+
+    file_version = COMPACT_VERSION
+
+    def __init__(self, n: int, arrays: dict[str, NDArray[Any]]) -> None:
+        super().__init__(n, arrays)
+        # In one type: NumPy would convert all of them for each look-up.
+        self._starts = np.asarray(arrays["run_starts"], np.int64)
+        self._rows = arrays["run_rows"].astype(np.int64)
+        self._lengths = np.diff(self._rows, append=n).astype(np.uint64)
+        ascend = bool((self._starts[1:] > self._starts[:-1]).all())
+        self._order = None if ascend else np.argsort(self._starts, kind="stable")
+
+    @classmethod
+    def stored(cls, kind: str, n: int, arrays: dict[str, NDArray[Any]]) -> RunIds:
+        """From the arrays of a file; numbers that cannot be raise ValueError."""
+        found = {name: array.dtype for name, array in arrays.items()}
+        if found != {"run_starts": np.dtype(np.int64), "run_rows": np.dtype(np.uint32)}:
+            raise ValueError(f"runs of ids with the arrays {', '.join(sorted(arrays))}")
+        starts, rows = arrays["run_starts"], arrays["run_rows"].astype(np.int64)
+        if starts.ndim != 1 or not 0 < len(starts) or starts.shape != rows.shape:
+            raise ValueError(f"{starts.shape} first ids and {rows.shape} first rows of runs")
+        lengths = np.diff(rows, append=n)
+        if rows[0] != 0 or lengths.min() < 1:
+            raise ValueError(f"the first rows of runs do not ascend from 0 to less than {n}")
+        if (starts > np.iinfo(np.int64).max - (lengths - 1)).any():
+            raise ValueError("a run of ids goes on beyond int64")
+        return cls(n, arrays)
+
+    @property
+    def kind(self) -> str:
+        """``int64``."""
+        return "int64"
+
+    def sorted_section(self) -> dict[str, NDArray[Any]]:
+        """Nothing but the runs."""
+        return self.arrays
+
+    def keys(self) -> NDArray[Any]:
+        """The integers."""
+        return self.take(np.arange(self.n))
+
+    def take(self, rows: NDArray[np.int64]) -> IdArray:
+        """Ids of rows of any shape; row -1 (no hit) gives -1."""
+        run = np.searchsorted(self._rows, rows, "right") - 1
+        return np.asarray(np.where(rows < 0, -1, self._starts[run] + (rows - self._rows[run])), np.int64)
+
+    def find(self, ids: IdArray) -> NDArray[np.int64]:
+        """Row of each id, -1 where it is not here."""
+        if ids.dtype != np.int64:
+            return np.full(len(ids), -1, np.int64)
+        at = np.searchsorted(self._starts, ids, "right", sorter=self._order) - 1
+        run = at if self._order is None else self._order[at]
+        inside = (ids - self._starts[run]).view(np.uint64)  # modulo 2^64: no difference is too large
+        here = (at >= 0) & (inside < self._lengths[run])
+        return np.asarray(np.where(here, self._rows[run] + inside.view(np.int64), -1), np.int64)
+
+
+class PackedIds(Ids):
+    """Integers in blocks of 64, in as few bits as the ids of a block need (cpp/core/packed_ids.h).
+
+    ``bases`` int64 [blocks], ``starts`` uint32 [blocks + 1], ``words`` uint64 [the last start]. Without ``order`` they
+    ascend with the rows; else it is made on first need, and stored.
+    """
+
+    file_version = COMPACT_VERSION
+
+    def __init__(self, n: int, arrays: dict[str, NDArray[Any]], *, ascending: bool) -> None:
+        super().__init__(n, arrays)
+        self._ascending = ascending
+        self._packed = n, arrays["bases"], arrays["starts"], arrays["words"]
+
+    @classmethod
+    def of_values(cls, values: NDArray[np.int64]) -> PackedIds | None:
+        """None if they cannot be held in this way."""
+        n_blocks = -(-len(values) // BLOCK)
+        bases, starts = np.empty(n_blocks, np.int64), np.empty(n_blocks + 1, np.uint32)
+        if len(values) == 0 or values.min() < np.iinfo(np.int64).min + BLOCK:
+            return None
+        n_words = _native.plan_ids(values, bases, starts)
+        if n_words >= 2**32:
+            return None
+        words = np.zeros(n_words, np.uint64)
+        _native.pack_ids(values, bases, starts, words)
+        ascending = bool((values[1:] > values[:-1]).all())
+        return cls(len(values), {"bases": bases, "starts": starts, "words": words}, ascending=ascending)
+
+    @classmethod
+    def stored(cls, kind: str, n: int, arrays: dict[str, NDArray[Any]]) -> PackedIds:
+        """From the arrays of a file: types and sizes must fit. What is in them is checked as it is read."""
+        n_blocks = -(-n // BLOCK)
+        expected = {"bases": (np.int64, n_blocks), "starts": (np.uint32, n_blocks + 1), "order": (np.uint32, n)}
+        if not {"bases", "starts", "words"} <= arrays.keys() <= expected.keys() | {"words"}:
+            raise ValueError(f"packed ids with the arrays {', '.join(sorted(arrays))}")
+        if arrays["words"].dtype != np.uint64 or arrays["words"].ndim != 1:
+            raise ValueError(f"words of packed ids are {arrays['words'].dtype} {arrays['words'].shape}")
+        for name in arrays.keys() - {"words"}:
+            dtype, size = expected[name]
+            if arrays[name].dtype != dtype or arrays[name].shape != (size,):
+                raise ValueError(f"{name} of {n} packed ids are {arrays[name].dtype} {arrays[name].shape}")
+        return cls(n, arrays, ascending="order" not in arrays)
+
+    @property
+    def kind(self) -> str:
+        """``int64``."""
+        return "int64"
+
+    def sorted_section(self) -> dict[str, NDArray[Any]]:
+        """With ``order``, unless they ascend."""
+        if not self._ascending and "order" not in self.arrays:
+            self.arrays["order"] = np.argsort(self.keys(), kind="stable").astype(np.uint32)
+        return self.arrays
+
+    def keys(self) -> NDArray[Any]:
+        """The integers."""
+        return self.take(np.arange(self.n))
+
+    def take(self, rows: NDArray[np.int64]) -> IdArray:
+        """Ids of rows of any shape; row -1 (no hit) gives -1."""
+        self.check_file()
+        out = np.empty(rows.shape, np.int64)
+        if not _native.take_ids(*self._packed, np.ascontiguousarray(rows, np.int64).reshape(-1), out.reshape(-1)):
+            raise DamagedFileError("the index is damaged: its packed ids lead out of their section")
+        return out
+
+    def find(self, ids: IdArray) -> NDArray[np.int64]:
+        """Row of each id, -1 where it is not here."""
+        self.check_file()
+        rows = np.full(len(ids), -1, np.int64)
+        if ids.dtype == np.int64:
+            order = self.sorted_section().get("order")
+            if not _native.find_ids(*self._packed, order, np.ascontiguousarray(ids), rows):
+                raise DamagedFileError("the index is damaged: its packed ids lead out of their section")
+        return rows
+
+
+def _compact(values: NDArray[np.int64]) -> Ids:
+    """Integers in the least room: runs, blocks, or as they are."""
+    n = len(values)
+    # The largest integer is followed by none, but NumPy would say that the smallest is one more.
+    breaks = np.flatnonzero((values[1:] != values[:-1] + 1) | (values[1:] < values[:-1])) + 1
+    run_rows = np.concatenate([np.zeros(1, np.int64), breaks])
+    # A block takes as much as a run and some: where there are no more runs than blocks nothing else can be smaller.
+    if n and len(run_rows) <= max(1, n // BLOCK):
+        return RunIds(n, {"run_starts": values[run_rows], "run_rows": run_rows.astype(np.uint32)})
+    return PackedIds.of_values(np.ascontiguousarray(values)) or Ids(n, {"values": values})

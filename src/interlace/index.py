@@ -470,7 +470,7 @@ class Index(Searches):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
-        storage.write(path, *self.to_arrays())
+        storage.write(path, *self.to_arrays(), self._ids.file_version)
 
     def to_store(self, path: str | PathLike[str], **how: Any) -> Any:
         """Make a :class:`interlace.Store` of these rows in the directory ``path``, which must be new or empty.
@@ -535,6 +535,7 @@ class Index(Searches):
             n = int(file.meta["n"])
             ids = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
             kept = Ids.stored(file.meta["ids"], n, ids)
+            kept.file = file
             if segment.n_rows != n:
                 raise ValueError(f"{segment.n_rows} rows, {n} expected")
         index._segments, index._ids, index._file = ((segment,) if n else ()), kept, file

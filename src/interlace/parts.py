@@ -339,7 +339,7 @@ class PartsIndex:
         arrays = {f"codebooks.{name}": array for name, array in learned.items()} | {"codes": self.codes()}
         arrays |= {f"ids.{name}": array for name, array in sorted(self._ids.sorted_section().items())}
         meta = {"kind": "parts index", "n": len(self), "ids": self._ids.kind, "codebooks": description}
-        storage.write(path, arrays, meta)
+        storage.write(path, arrays, meta, self._ids.file_version)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> PartsIndex:

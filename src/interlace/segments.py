@@ -21,11 +21,19 @@ CROSS_FLOORS = "cross_floors"  # there where the second step adds cross terms
 class Segment:
     """Some rows of an index. ``codes`` in and out are uint8 [n, 1 + n_columns], the cell's code first."""
 
-    def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def __init__(self, arrays: dict[str, NDArray[Any]], file: storage.File | None = None) -> None:
         self.arrays = arrays
-        self.native = _native.Segment(**{name: arrays[name] for name in NAMES}, cross_floors=arrays.get(CROSS_FLOORS))
+        self.file = file  # what the arrays are mapped from, if they are
+        self._native = _native.Segment(**{name: arrays[name] for name in NAMES}, cross_floors=arrays.get(CROSS_FLOORS))
         self.n_rows = int(arrays["rest"].shape[0])
         self.n_columns = int(arrays["crude"].shape[1] + arrays["rest"].shape[1])
+
+    @property
+    def native(self) -> _native.Segment:
+        """What native code reads; an error if the file of the arrays was cut, because to read it would end the process."""
+        if self.file is not None:
+            self.file.check_size()
+        return self._native
 
     @classmethod
     def pack(cls, codes: Codes, codebooks: Codebooks) -> Segment:
@@ -76,7 +84,7 @@ class Segment:
 def segment_in(file: storage.File, codebooks: Codebooks) -> Segment:
     """The rows of an opened file, mapped; arrays that do not fit the books raise ValueError."""
     names = [*NAMES, *([CROSS_FLOORS] if codebooks.has_cross_sums else [])]
-    segment = Segment({name: file.array(f"segment.{name}") for name in names})
+    segment = Segment({name: file.array(f"segment.{name}") for name in names}, file)
     shape = (len(segment.arrays["cell_starts"]) - 1, segment.arrays["crude"].shape[1], segment.n_columns)
     if shape != (codebooks.n_cells, codebooks.n_crude_columns, len(codebooks.columns)):
         raise ValueError("the columns do not fit the books")
@@ -100,6 +108,8 @@ def verify(segment: Segment, codebooks: Codebooks) -> None:
 
 def merge(segments: list[Segment], codebooks: Codebooks) -> Segment:
     """One segment with the rows of all, in their order."""
-    return (
-        segments[0] if len(segments) == 1 else Segment.pack(np.concatenate([s.unpack() for s in segments]), codebooks)
-    )
+    if len(segments) == 1:
+        if segments[0].file is not None:
+            segments[0].file.check_size()  # its arrays are about to be copied
+        return segments[0]
+    return Segment.pack(np.concatenate([s.unpack() for s in segments]), codebooks)

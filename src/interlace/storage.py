@@ -29,7 +29,7 @@ from .errors import DamagedFileError, NewerFormatError, NotAnIndexError
 
 T = TypeVar("T")
 
-VERSION = 2  # older ones are read too
+VERSION = 3  # older ones are read too
 USUAL_VERSION = 2  # what is written unless a file has something that version 2 did not know
 ALIGNMENT = 64
 LARGEST_HEADER = 16 << 20

@@ -3,7 +3,7 @@
     python tests/golden/make_golden.py
 
 Files of a released format version are never made again: they are there to prove that they still open. Run this only for
-a new version, under a new prefix.
+a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent))
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 from interlace.embedding import MLP  # noqa: E402
 
-VERSION = 2
+VERSION = 3
 
 
 def shown(distances: np.ndarray) -> list[list[float | str]]:
@@ -29,12 +29,12 @@ def shown(distances: np.ndarray) -> list[list[float | str]]:
     return [["inf" if np.isinf(d) else float(d) for d in row] for row in distances]
 
 
-def tiny(ids: str = "default", **settings: str) -> il.Index:
+def tiny(ids: str | np.ndarray = "default", **settings: str) -> il.Index:
     """Every 32nd word of learned books, so that cells hold several rows and the file stays small."""
     arrays, description = build(2000, 5, **settings).codebooks.to_arrays()
     few = {name: array[::32] if name.startswith(("words.", "norm.")) else array for name, array in arrays.items()}
     index = il.Index(il.Codebooks.from_arrays(few, description | {"beam": min(8, description["beam"])}))
-    index.add(clustered(70, 5, seed=7), ids_of(ids, 70), threads=1)
+    index.add(clustered(70, 5, seed=7), ids_of(ids, 70) if isinstance(ids, str) else ids, threads=1)
     index.calibrate(clustered(300, 5, seed=8), threads=1)
     return index
 
@@ -102,13 +102,24 @@ def write(name: str, index: il.Index) -> None:
     (HERE / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
 
 
-if __name__ == "__main__":
+def write_version_2() -> None:
+    """What version 2 had; made by the library of that version."""
     for layout in LAYOUTS:
         for ids in ID_KINDS:
-            write(f"v{VERSION}-{layout}-{ids}", tiny(layout=layout, ids=ids))
-    write(f"v{VERSION}-ip", tiny(metric="ip"))
-    write(f"v{VERSION}-cosine", tiny(metric="cosine"))
-    write(f"v{VERSION}-byte", tiny(layout="residual", cross="byte"))
-    write(f"v{VERSION}-constant", composite())
-    write(f"v{VERSION}-embedding", embedded())
-    write_model(f"v{VERSION}-model")
+            write(f"v2-{layout}-{ids}", tiny(layout=layout, ids=ids))
+    write("v2-ip", tiny(metric="ip"))
+    write("v2-cosine", tiny(metric="cosine"))
+    write("v2-byte", tiny(layout="residual", cross="byte"))
+    write("v2-constant", composite())
+    write("v2-embedding", embedded())
+    write_model("v2-model")
+
+
+if __name__ == "__main__":
+    rng = np.random.default_rng(12)
+    for name, ids in {
+        "runs": np.arange(70) + 2**40,
+        "ascending": np.sort(rng.choice(200, 70, replace=False)) - 50,
+        "shuffled": rng.permutation(70) * 1_000_003,
+    }.items():
+        write(f"v{VERSION}-ids-{name}", tiny(layout="subspace", ids=ids))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from store_helpers import BOOKS, check, files_of, filled, vectors
 
 import interlace as il
+from interlace.ids import RunIds
 from interlace.store import manifest as manifests
 from interlace.store import verify
 from interlace.store.manifest import Entry, Manifest
@@ -212,10 +214,11 @@ def test_an_id_in_two_segments_is_damage(tmp_path: Path) -> None:
     store.compact()
     assert store.generation > 2
     store.close()
-    other = il.open(tmp_path / "s")
-    other._state.snapshot.parts[0].ids.arrays["values"] = np.zeros(20_000, np.int64)
+    part = il.open(tmp_path / "s").snapshot.parts[0]
+    part.verify(BOOKS)
+    twice = RunIds(20_000, {"run_starts": np.array([0, 5]), "run_rows": np.array([0, 10_000], np.uint32)})
     with pytest.raises(il.DamagedFileError, match="sorted section disagree"):
-        other._state.snapshot.parts[0].verify(BOOKS)
+        dataclasses.replace(part, ids=twice).verify(BOOKS)
 
 
 @given(st.binary(max_size=300))

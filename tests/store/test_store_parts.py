@@ -126,18 +126,19 @@ def test_ids_of_many_segments(data: st.DataObject, strings: bool) -> None:
     ("values", "kind", "arrays"),
     [
         ([5, 6, 7], "run", set()),
-        ([-2, 0, 7], "ascending", {"values"}),
-        ([7, 5], "int64", {"values", "order", "sorted"}),
+        ([*range(100), *range(200, 300)], "int64", {"run_starts", "run_rows"}),
+        ([-2, 0, 7], "int64", {"bases", "starts", "words"}),
+        ([7, 5], "int64", {"bases", "starts", "words", "order"}),
         ([2**63 - 1], "run", set()),
-        ([-(2**63), 2**63 - 1], "ascending", {"values"}),
+        ([-(2**63), 2**63 - 1], "int64", {"values", "order", "sorted"}),
     ],
 )
 def test_integers_take_the_room_they_need(values: list[int], kind: str, arrays: set[str]) -> None:
     ids = of_integers(np.array(values, np.int64))
     assert set(ids.sorted_section()) == arrays
     assert store_ids.describe(ids)["kind"] == kind
-    assert ids.find(np.array([*values, 3, -(2**63), 2**63 - 1])).tolist()[: len(values)] == list(range(len(values)))
-    assert ids.find(np.array([3])).tolist() == [-1]
+    assert ids.find(np.array([*values, 150, -(2**63), 2**63 - 1])).tolist()[: len(values)] == list(range(len(values)))
+    assert ids.find(np.array([150])).tolist() == [-1]
 
 
 @pytest.mark.parametrize(

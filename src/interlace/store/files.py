@@ -98,7 +98,7 @@ def open_to_read(path: Path) -> int:
 def size(path: Path) -> int:
     """Bytes of a file."""
     target, where = _where(path)
-    return os.stat(target, **where).st_size
+    return os.stat(target, dir_fd=where.get("dir_fd")).st_size
 
 
 def tell(text: str, *values: Any) -> None:

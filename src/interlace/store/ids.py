@@ -1,8 +1,8 @@
 """Ids of a store: those of its segments, one after the other, without the removed ones.
 
 A store has int64 ids or strings. Default ids are integers that go on from the largest that ever was, so a segment
-that was never compacted holds a run of them and stores nothing; what compaction leaves of runs still ascends and
-needs no sorted section. No table is made of ids: a look-up asks the sorted section of each segment, and there are few
+that was never compacted holds a run of them and stores nothing; what compaction leaves of runs is a few runs more. Other
+integers are packed into blocks (``../ids.py``). No table is made of ids: a look-up asks the sorted section of each segment, and there are few
 segments.
 """
 
@@ -21,7 +21,7 @@ ROWS = 1 << 16  # strings gathered at a time
 
 
 class Ascending(Ids):
-    """Integers that ascend with the rows: sorted as they are."""
+    """Integers that ascend with the rows: sorted as they are. Only in segments of version 2; newer ones pack them."""
 
     def sorted_section(self) -> dict[str, NDArray[Any]]:
         """Nothing but the values."""
@@ -31,6 +31,7 @@ class Ascending(Ids):
         """Row of each id, -1 where it is not here."""
         if ids.dtype != np.int64 or self.n == 0:
             return np.full(len(ids), -1, np.int64)
+        self.check_file()
         values = self.arrays["values"]
         at = np.minimum(np.searchsorted(values, ids), self.n - 1)
         return np.asarray(np.where(values[at] == ids, at, -1), np.int64)
@@ -109,13 +110,10 @@ def joined(parts: Iterable[tuple[Ids, NDArray[np.int64]]], kind: str) -> Ids:
 
 
 def of_integers(values: NDArray[np.int64]) -> Ids:
-    """The smallest way to hold them: a run, values that ascend, or any values with their sorted section."""
-    if len(values) and (values[1:] > values[:-1]).all():
-        first = int(values[0])
-        if int(values[-1]) - first == len(values) - 1:
-            return Ids.default(len(values), first)
-        return Ascending(len(values), {"values": values})
-    return Ids(len(values), {"values": values})
+    """The smallest way to hold them: one run, which stores nothing, or what :meth:`Ids.of` chooses."""
+    if len(values) and int(values[-1]) - int(values[0]) == len(values) - 1 and (values[1:] > values[:-1]).all():
+        return Ids.default(len(values), int(values[0]))
+    return Ids.of(values)
 
 
 def _gathered(ids: Ids, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:

@@ -20,6 +20,7 @@ from .compaction import Limits
 from .drift import Drift
 from .extras import Extras
 from .files import Folder
+from .ids import of_integers
 from .lock import NAME as LOCK
 from .lock import WriterLock
 from .log import Log
@@ -175,7 +176,9 @@ def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | No
         kind = "string" if ids.kind == "string" else "int64"
         next_id = ids.n if ids.kind == "default" else 0
         if ids.kind == "int64":
-            next_id = max(0, int(ids.arrays["values"].max()) + 1)
+            values = ids.all()
+            next_id = max(0, int(values.max()) + 1)
+            ids = of_integers(values)
         name = file_name("segment", 3)
         segment = merge(list(index._segments), index.codebooks)
         parts.write_segment(folder / name, segment, ids, mark)

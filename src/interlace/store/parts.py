@@ -64,7 +64,8 @@ class Part:
 
     def table(self, names: Sequence[str] | None = None) -> Table:
         """Columns of its rows."""
-        assert self.payload is not None
+        assert self.payload is not None and self.payload_file is not None
+        self.payload_file.check_size()
         return self.payload.table(names)
 
     def whole_table(self) -> Table:
@@ -88,6 +89,8 @@ class Part:
         assert self.payload is not None
         bits = self._masks.get(expression)
         if bits is None:
+            assert self.payload_file is not None
+            self.payload_file.check_size()
             self.check_text(columns_of(expression, self.payload.columns))
             bits = np.packbits(qualifying(expression, self.payload.whole()))
             self._masks.put(expression, bits)
@@ -121,7 +124,7 @@ def write_segment(path: Path, segment: Segment, ids: Ids, mark: str) -> None:
     arrays = {f"segment.{name}": array for name, array in segment.arrays.items()}
     arrays |= {f"ids.{name}": array for name, array in sorted(ids.sorted_section().items())}
     description = {"kind": "segment", "n": segment.n_rows, "ids": store_ids.describe(ids), "store": mark}
-    files.create(path, storage.contents(arrays, description))
+    files.create(path, storage.contents(arrays, description, ids.file_version))
 
 
 def write_payload(path: Path, segment: str, table: Table, columns: Columns, mark: str) -> None:
@@ -160,6 +163,7 @@ def open_segment(
             raise ValueError(f"{segment.n_rows} rows, the manifest says {entry.rows}")
         arrays = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
         ids = store_ids.stored(file.meta["ids"], entry.rows, arrays)
+        ids.file = file
     payload = None
     if payload_file is not None and extras.columns is not None:
         payload = Payload(extras.columns, payload_file, entry.rows)

@@ -218,6 +218,9 @@ class Snapshot(Searches):
     def _kept(self, what: str) -> KeptVectors:
         if self.extras.originals is None:
             raise InputError(f"{what} needs kept originals: il.create(path, source, originals='float16')")
+        for part in self.parts:
+            if part.originals_file is not None:
+                part.originals_file.check_size()
         return self.vectors
 
     @cached_property
