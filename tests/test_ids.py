@@ -310,7 +310,7 @@ def test_arrays_of_ids_that_lie(data: st.DataObject) -> None:
         {"bases": np.zeros(1, np.int64), "starts": np.zeros(2, np.uint32)},
         {"bases": np.zeros(2, np.int64), "starts": np.zeros(3, np.uint32), "words": np.zeros(0, np.uint64)},
         {"bases": np.zeros(1, np.int64), "starts": np.zeros(2, np.uint32), "words": np.zeros((2, 2), np.uint64)},
-        {"bases": np.zeros(1, np.int64), "starts": np.zeros(2, np.uint32), "words": np.zeros(0, np.uint64), "x": np.zeros(1)},
+        {"bases": np.zeros(1, np.int64), "starts": np.zeros(2, np.uint32), "words": np.zeros(0, np.uint64), "x": np.zeros(1)},  # noqa: E501
         {"values": np.zeros(10, np.int64), "order": np.zeros(10, np.uint32)},
     ],
 )  # fmt: skip

@@ -332,7 +332,7 @@ class RunIds(Ids):
         if found != {"run_starts": np.dtype(np.int64), "run_rows": np.dtype(np.uint32)}:
             raise ValueError(f"runs of ids with the arrays {', '.join(sorted(arrays))}")
         starts, rows = arrays["run_starts"], arrays["run_rows"].astype(np.int64)
-        if starts.ndim != 1 or not 0 < len(starts) or starts.shape != rows.shape:
+        if starts.ndim != 1 or len(starts) == 0 or starts.shape != rows.shape:
             raise ValueError(f"{starts.shape} first ids and {rows.shape} first rows of runs")
         lengths = np.diff(rows, append=n)
         if rows[0] != 0 or lengths.min() < 1:

@@ -30,7 +30,7 @@ class Segment:
 
     @property
     def native(self) -> _native.Segment:
-        """What native code reads; an error if the file of the arrays was cut, because to read it would end the process."""
+        """What native code reads; an error if the file of the arrays was cut: to read it would end the process."""
         if self.file is not None:
             self.file.check_size()
         return self._native

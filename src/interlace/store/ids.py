@@ -1,9 +1,9 @@
 """Ids of a store: those of its segments, one after the other, without the removed ones.
 
 A store has int64 ids or strings. Default ids are integers that go on from the largest that ever was, so a segment
-that was never compacted holds a run of them and stores nothing; what compaction leaves of runs is a few runs more. Other
-integers are packed into blocks (``../ids.py``). No table is made of ids: a look-up asks the sorted section of each segment, and there are few
-segments.
+that was never compacted holds a run of them and stores nothing; what compaction leaves of runs is a few runs more.
+Other integers are packed into blocks (``../ids.py``). No table is made of ids: a look-up asks the sorted section of
+each segment, and there are few segments.
 """
 
 from __future__ import annotations

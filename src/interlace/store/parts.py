@@ -64,7 +64,8 @@ class Part:
 
     def table(self, names: Sequence[str] | None = None) -> Table:
         """Columns of its rows."""
-        assert self.payload is not None and self.payload_file is not None
+        assert self.payload is not None
+        assert self.payload_file is not None
         self.payload_file.check_size()
         return self.payload.table(names)
 

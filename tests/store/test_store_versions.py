@@ -1,0 +1,56 @@
+"""Stores that older versions of the library wrote open for ever, and are gone on with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_helpers import SMALL, put, vectors
+
+import interlace as il
+
+STORES = Path(__file__).parents[1] / "golden" / "stores"  # each with its answers in JSON beside it
+
+
+@pytest.mark.parametrize("name", ["0.1.0-plain", "0.1.0-rich"])
+def test_a_store_of_an_older_version(name: str, tmp_path: Path) -> None:
+    stored = json.loads((STORES / f"{name}.json").read_text())
+    shutil.copytree(STORES / name, tmp_path / "s")
+    ids, found = stored["ids"], np.array(stored["vectors"], np.float32)
+
+    def check(store: il.Store) -> None:
+        assert store.ids.tolist()[: len(ids)] == ids
+        np.testing.assert_array_equal(store.get(ids), found)
+        if "payload" in stored:
+            assert store.payload(ids).to_pylist() == stored["payload"]
+            np.testing.assert_array_equal(store.get(ids, originals=True), stored["originals"])
+
+    with il.open(tmp_path / "s") as reader:
+        check(reader)
+        reader.verify()
+        mark = reader._state.manifest.store
+        with il.open(tmp_path / "s", mode="a", limits=SMALL) as writer:
+            check(writer)
+            new = [f"n{i}" for i in range(20)] if isinstance(ids[0], str) else list(range(10_000, 10_020))
+            for i in range(0, 20, 4):  # a checkpoint, which keeps the large segment as it is
+                put(writer, "add", vectors(4, i), new[i : i + 4])
+            check(writer)
+        assert reader.refresh()
+        check(reader)
+        with il.open(tmp_path / "s", mode="a") as writer:
+            writer.compact()
+            check(writer)
+            assert len(writer) == len(ids) + 20
+        assert reader.refresh()
+        check(reader)
+        reader.verify()
+        assert reader._state.manifest.store == mark
+
+
+def test_the_segments_of_an_older_version_hold_ids_in_its_ways() -> None:
+    """Integers that ascend, and any integers with their sorted section; both are packed when they are rewritten."""
+    parts = il.open(STORES / "0.1.0-plain").snapshot.parts
+    assert [set(part.ids.arrays) for part in parts] == [{"values"}, {"values", "order", "sorted"}, {"values"}]
