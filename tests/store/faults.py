@@ -1,6 +1,6 @@
 """Kill a writer a thousand times and see what is left: `make faults`.
 
-    PYTHONPATH=tests python tests/store/faults.py [--kills 1000] [--seed N] [--no-injection]
+    PYTHONPATH=tests python tests/store/faults.py [--kills 1000] [--seed N] [--no-injection] [--no-text]
 
 A child process writes to a store (add, upsert, remove, batches, compactions, with limits so small that all of it
 happens all the time) and tells through a pipe what it begins and what was acknowledged. It is killed (SIGKILL) at a
@@ -11,6 +11,11 @@ so that a thousand take minutes.
 
 Every second store has columns and originals.
 
+A twentieth as many writers are disturbed before they are killed: their directory is renamed or removed and another
+store made at its path, or their lock is removed and a second writer comes. What they had acknowledged must be there
+(unless it was removed), and what others wrote must be as they left it. And text that is not UTF-8 must be refused
+before anything is written.
+
 A kill leaves what the system has in memory; power cuts and failing disks are simulated call by call, by
 tests/store/test_store_faults.py, which runs first.
 """
@@ -18,8 +23,10 @@ tests/store/test_store_faults.py, which runs first.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
+import logging
 import os
 import select
 import shutil
@@ -28,11 +35,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scenario import Op, applied, holds, next_op, run
-from store_helpers import BOOKS, RICH, SMALL, Model
+from store_helpers import BOOKS, RICH, SMALL, Model, put, vectors
 
 import interlace as il
 from interlace.store import verify
@@ -49,10 +58,18 @@ def child(folder: Path, out: int, seed: int) -> None:
         os.write(out, b"done\n")
 
 
-def killed(folder: Path, seed: int, delay: float, opened: bool) -> tuple[list[Op], Op | None]:
+def killed(
+    folder: Path,
+    seed: int,
+    delay: float,
+    opened: bool,
+    disturb: Callable[[], Any] | None = None,
+    stops: bool = False,
+) -> tuple[list[Op], Op | None]:
     """What a child had acknowledged when it was killed, and what it was about to do.
 
-    ``opened``: the delay begins with its first write, which on a busy machine may take its time.
+    ``opened``: the delay begins with its first write, which on a busy machine may take its time. ``disturb`` is called
+    after half of the delay; ``stops``: then the child may fail because the store is no longer its own.
     """
     incoming, out = os.pipe()
     pid = os.fork()
@@ -66,16 +83,24 @@ def killed(folder: Path, seed: int, delay: float, opened: bool) -> tuple[list[Op
             os._exit(1)
     os.close(out)
     told = os.read(incoming, 1 << 16) if opened else b""
-    end = time.monotonic() + delay
-    while (left := end - time.monotonic()) > 0:
-        if select.select([incoming], [], [], left)[0]:
-            told += os.read(incoming, 1 << 16)
+    for half in (True, False):
+        end = time.monotonic() + delay / 2
+        while (left := end - time.monotonic()) > 0:
+            if select.select([incoming], [], [], left)[0]:
+                part = os.read(incoming, 1 << 16)
+                told += part
+                if not part:  # it has ended
+                    break
+        if half and disturb is not None:
+            disturb()
     os.kill(pid, signal.SIGKILL)
     while part := os.read(incoming, 1 << 16):
         told += part
     os.close(incoming)
     os.waitpid(pid, 0)
     lines = told.decode().split("\n")[:-1]
+    if stops and lines and lines[-1].startswith(("failed StoreError", "failed MissingFileError")):
+        lines.pop()
     if any(line.startswith("failed") for line in lines):
         raise SystemExit(f"the writer failed: {lines[-1]}")
     ops = [json.loads(line) for line in lines if line != "done"]
@@ -111,12 +136,102 @@ def kills(folder: Path, count: int, seed: int, rich: bool) -> str:
     )
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def another(folder: Path, seed: int) -> dict[str, bytes]:
+    """Another store at a path, and its files."""
+    with il.create(folder, BOOKS, limits=SMALL) as store:
+        store.add(vectors(20, seed))
+    return contents(folder)
+
+
+def disturbances(folder: Path, count: int, seed: int) -> str:
+    """Disturb that many writers, one after the other, and kill them; what was seen."""
+    rng, model = np.random.default_rng(seed), Model()
+    store, moved = folder / "store", folder / "moved"
+    il.create(store, BOOKS, limits=SMALL).close()
+    logging.getLogger("interlace.store").setLevel(logging.ERROR)  # writers say that they could not tidy up
+    writes = 0
+    for number in range(count):
+        kind, other, seconds = ("moved", "unlocked", "replaced")[number % 3], dict[str, bytes](), list[il.Store]()
+
+        def disturb(kind: str = kind, other: dict[str, bytes] = other, seconds: list[il.Store] = seconds) -> None:
+            if kind == "moved":
+                store.rename(moved)
+                other.update(another(store, seed))
+            elif kind == "replaced":
+                store.rename(moved)
+                other.update(another(store, seed))
+                shutil.rmtree(moved, ignore_errors=True)  # it may be written to meanwhile
+            else:
+                (store / "LOCK").unlink()
+                with contextlib.suppress(il.StoreLockedError):  # the directory is locked too
+                    seconds.append(il.open(store, mode="a", limits=SMALL))
+
+        begin = model
+        delay = float(rng.uniform(0.02, 0.2))
+        done, begun = killed(store, seed * 1_000_003 + number, delay, True, disturb, kind != "moved")
+        where = f"writer {number} ({kind}) of seed {seed}: "
+        writes += len(done)
+        for op in done:
+            model = applied(model, op)
+        if kind != "unlocked" and contents(store) != other:
+            raise SystemExit(f"{where}the other store was changed; see {folder}")
+        if kind == "replaced":
+            shutil.rmtree(store)
+            shutil.rmtree(moved, ignore_errors=True)
+            model = Model()
+            il.create(store, BOOKS, limits=SMALL).close()
+            continue
+        if kind == "moved":
+            shutil.rmtree(store)
+            moved.rename(store)
+        with seconds[0] if seconds else il.open(store, mode="a", limits=SMALL) as again:
+            if begun is not None and not holds(again, model):
+                model = applied(model, begun)
+            if not holds(again, model):
+                raise SystemExit(f"{where}rows were lost or are wrong ({len(begin.rows)} before); see {folder}")
+            op = next_op(rng, again.ids.tolist(), again.snapshot.next_id)
+            run(again, op)
+            model = applied(model, op)
+        if verify(str(store)).rows != len(model.rows):
+            raise SystemExit(f"{where}another number of rows; see {folder}")
+    return (
+        f"{count} writers disturbed, seed {seed}: all {writes} acknowledged writes were there, "
+        "and no store of others was changed"
+    )
+
+
+def bad_text(folder: Path) -> str:
+    """Text in Latin-1 that claims to be UTF-8 is refused, and leaves no trace."""
+    pa = importlib.import_module("pyarrow")
+    bad = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\4\0\0\0"), pa.py_buffer(b"caf\xe9")])
+    with il.create(folder, BOOKS, limits=SMALL, **RICH) as store:
+        put(store, "add", vectors(5), list(range(5)))
+        before = contents(folder)
+        try:
+            store.add(vectors(1), [9], payload=pa.table({"n": pa.array([1], pa.int32()), "tag": bad}))
+        except il.InputError:
+            pass
+        else:
+            raise SystemExit("text that is not UTF-8 was acknowledged")
+        if contents(folder) != before:
+            raise SystemExit("text that is not UTF-8 left a trace")
+        put(store, "add", vectors(30), list(range(10, 40)))
+        store.compact()
+    verify(str(folder))
+    return "text that is not UTF-8 was refused"
+
+
 def main() -> None:
     """Kills, after the tests that inject faults."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--no-injection", action="store_true", help="kills only")
+    parser.add_argument("--no-text", action="store_true", help="without the store that is given bad text")
     args = parser.parse_args()
     if not args.no_injection:
         tests = Path(__file__).resolve().with_name("test_store_faults.py")
@@ -125,7 +240,11 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="interlace-faults-"))
     print(f"{args.kills} kills with seed {args.seed}", flush=True)
     print(kills(folder / "store", (args.kills + 1) // 2, args.seed, False), flush=True)
-    print(kills(folder / "rich", args.kills // 2, args.seed, True))
+    print(kills(folder / "rich", args.kills // 2, args.seed, True), flush=True)
+    shutil.rmtree(folder / "store")
+    print(disturbances(folder, max(3, args.kills // 20), args.seed), flush=True)
+    if not args.no_text:
+        print(bad_text(folder / "text"))
     shutil.rmtree(folder)
 
 

@@ -199,13 +199,14 @@ def test_the_simulated_disk_forgets_what_was_not_synced(tmp_path: Path, monkeypa
 def test_killed_while_writing() -> None:
     """Twenty of the kills that `make faults` does a thousand of."""
     script = Path(__file__).with_name("faults.py")
-    command = [sys.executable, str(script), "--kills", "20", "--seed", "5", "--no-injection"]
+    command = [sys.executable, str(script), "--kills", "20", "--seed", "5", "--no-injection", "--no-text"]
     paths = [str(script.parents[1]), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "10 kills, seed 5: all" in done.stdout
     assert "10 kills, seed 5, with columns and originals: all" in done.stdout
+    assert "3 writers disturbed, seed 5: all" in done.stdout
 
 
 def test_a_failed_checkpoint_does_not_fail_the_write(

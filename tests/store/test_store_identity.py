@@ -13,7 +13,7 @@ from store_helpers import BOOKS, LARGE, SMALL, Model, check, filled, put, vector
 
 import interlace as il
 from helpers import run_python
-from interlace.store import files, verify
+from interlace.store import files, lock, verify
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -186,16 +186,29 @@ def test_a_reader_after_the_log_was_restored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_lock_that_goes_while_a_store_is_written_to(tmp_path: Path, how: str) -> None:
-    """The second writer has the store; the first one acknowledges nothing any more."""
+@pytest.mark.parametrize("directories", [True, False])
+def test_a_lock_that_goes_while_a_store_is_written_to(
+    tmp_path: Path, how: str, directories: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first writer acknowledges nothing any more. A second one waits for its end, where directories can be locked;
+    elsewhere it has the store, and loses nothing."""
+    if not directories:
+        monkeypatch.setattr(lock, "_lock_directory", lambda folder: None)
     first, model = filled(tmp_path / "s")
     (tmp_path / "s" / "LOCK").unlink()
     if how == "replaced":
         (tmp_path / "s" / "LOCK").write_text("")
-    second = il.open(tmp_path / "s", mode="a", limits=SMALL)
+    if directories:
+        with pytest.raises(il.StoreLockedError, match="by a process whose LOCK was removed"):
+            il.open(tmp_path / "s", mode="a")
+    else:
+        second = il.open(tmp_path / "s", mode="a", limits=SMALL)
     for write in (lambda: first.add(vectors(5, 8), np.arange(5) + 800), first.compact, lambda: first.remove([11])):
         with pytest.raises(il.StoreError, match="LOCK' of the store was removed or replaced"):
             write()
+    if directories:
+        first.close()
+        second = il.open(tmp_path / "s", mode="a", limits=SMALL)
     second.add(vectors(5, 9), np.arange(5) + 900)
     second.compact()
     model.put(vectors(5, 9), list(range(900, 905)))

@@ -13,7 +13,7 @@ import contextlib
 import errno
 import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,8 +128,8 @@ def create(path: Path, parts: Iterable[Any]) -> None:
         raise
 
 
-def replace(at: At, data: bytes) -> None:
-    """Put a file with these bytes in the place of another, in one step.
+def replace(at: At, data: bytes, check: Callable[[], None] | None = None) -> None:
+    """Put a file with these bytes in the place of another, in one step. ``check`` is the last thing before that step.
 
     After an error it is not known which of the two is there, or will be after a power cut.
     """
@@ -137,6 +137,8 @@ def replace(at: At, data: bytes) -> None:
     if at.folder.stat(temporary.name) is not None:  # of an earlier attempt that failed
         remove(temporary)
     create(temporary, [data])
+    if check is not None:
+        check()
     (source, where), (target, _) = _where(temporary), _where(at)
     call("replace", source, target, **{f"{end}_{key}": fd for end in ("src", "dst") for key, fd in where.items()})
     at.folder.sync()

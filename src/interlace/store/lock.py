@@ -4,8 +4,8 @@ The system frees it when its process ends, however it ends, so that no lock is e
 since when) is only for messages.
 
 The lock belongs to the file, not to its name: where somebody removes or replaces ``LOCK``, another process can lock the
-new file. So a writer asks :meth:`WriterLock.check`, before it acknowledges a write, whether the name still leads to the
-file that it holds.
+new file. So the directory itself is locked too, where the file system can do that, and a writer asks
+:meth:`WriterLock.check`, before it acknowledges a write, whether the name still leads to the file that it holds.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .files import Folder
 NAME = "LOCK"
 _START = "process "  # of what the file says
 _LONGEST = 200  # bytes of it
+_TAKEN = (errno.EWOULDBLOCK, errno.EACCES)  # by another process
 
 
 class WriterLock:
@@ -34,8 +35,13 @@ class WriterLock:
         while not _is_named(file, folder):  # the name was removed, or given to another file, before this one was locked
             os.close(file)
             file = _lock(folder)
+        try:
+            directory = _lock_directory(folder)
+        except BaseException:
+            os.close(file)
+            raise
         self._file = file
-        self._close = weakref.finalize(self, os.close, file)
+        self._close = weakref.finalize(self, _close_all, *((file,) if directory is None else (file, directory)))
         _HELD.add(self)
         with contextlib.suppress(OSError):  # a full disk should not keep a writer away
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
@@ -57,12 +63,41 @@ class WriterLock:
         self._close()
 
 
-def _lock(folder: Folder) -> int:
-    """A descriptor of the locked file."""
+def _close_all(*files: int) -> None:
+    for file in files:
+        os.close(file)
+
+
+def _flock(file: int) -> None:
     try:
         import fcntl
     except ImportError as error:  # Windows
         raise StoreError("a store can be written to only where the system has flock; reading works") from error
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _lock_directory(folder: Folder) -> int | None:
+    """A descriptor of the locked directory, or None where directories cannot be locked (some network file systems)."""
+    directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.fd)
+    try:
+        _flock(directory)
+    except OSError as error:
+        os.close(directory)
+        if error.errno in _TAKEN:
+            raise _taken(folder, "a process whose LOCK was removed") from error
+        return None
+    return directory
+
+
+def _taken(folder: Folder, holder: str) -> StoreLockedError:
+    return StoreLockedError(
+        f"{folder.path!r} is being written to by {holder}: a store has one writer at a time; close that one, or open "
+        "with mode='r'"
+    )
+
+
+def _lock(folder: Folder) -> int:
+    """A descriptor of the locked file."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         file = os.open(NAME, flags, 0o666, dir_fd=folder.fd)
@@ -70,18 +105,15 @@ def _lock(folder: Folder) -> int:
         why = "its LOCK is a symbolic link" if error.errno in (errno.ELOOP, errno.EMLINK) else error.strerror
         raise StoreError(error.errno, f"cannot be written to ({why})", folder.path) from error
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(file)
         _check_ours(file, folder)
     except OSError as error:
         holder = _holder(file)
         os.close(file)
         if isinstance(error, StoreError):
             raise
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise StoreLockedError(
-                f"{folder.path!r} is being written to by {holder}: a store has one writer at a time; close that one, "
-                "or open with mode='r'"
-            ) from error
+        if error.errno in _TAKEN:
+            raise _taken(folder, holder) from error
         raise StoreError(error.errno, f"cannot be locked ({error.strerror})", folder.path) from error
     return file
 

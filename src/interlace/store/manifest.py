@@ -11,6 +11,7 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -146,9 +147,9 @@ def read(folder: str | Folder) -> Manifest:
     return from_bytes(text, os.fspath(at))
 
 
-def write(folder: Folder, manifest: Manifest) -> None:
-    """Replace the manifest. After an error either of the two may be the one that counts."""
-    files.replace(folder / NAME, to_bytes(manifest))
+def write(folder: Folder, manifest: Manifest, check: Callable[[], None] | None = None) -> None:
+    """Replace the manifest, unless ``check`` raises. After an error either of the two may be the one that counts."""
+    files.replace(folder / NAME, to_bytes(manifest), check)
 
 
 def sweep(folder: Folder, manifest: Manifest) -> list[str]:

@@ -78,7 +78,6 @@ class Writer:
             # Opened before it counts: a segment that cannot be read back must not replace the rows it was made of.
             known = State(self.state.manifest, after, self.state.place)
             base = base_of(self.folder, manifest, known=known)
-            self._check_ours()  # again: all this may have taken minutes
         except BaseException as error:
             for name in written:  # no manifest names them; what cannot be removed now is swept later
                 with contextlib.suppress(OSError):
@@ -89,7 +88,7 @@ class Writer:
         self.doubtful = True  # from here on either manifest may be the one that counts
         self._written.append(manifest)
         try:
-            manifests.write(self.folder, manifest)
+            manifests.write(self.folder, manifest, self._check_ours)
             self._lock.check()
         except OSError as error:
             raise self._failed(error) from error
