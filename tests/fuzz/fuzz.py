@@ -56,7 +56,10 @@ class Guard:
         if event.startswith(FORBIDDEN) or event.startswith("socket."):
             self.seen.append(f"{event} {arguments!r:.200}")
         elif event in PATHS and isinstance(arguments[0], str | bytes | os.PathLike):
-            path = os.path.realpath(os.fsdecode(arguments[0]))
+            given = os.fsdecode(arguments[0])
+            if given == os.path.basename(given) and given != os.pardir:
+                return  # a name in a directory that is open: events do not tell which, but opening it was one
+            path = os.path.realpath(given)
             if path != self.folder and not path.startswith(self.folder + os.sep):
                 self.seen.append(f"{event} {path!r}")
 

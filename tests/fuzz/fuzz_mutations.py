@@ -267,7 +267,7 @@ def log(rng: Rng, data: bytes) -> bytes:
     for payload in payloads:
         framed = logs.frame(payload, place)
         out += framed
-        place = place.after(framed[: logs._FRAME.size], len(payload))
+        place = place.after(framed)
     return out + announcing(rng, place, 2000) if rng.integers(8) == 0 else out
 
 

@@ -18,12 +18,13 @@ import interlace as il
 from helpers import hand_made
 
 SEEDS = Path(__file__).resolve().parent / "seeds"
-#: Of version 1, then of version 2: with columns and originals of either kind.
+#: Of version 1, then of version 2: with columns and originals of either kind; the last with ids in blocks.
 STORES: dict[str, dict[str, Any]] = {
     "store-int64": {"kind": "int64"},
     "store-string": {"kind": "string"},
     "store-2-int64": {"kind": "int64", "rich": True},
     "store-2-string": {"kind": "string", "rich": True, "originals": "int8"},
+    "store-3-int64": {"kind": "int64"},
 }
 
 

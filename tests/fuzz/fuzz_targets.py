@@ -24,7 +24,7 @@ from interlace.store import verify
 
 HERE = Path(__file__).resolve().parent
 GOLDEN, SEEDS = HERE.parent / "golden", HERE / "seeds"
-STORES = ("store-int64", "store-string", "store-2-int64", "store-2-string")
+STORES = ("store-int64", "store-string", "store-2-int64", "store-2-string", "store-3-int64")
 
 
 @dataclass(frozen=True)
