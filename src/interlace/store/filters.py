@@ -12,6 +12,7 @@ import functools
 import math
 import operator
 import re
+import threading
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
