@@ -4,6 +4,7 @@
 #include "core/filter.h"
 #include "core/packed_ids.h"
 #include "core/ranking.h"
+#include "core/refit.h"
 #include "core/search.h"
 #include "core/threads.h"
 #include "simd/kernels.h"
@@ -432,6 +433,26 @@ void bind_learning(nb::module_& m) {
                          counts.data());
         },
         "x"_a.noconvert(), "labels"_a.noconvert(), "threads"_a, "sums"_a.noconvert(), "counts"_a.noconvert());
+    m.def(
+        "refit_words",
+        [](In<float, Two> y, In<std::uint8_t, Two> codes, In<std::uint32_t, One> starts, double ridge, double tolerance,
+           std::size_t rounds, std::size_t threads, Out<float, Two> words) {
+            const std::size_t n_books = codes.shape(1);
+            require(codes.shape(0) == y.shape(0) && starts.size() == n_books + 1 && words.shape(1) == y.shape(1) &&
+                        starts.data()[0] == 0 && starts.data()[n_books] == words.shape(0) && ridge > 0 && threads >= 1,
+                    "codes, starts or words have the wrong shape");
+            for (std::size_t j = 0; j < n_books; ++j)
+                require(starts.data()[j] <= starts.data()[j + 1], "starts must ascend");
+            for (std::size_t i = 0; i < codes.shape(0); ++i)
+                for (std::size_t j = 0; j < n_books; ++j)
+                    require(codes.data()[i * n_books + j] < starts.data()[j + 1] - starts.data()[j],
+                            "a code is out of range");
+            nb::gil_scoped_release release;
+            return refit_words(y.data(), y.shape(0), y.shape(1), codes.data(), starts.data(), n_books, ridge, tolerance,
+                               rounds, threads, words.data());
+        },
+        "y"_a.noconvert(), "codes"_a.noconvert(), "starts"_a.noconvert(), "ridge"_a, "tolerance"_a, "rounds"_a,
+        "threads"_a, "words"_a.noconvert());
     // FNV-1a over the UTF-8 bytes of each string, spread by a final mix. Part of the file format: never change it.
     m.def(
         "hash_strings",

@@ -13,6 +13,7 @@ import interlace as il
 from interlace.arrays import Rows
 from interlace.encode import encode
 from interlace.learners import refit as module
+from interlace.learners.learner import WIDE_ROUNDS
 from interlace.learners.refit import RIDGE_ROWS, refit
 from interlace.learning import Settings, learn_codebooks
 from interlace.progress import silent
@@ -66,17 +67,24 @@ def least_squares(books: list[il.Book], y: np.ndarray, codes: np.ndarray) -> lis
 @given(data=st.data())
 def test_the_words_are_those_of_least_squares(data: st.DataObject) -> None:
     books, y, codes = drawn(data)
-    for new, expected in zip(refit(books, y, codes, 1), least_squares(books, y, codes), strict=True):
-        np.testing.assert_allclose(new.words, expected, atol=2e-5)
+    with pytest.MonkeyPatch.context() as patch:  # learning stops sooner
+        patch.setattr(module, "TOLERANCE", 1e-9)
+        patch.setattr(module, "ROUNDS", 200)
+        new, before = refit(books, y, codes, 1)
+    covered = np.unique(np.concatenate([book.support for book in books]))
+    bare = float((np.delete(y, covered, axis=1).astype(np.float64) ** 2).sum())
+    assert before + bare == pytest.approx(error(books, y, codes), rel=1e-6, abs=1e-9)
+    for book, expected in zip(new, least_squares(books, y, codes), strict=True):
+        np.testing.assert_allclose(book.words, expected, atol=2e-5)
 
 
 @settings(max_examples=80, deadline=None)
-@given(data=st.data(), most=st.sampled_from([1, 2, 12]))
-def test_the_error_never_rises_and_words_without_rows_stay(data: st.DataObject, most: int) -> None:
+@given(data=st.data(), rounds=st.sampled_from([0, 1, 2, 8]))
+def test_the_error_never_rises_and_words_without_rows_stay(data: st.DataObject, rounds: int) -> None:
     books, y, codes = drawn(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_TOGETHER", most)  # books that take turns
-        new = refit(books, y, codes, 2)
+        patch.setattr(module, "ROUNDS", rounds)
+        new, _ = refit(books, y, codes, 2)
     assert error(new, y, codes) <= error(books, y, codes) * (1 + 1e-5) + 1e-6
     for j, (old, now) in enumerate(zip(books, new, strict=True)):
         unused = np.setdiff1d(np.arange(len(old.words)), codes[:, j])
@@ -100,14 +108,14 @@ def learned(x: np.ndarray, **given: Any) -> il.Codebooks:
 def test_the_training_error_falls_from_round_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, float]] = []
 
-    def noted(books: list[il.Book], y: np.ndarray, codes: np.ndarray, threads: int) -> list[il.Book]:
-        new = refit(books, y, codes, threads)
-        seen.append((error(books, y, codes), error(new, y, codes)))
-        return new
+    def noted(books: list[il.Book], y: np.ndarray, codes: np.ndarray, threads: int) -> tuple[list[il.Book], float]:
+        new, before = refit(books, y, codes, threads)
+        seen.append((before, error(new, y, codes)))
+        return new, before
 
     monkeypatch.setattr("interlace.learners.learner.refit", noted)
     learned(correlated(), layout="hybrid", n_words=64)
-    assert len(seen) == 10
+    assert WIDE_ROUNDS < len(seen) <= 10  # those with a narrow beam end when the error hardly falls
     assert all(after < before for before, after in seen)
     coded = [before for before, _ in seen]
     assert all(b <= a * (1 + 1e-4) for a, b in zip(coded[:-1], coded[1:], strict=True))

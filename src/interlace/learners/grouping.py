@@ -9,30 +9,41 @@ from ..arrays import FloatArray
 
 Dims = NDArray[np.int64]
 GROUPS = 128  # kGroups of cpp/simd/kernels.h
+POWER_ROUNDS = 10
 
 
 def near_words_together(words: FloatArray) -> FloatArray:
     """Reorder words so that those with the same index modulo 128 are a compact cluster.
 
     The avx2 scan looks at a word's pair first (cpp/simd/avx2.cpp), the tighter the better. Halving along the
-    direction of largest spread, down to 128 groups, needs no seed and gives groups of equal size.
+    direction of largest spread, down to 128 groups, needs no seed and gives groups of equal size. All groups of a level
+    are halved at once; only books of 256 words are worth the work, so that halves are always equal.
     """
-
-    def split(index: Dims, n_groups: int) -> list[Dims]:
-        if n_groups == 1:
-            return [index]
-        centred = words[index].astype(np.float64) - words[index].mean(0, dtype=np.float64)
-        axis = np.linalg.svd(centred, full_matrices=False)[2][0]  # few words of many dimensions: not by dim x dim
-        axis = axis * np.sign(axis[np.argmax(np.abs(axis))])
-        ordered = index[np.argsort(centred @ axis, kind="stable")]
-        half = (len(index) + 1) // 2
-        return split(ordered[:half], n_groups // 2) + split(ordered[half:], n_groups // 2)
-
-    if len(words) < 2 * GROUPS:
+    if len(words) != 2 * GROUPS:
         return words
-    groups = sorted(split(np.arange(len(words)), GROUPS), key=len, reverse=True)
-    order = [group[level] for level in range(len(groups[0])) for group in groups if level < len(group)]
-    return np.ascontiguousarray(words[order])
+    order = np.arange(len(words))[None]  # [groups, words of a group]
+    while len(order) < GROUPS:
+        centred = words[order].astype(np.float64)
+        centred -= centred.mean(1, keepdims=True)
+        along = np.einsum("gwd,gd->gw", centred, _leading_axes(centred))
+        order = np.take_along_axis(order, np.argsort(along, axis=1, kind="stable"), axis=1)
+        order = order.reshape(2 * len(order), -1)
+    return np.ascontiguousarray(words[order.T.reshape(-1)])
+
+
+def _leading_axes(centred: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Direction of largest spread of each group [groups, words, dim], of length 1, by power iterations.
+
+    They start at the word farthest from the mean, and need not converge: any direction of large spread does. No BLAS,
+    whose threads cost more than this work.
+    """
+    squares = np.einsum("gwd,gwd->gw", centred, centred)
+    axes = centred[np.arange(len(centred)), squares.argmax(1)]
+    for _ in range(POWER_ROUNDS):
+        axes = np.einsum("gwd,gw->gd", centred, np.einsum("gwd,gd->gw", centred, axes))
+        lengths = np.sqrt(np.einsum("gd,gd->g", axes, axes))
+        axes = axes / np.where(lengths > 0, lengths, 1.0)[:, None]
+    return axes
 
 
 def _shares(variances: NDArray[np.float64]) -> NDArray[np.float64]:

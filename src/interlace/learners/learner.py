@@ -33,6 +33,14 @@ SPREAD_ROWS = 4096  # to tell over how many dimensions rows spread
 #: What is left of the energy, as a share, below which there is nothing to code but rounding. Books of such words would
 #: make cross terms so small that their steps drown in the rounding of the coder's scores.
 NEGLIGIBLE = 1e-12
+#: Rounds of refitting code the rows with a narrow beam first, the last ones with that of the default effort: words that
+#: a narrow beam finds are better words (error .1436 for .1454 of SIFT), and it takes a third of the time. Rounds with a
+#: narrow beam end when the error falls by less than this share.
+NARROW_BEAM, WIDE_BEAM, WIDE_ROUNDS = 2, 8, 3
+SETTLED = 0.005
+#: A round with a narrow beam takes half of the rows, others each time, but no fewer than this. Where these are not all
+#: rows, the errors of two rounds cannot be compared, and no round is left out.
+ROUND_ROWS = 24576
 BLOCK = 4096  # rows that are held in float64 at a time
 
 
@@ -107,12 +115,27 @@ class Learner:
     def _alternate(self, y: FloatArray, books: list[Book], settings: dict[str, Any]) -> list[Book]:
         """Refit and code in turns. An interrupt ends it early; the books so far are whole."""
         # Books are in coordinates of y: neither mean nor rotation is applied again.
-        plain = {"dim": self.dim, "n_crude": len(books), "metric": settings["metric"], "beam": 8}
+        plain = {"dim": self.dim, "n_crude": len(books), "metric": settings["metric"]}
+
+        def improved(rows: FloatArray, beam: int, books: list[Book]) -> tuple[list[Book], float]:
+            codes = encode(Codebooks(books, **plain, beam=beam), rows, self.threads)
+            return refit(books, rows, codes, self.threads)
+
+        n_wide = min(WIDE_ROUNDS, self.iterations)
+        n_narrow = self.iterations - n_wide
+        few = max(len(y) // 2, min(len(y), ROUND_ROWS))
         try:
-            for step in range(self.iterations):
+            before = np.inf
+            for step in range(n_narrow):
                 self.progress(f"refit {step + 1} of {self.iterations}", 0.3 + 0.7 * step / self.iterations)
-                codes = encode(Codebooks(books, **plain), y, self.threads)
-                books = refit(books, y, codes, self.threads)
+                part = y if few == len(y) else y[np.sort(self.rng.choice(len(y), few, replace=False))]
+                books, error = improved(part, NARROW_BEAM, books)
+                if few == len(y) and error > (1 - SETTLED) * before:
+                    break
+                before = error
+            for step in range(n_narrow, self.iterations):
+                self.progress(f"refit {step + 1} of {self.iterations}", 0.3 + 0.7 * step / self.iterations)
+                books, _ = improved(y, WIDE_BEAM, books)
         except KeyboardInterrupt:
             self.interrupted = True
         return books
