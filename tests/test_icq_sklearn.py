@@ -78,4 +78,4 @@ def test_a_grid_search_without_labels_chooses_the_smaller_error(model: Any) -> N
     search = GridSearchCV(model, {"n_words": [2, 16, 4]}, cv=2, error_score="raise").fit(X)
     assert search.best_params_ == {"n_words": 16}
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.score(X) == model.set_params(n_words=16).fit(X).score(X) < 0
+    assert search.score(X) == clone(model).set_params(n_words=16).fit(X).score(X) < 0
