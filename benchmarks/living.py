@@ -101,10 +101,40 @@ def drift(found: Case) -> str:
     return f"## Drift\n\n{intro}\n\n{tables.table(head, rows)}"
 
 
+def agreement(found: Case) -> str:
+    """What calibrated margins keep of their promise."""
+    results = found["results"]
+    broken = sum(r["agreement"] + r["half_interval"] < r["target"] for r in results)
+    intro = (
+        f"{found['n_bytes']} bytes, margins calibrated by `Index.build`, SIMD level "
+        f"{found['environment']['simd_levels'][-1]}; {len(results)} measurements by `benchmarks/agreement.py`, "
+        f"{broken} of them below their target by more than their 95 % interval. Agreement is the mean share of the k "
+        "rows of the exact search of the codes. *Exact* means that the calibration does not support the target, or no "
+        "longer fits the rows, so that the search is exact. *Scanned* is the share of rows whose codes were read, "
+        "calibrated and exact."
+    )
+    head = ("data", "layout", "queries", "k", "target", "agreement", "scanned", "exact: scanned")
+    rows = [
+        (
+            r["data"],
+            f"`{r['layout']}`",
+            f"{r['queries']} ({r['n_queries']:,})",
+            str(r["k"]),
+            f"{r['target']:g}",
+            f"{r['agreement']:.5f} ± {r['half_interval']:.5f}{', exact' if r['exact'] else ''}",
+            f"{r['scanned']:.1%}",
+            f"{r['scanned_exact']:.1%}",
+        )
+        for r in results
+    ]
+    return f"## Agreement of calibrated margins\n\n{intro}\n\n{tables.table(head, rows)}"
+
+
 #: Kind of a result -> its format that this page knows, and its section; in the order of the page.
 SECTIONS: dict[str, tuple[int, Callable[[Case], str]]] = {
     "store": (store_bars.FORMAT, store_bars.section),
     "filters": (1, filters),
     "rerank": (1, rerank),
     "drift": (1, drift),
+    "agreement": (1, agreement),
 }

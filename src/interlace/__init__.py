@@ -9,6 +9,7 @@ from ._native import simd_level
 from ._version import __version__
 from .codebooks import Book, Codebooks, Norm
 from .errors import (
+    CalibrationWarning,
     DamagedFileError,
     DuplicateIdError,
     EmbeddingCollapsedWarning,
@@ -44,6 +45,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "ICQ",
     "Book",
+    "CalibrationWarning",
     "Codebooks",
     "DamagedFileError",
     "DuplicateIdError",
