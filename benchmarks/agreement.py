@@ -2,9 +2,9 @@
 
     python benchmarks/agreement.py [--quick]
 
-Writes benchmarks/results/agreement.json. For each index, the margin is calibrated by `Index.build`; then queries that it
-has not seen are searched with each target and exactly, and the loss is the share of the k rows of the exact answer that
-the other one lacks. No times, so that the load of the machine does not matter.
+Writes benchmarks/results/agreement.json. For each index, the margin is calibrated by `Index.build`; then queries that
+it has not seen are searched with each target and exactly, and the loss is the share of the k rows of the exact answer
+that the other one lacks. No times, so that the load of the machine does not matter.
 """
 
 from __future__ import annotations

@@ -34,6 +34,9 @@ UNLIKE = 0.002
 #: Hits whose cells lie beyond the slack, as multiples of those that may be lost: few enough that the slack alone
 #: protects queries of any kind.
 BEYOND_SLACK = (10.0, 3.0)
+#: The same where the floor of a cell is a tight bound for l2: there hits of other queries lie much nearer to tau, and
+#: little is to be gained.
+BEYOND_TIGHT_SLACK = (1.0,)
 #: Of all hits, no more than this are beyond the slack.
 MOST_BEYOND_SLACK = 0.05
 #: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
@@ -107,6 +110,7 @@ def calibrate(held: Held, n: int, metric: str, *, confidence: float = CONFIDENCE
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
     farthest = np.full(len(KS), np.inf, np.float32)
     views: dict[int, tuple[_View, _View]] = {}
+    times = BEYOND_TIGHT_SLACK if metric == "l2" and held.rests.any() else BEYOND_SLACK
     for i, k in enumerate(KS):
         farthest[i] = _farthest(choosing, k)
         views[i] = (
@@ -115,7 +119,7 @@ def calibrate(held: Held, n: int, metric: str, *, confidence: float = CONFIDENCE
         )
     for j, target in enumerate(TARGETS):
         stop = 0.0
-        weight, beyond = _cheapest([chosen for chosen, _ in views.values()], 1 - target)
+        weight, beyond = _cheapest([chosen for chosen, _ in views.values()], 1 - target, times)
         for i, (chosen, tested) in views.items():
             found = _boldest(chosen, tested, weight, beyond, 1 - target, confidence)
             if found is None:
@@ -224,13 +228,13 @@ def _needed_shares(answer: Hits, tau: NDArray[np.float64], k: int) -> NDArray[np
     return np.asarray(np.minimum(need, 1.0))
 
 
-def _cheapest(views: Sequence[_View], allowed: float) -> tuple[float, float]:
+def _cheapest(views: Sequence[_View], allowed: float, times: Sequence[float]) -> tuple[float, float]:
     """The weight and the share of hits beyond the slack that visit the fewest rows, over all k together."""
     costs: dict[tuple[float, float], float] = {}
     for weight in WEIGHTS:
         for view in (view for view in views if view.n):
             scores = view.scores(weight)
-            for beyond in (min(times * allowed, MOST_BEYOND_SLACK) for times in BEYOND_SLACK):
+            for beyond in (min(t * allowed, MOST_BEYOND_SLACK) for t in times):
                 slack = view.slack(beyond)
                 rows = view.rows(scores, view.stop(scores, slack, allowed / 4), slack)
                 costs[weight, beyond] = costs.get((weight, beyond), 0.0) + math.log1p(rows)

@@ -43,7 +43,7 @@ def _leading_axes(centred: NDArray[np.float64]) -> NDArray[np.float64]:
         axes = np.einsum("gwd,gw->gd", centred, np.einsum("gwd,gd->gw", centred, axes))
         lengths = np.sqrt(np.einsum("gd,gd->g", axes, axes))
         axes = axes / np.where(lengths > 0, lengths, 1.0)[:, None]
-    return axes
+    return np.asarray(axes)
 
 
 def _shares(variances: NDArray[np.float64]) -> NDArray[np.float64]:
