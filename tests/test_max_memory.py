@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import interlace as il
-from interlace.memory import FACTOR, LEAST_ROWS, parse_memory, rows_that_fit
+from helpers import LAYOUTS
+from interlace.cost import LEAST_ROWS, fit_memory, parse_memory, rows_that_fit, training_count
+from interlace.learning import Settings
 
 
 @pytest.mark.parametrize(
@@ -63,27 +65,30 @@ def test_what_is_no_size_is_refused(value: Any) -> None:
         parse_memory(value)
 
 
-@given(
-    st.integers(0, 5000),
-    st.integers(1, 3000),
-    st.integers(1, 10**9),
-    st.floats(0.5, 8),
-    st.integers(1, 2000),
-)
-def test_as_many_rows_as_fit(n_rows: int, dim: int, allowed: int, factor: float, least: int) -> None:
-    fits = sum(rows * dim * 4 * factor <= allowed for rows in range(1, n_rows + 1))
-    if fits >= min(least, n_rows):
-        assert rows_that_fit(n_rows, dim, allowed, factor=factor, least=least) == fits
-    else:
-        with pytest.raises(il.InputError, match=rf"^learning from {min(least, n_rows)} rows of {dim} dimensions"):
-            rows_that_fit(n_rows, dim, allowed, factor=factor, least=least)
+@settings(deadline=None)
+@given(st.integers(1, 200_000), st.integers(1, 500), st.integers(10**7, 10**9), st.sampled_from(["auto", *LAYOUTS]))
+def test_as_many_rows_as_fit(n: int, dim: int, allowed: int, layout: str) -> None:
+    given = Settings(layout=layout, n_bytes=4).checked()
+
+    def needed(rows: int) -> int:
+        return max(fit_memory(dim, given, rows, 1))
+
+    most = training_count(n, 65_536)
+    least = min(LEAST_ROWS, most)
+    if needed(least) > allowed:
+        with pytest.raises(il.InputError, match=f"^learning from {least} rows of {dim} dimensions .*={needed(least)} "):
+            rows_that_fit(n, dim, given, 65_536, allowed, 1)
+        return
+    rows = rows_that_fit(n, dim, given, 65_536, allowed, 1)
+    assert least <= rows <= most
+    assert needed(rows) <= allowed
+    assert rows == most or needed(rows + 1) > allowed
 
 
-def test_the_defaults() -> None:
-    row = 128 * 4 * FACTOR
-    assert rows_that_fit(10**9, 128, None) == 10**9
-    assert rows_that_fit(10**9, 128, "2GB") == 2 * 10**9 // row
-    assert rows_that_fit(10**9, 128, LEAST_ROWS * row) == LEAST_ROWS
-    assert rows_that_fit(10, 128, 10 * row) == 10  # all rows, though few
-    with pytest.raises(il.InputError, match=r"takes about 4,096,000 bytes, limit allows 4,095,999$"):
-        rows_that_fit(10**9, 128, LEAST_ROWS * row - 1, name="limit")
+def test_without_a_bound_all_rows_may_be_learned_from() -> None:
+    given = Settings().checked()
+    assert rows_that_fit(10**9, 128, given, 10**8, None, 1) == 10**8
+    assert rows_that_fit(10, 128, given, 65_536, None, 1) == 10
+    assert rows_that_fit(10, 128, given, 65_536, "1GB", 1) == 10  # all rows, though few
+    with pytest.raises(il.InputError, match="but limit allows 5"):
+        rows_that_fit(10, 128, given, 65_536, 5, 1, name="limit")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +96,44 @@ def test_memory_does_not_grow_with_the_input(folder: Path) -> None:
 @pytest.mark.parametrize(("metric", "ids"), [("cosine", "default"), ("l2", "ids")])
 def test_memory_with_normalized_rows_and_with_ids(folder: Path, metric: str, ids: str) -> None:
     checked(folder, 96, metric=metric, ids=ids)
+
+
+BOUNDED = """
+import json, sys
+import numpy as np
+import interlace as il
+
+def memory(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name))
+
+n, dim, allowed, setting = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
+x = np.random.default_rng(0).normal(size=(n, dim)).astype(np.float32)
+il.Index.build(x[:400], n_bytes=4, n_words=16, iterations=1, threads=2)  # what is made once is made now
+before = memory("VmRSS")
+with open("/proc/self/clear_refs", "w") as marks:
+    marks.write("5")  # the peak starts anew
+il.Index.build(x, max_memory=allowed, iterations=1, threads=2, **setting)
+print(json.dumps(memory("VmHWM") - before))
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "dim", "setting"),
+    [
+        (12_000, 32, {"layout": "subspace", "rotation": "learned", "n_bytes": 4}),
+        (12_000, 48, {"layout": "hybrid", "metric": "cosine"}),
+        (12_000, 48, {"layout": "residual"}),
+        (1500, 400, {"layout": "residual", "cross": "byte", "n_bytes": 5}),
+    ],
+)
+def test_building_stays_within_max_memory(n: int, dim: int, setting: dict[str, Any]) -> None:
+    """All memory of the process, at the smallest bound that is accepted."""
+    with pytest.raises(il.InputError) as refused:
+        il.plan(n, dim, max_memory=1, threads=2, measure=False, **setting)
+    least = int(str(refused.value).partition("max_memory=")[2].split()[0])
+    peak = run_python(BOUNDED, str(n), str(dim), str(least), json.dumps(setting))
+    assert 0 < peak <= least
 
 
 def test_calibration_draws_rows_that_were_not_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:

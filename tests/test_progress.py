@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import interlace as il
 from interlace import progress
 from interlace.progress import Bar
 
@@ -96,3 +99,52 @@ def test_quick_work_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     clock[0] = 1.5
     bar("working", 0.5)
     assert "working" in out.screen
+
+
+class TestAuto:
+    """``progress="auto"``, the default: a bar where a person watches, after half a second."""
+
+    @pytest.fixture
+    def terminal(self, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+        out = Terminal(80)
+        monkeypatch.setattr(out, "isatty", lambda: True)
+        monkeypatch.setattr("sys.stderr", out)
+        monkeypatch.delenv("CI", raising=False)
+        return out
+
+    def test_a_terminal_gets_a_bar_that_goes_when_all_is_done(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        COLUMNS[0] = 80
+        monkeypatch.delenv("PYTEST_CURRENT_TEST")
+        bar = progress.shown("auto")
+        assert isinstance(bar, Bar)
+        bar("learning", 0.2)
+        assert terminal.getvalue() == ""  # quick work stays silent
+        bar._started -= progress.AUTO_DELAY
+        bar("learning", 0.5)
+        assert "learning" in terminal.screen
+        bar("done", 1.0)
+        assert terminal.screen == ""
+
+    @pytest.mark.parametrize("name", ["CI", "PYTEST_CURRENT_TEST"])
+    def test_tests_and_build_servers_get_none(
+        self, name: str, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("PYTEST_CURRENT_TEST")
+        monkeypatch.setenv(name, "true")
+        assert progress.shown("auto") is progress.silent
+
+    def test_no_terminal_or_no_stderr(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("PYTEST_CURRENT_TEST")
+        for stderr in (io.StringIO(), None):
+            monkeypatch.setattr("sys.stderr", stderr)
+            assert progress.shown("auto") is progress.silent
+        closed = io.StringIO()
+        closed.close()
+        monkeypatch.setattr("sys.stderr", closed)
+        assert progress.shown("auto") is progress.silent
+
+    @pytest.mark.parametrize("call", [il.Index.build, il.ICQ, il.Store.relearn])
+    def test_it_is_the_default(self, call: Any) -> None:
+        assert inspect.signature(call).parameters["progress"].default == "auto"

@@ -85,7 +85,7 @@ class ICQ(Model):
         supervised: bool = True,
         seed: int = 0,
         threads: int | None = None,
-        progress: Any = False,
+        progress: Any = "auto",
     ) -> None:
         self.n_bytes = n_bytes
         self.n_books = n_books

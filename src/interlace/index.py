@@ -15,6 +15,7 @@ from . import _native, calibrating, margins, storage
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from .codebooks import MAX_WORDS, Codebooks, codebooks_of
+from .cost import rows_that_fit
 from .embedded import EmbeddedRows, embed_queries
 from .embedding import Embedding, embedding_in
 from .encode import EFFORTS, encode_rows
@@ -96,7 +97,7 @@ class Index(Searches):
         x: Any,
         *,
         ids: Any = None,
-        progress: Any = False,
+        progress: Any = "auto",
         n_bytes: int | None = None,
         n_books: int | None = None,
         n_words: int = MAX_WORDS,
@@ -139,8 +140,13 @@ class Index(Searches):
             threads=threads,
         ).checked()
         rows = Rows(x)
+        # Before minutes of learning: the ids, and whether memory will do.
+        kind = "default"
         if ids is not None:
-            parse_ids(ids, len(rows))  # before minutes of learning
+            kind = "int64" if parse_ids(ids, len(rows)).dtype == np.int64 else "string"
+        if len(rows):
+            limits = (checked.max_train_rows, checked.max_memory, thread_count(checked.threads))
+            rows_that_fit(len(rows), rows.dim, checked, *limits, index=kind)
         learned = learn_codebooks(rows, checked, lambda what, done: said(f"learning: {what}", 0.8 * done))
         if learned.interrupted:
             raise KeyboardInterrupt

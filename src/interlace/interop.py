@@ -21,7 +21,7 @@ from .arrays import FloatArray, describe
 from .codebooks import MAX_WORDS, Book, Codebooks
 from .errors import InputError
 from .index import Index
-from .learners.layouts import default_crude
+from .schedule import default_crude
 from .segments import Codes
 
 ROWS_AT_ONCE = 16384

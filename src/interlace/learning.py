@@ -9,24 +9,20 @@ from numpy.typing import NDArray
 
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, normalize, positive
-from .calibrating import queries_needed
 from .codebooks import MAX_WORDS, METRICS, Codebooks
+from .cost import CALIBRATION_ROWS, HELD_OUT_ROWS, parse_memory, rows_that_fit, training_count
 from .encode import EFFORTS, encode
 from .errors import FewRowsWarning, InputError, warn_user
-from .learners.choice import TRIAL_ITERATIONS, Choice, choose
+from .learners.choice import Choice, choose
 from .learners.layouts import CROSS, LAYOUTS, ROTATIONS, learn
 from .learners.learner import Learner
 from .learners.prior import METHODS, Prior
 from .literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
-from .margins import DEFAULT
-from .memory import parse_memory, rows_that_fit
 from .progress import Progress, silent
+from .schedule import TRIAL_REFITS
 
 MAX_TRAIN_ROWS = 65536
 MAX_BYTES = 64
-HELD_OUT_ROWS = 10_000  # for the calibration, where they are a tenth or less
-HELD_OUT_FROM = 2000  # rows from which some are held out of learning
-CALIBRATION_ROWS = queries_needed(DEFAULT)  # that the default margin needs
 ERROR_ROWS, LEAST_ERROR_ROWS = 1000, 200  # not learned from, whose error is measured: at most, at least
 ITERATIONS = 10
 _TRIAL_SHARE = 0.2  # of the progress
@@ -139,12 +135,12 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
     if len(rows) == 0:
         raise InputError("x has no rows; books are learned from at least one")
     rng = np.random.default_rng(settings.seed)
-    most = rows_that_fit(len(rows), rows.dim, settings.max_memory)
-    sample = training_rows(len(rows), min(settings.max_train_rows, most), rng)
+    threads = thread_count(settings.threads)
+    most = rows_that_fit(len(rows), rows.dim, settings, settings.max_train_rows, settings.max_memory, threads)
+    sample = training_rows(len(rows), most, rng)
     x = rows.take(sample)
     if settings.metric == "cosine":
         x = normalize(x, name="x", rows=sample)
-    threads = thread_count(settings.threads)
     asked = settings.n_crude if isinstance(settings.n_crude, int) else None
 
     def learner(part: FloatArray, n_crude: int | None, iterations: int, said: Progress) -> Learner:
@@ -168,11 +164,11 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
 
     choice, begun = Choice(settings.layout, asked, "asked for"), 0.0
     if settings.layout == "auto":
-        begun, layouts = _TRIAL_SHARE, settings.layouts()
+        layouts = settings.layouts()
 
         def trial(part: FloatArray, layout: str) -> Codebooks:
             progress(f"trying {layout}", _TRIAL_SHARE * layouts.index(layout) / len(layouts))
-            tried = learner(part, asked, min(TRIAL_ITERATIONS, settings.iterations), silent)
+            tried = learner(part, asked, min(TRIAL_REFITS, settings.iterations), silent)
             codebooks = learn(tried, layout)
             if tried.interrupted:  # there is nothing to keep yet
                 raise KeyboardInterrupt
@@ -180,8 +176,17 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
 
         assert settings.n_bytes is not None
         choice = choose(
-            x, trial, layouts, n_bytes=settings.n_bytes, n_crude=asked, n_rows=len(rows), rng=rng, threads=threads
+            x,
+            trial,
+            layouts,
+            n_bytes=settings.n_bytes,
+            n_crude=asked,
+            n_rows=len(rows),
+            rng=rng,
+            threads=threads,
+            effort=settings.effort,
         )
+        begun = _TRIAL_SHARE if choice.table else 0.0
     _warn_if_few(len(sample), rows.dim, settings, choice.layout)
     last = learner(
         x, choice.n_crude, settings.iterations, lambda what, done: progress(what, begun + (1 - begun) * done)
@@ -208,8 +213,7 @@ def _warn_if_few(n: int, dim: int, settings: Settings, layout: str) -> None:
 
 def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """The rows to learn from, ascending; some are left out where there are enough, to calibrate the margin on."""
-    held_out = min(HELD_OUT_ROWS, n // 10) if n >= HELD_OUT_FROM else 0
-    return np.sort(rng.choice(n, min(n - held_out, max_train_rows), replace=False))
+    return np.sort(rng.choice(n, training_count(n, max_train_rows), replace=False))
 
 
 def calibration_rows(n: int, sample: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -1,22 +1,21 @@
-"""What an index will cost, before anything runs: bytes by part, memory, and time on this machine."""
+"""What an index will cost, before anything runs: bytes by part, memory and work by phase (``cost``)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ._threads import thread_count
 from .arrays import positive
 from .codebooks import MAX_WORDS
+from .cost import build_memory, coding_work, learning_work, rates, rows_that_fit, trying_work
 from .errors import InputError
 from .ids import STORED
-from .learning import HELD_OUT_FROM, HELD_OUT_ROWS, ITERATIONS, MAX_TRAIN_ROWS, Settings
+from .learning import ITERATIONS, MAX_TRAIN_ROWS, Settings
 from .literals import Auto, Cross, Effort, IdKind, Layout, Metric, PriorFit, Rotation
-from .memory import rows_that_fit
 from .segments import MAX_ROWS
-from .shapes import CALIBRATION_BYTES, STRING_LENGTH, Shape, candidates, id_bytes, shape_of
+from .shapes import CALIBRATION_BYTES, STRING_LENGTH, candidates, id_bytes, shape_of
 
 #: Header of a file: what describes the index, and each section with its checksum and padding.
 HEADER_BYTES, SECTION_BYTES = 900, 210
@@ -26,8 +25,10 @@ HEADER_BYTES, SECTION_BYTES = 900, 210
 class Plan:
     """What an index will cost; parts as in :class:`Report`. Bytes are computed for equally full cells.
 
-    Seconds are *estimates* from a short measurement on this machine while it did whatever else it was doing: expect
-    them to be right within a factor of two or three. They are None where nothing was measured.
+    Memory is an upper bound for each phase, beside the input. Operations are multiply-adds and table additions. Seconds
+    are those operations at the rates of this machine, measured for a moment: CPU seconds divided by ``threads``, which is
+    wall-clock time where nothing else runs. Expect them to be right within a factor of two. They are None where nothing
+    was measured. Calibrating and searching take a time that the data decide, and have none.
     """
 
     rows: int
@@ -45,15 +46,22 @@ class Plan:
     file: int  #: on disk
     learning_memory: int  #: the sample and the working set of learning, at their peak
     coding_memory: int  #: codes while they are packed, and the index they are packed into
+    calibrating_memory: int  #: the index, and the answers of the held-out rows
+    learning_operations: int
+    coding_operations: int
     n_indexes: int = 1  #: more rows than one index holds need several
     #: layouts that ``"auto"`` will try on the data; ``layout`` is then the slowest to learn of them
     tried: tuple[str, ...] = ()
-    trying_seconds: float | None = None  #: what that takes
+    trying_memory: int = 0  #: what comparing them takes
+    trying_operations: int = 0
+    trying_seconds: float | None = None
     learning_seconds: float | None = None
     coding_seconds: float | None = None
-    calibrating_seconds: float | None = None
-    #: one query on one thread: k=10, margin "exact", on data without clusters; easier data are searched faster
-    query_seconds: float | None = None
+
+    @property
+    def peak(self) -> int:
+        """Memory of ``Index.build`` at its peak, beside the input; never above ``max_memory``."""
+        return max(self.trying_memory, self.learning_memory, self.coding_memory, self.calibrating_memory)
 
     @property
     def code_bytes_per_vector(self) -> float:
@@ -82,13 +90,13 @@ class Plan:
 
     @property
     def build_seconds(self) -> float | None:
-        """Trying layouts, learning, coding and calibrating."""
-        parts = (self.trying_seconds, self.learning_seconds, self.coding_seconds, self.calibrating_seconds)
+        """Trying layouts, learning and coding."""
+        parts = (self.trying_seconds, self.learning_seconds, self.coding_seconds)
         return None if None in parts else sum(part for part in parts if part is not None)
 
     def as_dict(self) -> dict[str, Any]:
         """Every number by name, derived ones included."""
-        derived = ("code_bytes_per_vector", "bytes_per_vector", "memory", "float32", "ratio", "build_seconds")
+        derived = ("code_bytes_per_vector", "bytes_per_vector", "memory", "float32", "ratio", "peak", "build_seconds")
         return {name: getattr(self, name) for name in (*(field.name for field in fields(self)), *derived)}
 
     def __str__(self) -> str:
@@ -102,9 +110,12 @@ class Plan:
             ("tables in memory", self.tables, ""),
             ("open index", self.memory, "tables included, all of it read"),
             ("as float32", self.float32, f"{self.ratio:.1f} times the file"),
-            ("learning, peak", self.learning_memory, f"from {self.n_train:,} rows"),
-            ("coding, peak", self.coding_memory, ""),
+            ("trying layouts", self.trying_memory, "of memory at most"),
+            ("learning", self.learning_memory, f"of memory at most, from {self.n_train:,} rows"),
+            ("coding", self.coding_memory, "of memory at most"),
+            ("calibrating", self.calibrating_memory, "of memory at most"),
         ]
+        sizes = [line for line in sizes if line[0] != "trying layouts" or self.tried]
         width = max(len(f"{size:,}") for _, size, _ in sizes)
         lines = [
             f"{self.rows:,} rows x {self.dim} dimensions, {self.layout}, {self.metric}: "
@@ -116,17 +127,17 @@ class Plan:
         lines += [f"  {name:<17}{size:>{width},} bytes  {note}".rstrip() for name, size, note in sizes]
         if self.n_indexes > 1:
             lines.append(f"  in {self.n_indexes} indexes, because one holds at most {MAX_ROWS:,} rows")
-        if self.query_seconds is None:
-            return "\n".join([*lines, "  times were not measured"])
-        times = [
-            ("trying layouts", self.trying_seconds if self.tried else None),
-            ("learning", self.learning_seconds),
-            ("coding", self.coding_seconds),
-            ("calibrating", self.calibrating_seconds),
-            ("one query", self.query_seconds),
+        phases = [
+            ("trying layouts", self.trying_operations, self.trying_seconds),
+            ("learning", self.learning_operations, self.learning_seconds),
+            ("coding", self.coding_operations, self.coding_seconds),
         ]
-        lines.append("  times, estimated from a short measurement on this machine:")
-        lines += [f"  {name:<17}about {_shown(seconds)}" for name, seconds in times if seconds is not None]
+        for name, operations, seconds in phases:
+            if operations:
+                took = "" if seconds is None else f", about {_shown(seconds)}"
+                lines.append(f"  {name:<17}{operations / 1e9:,.3g} billion operations{took}")
+        if self.learning_seconds is not None:
+            lines.append("  times are CPU seconds divided by threads, at the speed of this machine a moment ago")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -162,7 +173,8 @@ def plan(
 
     ``layout="auto"`` depends on the data: the slowest to learn of those it may choose is assumed, which is
     ``"residual"`` up to 24 bytes. ``ids`` is ``"default"``, ``"int64"`` or ``"string"``. ``measure=False`` leaves out
-    the times, which take up to half a second to estimate. Nothing is allocated in proportion to n.
+    the times, for which the first call measures this machine for a tenth of a second. Nothing is allocated in proportion
+    to n. InputError, as by ``Index.build``, if ``max_memory`` does not do.
     """
     n, dim = positive(n, "n"), positive(dim, "dim")
     checked = Settings(
@@ -184,11 +196,12 @@ def plan(
     ).checked()
     if not isinstance(ids, str) or ids not in STORED:
         raise InputError(f"ids must be one of {', '.join(STORED)}: the kind, not the ids themselves; got {ids!r:.60}")
-    held_out = min(HELD_OUT_ROWS, n // 10) if n >= HELD_OUT_FROM else 0
-    n_train = min(n - held_out, checked.max_train_rows, rows_that_fit(n, dim, checked.max_memory))
+    workers, n_indexes = thread_count(checked.threads), -(-n // MAX_ROWS)
+    rows = -(-n // n_indexes)  # of one index, which is built at a time
+    limits = (checked.max_train_rows, checked.max_memory, workers)
+    n_train = rows_that_fit(rows, dim, checked, *limits, index=ids)
     shape, tried = shape_of(dim, checked, n_train), candidates(dim, checked, n_train)
-    workers = thread_count(checked.threads)
-    n_indexes = -(-n // MAX_ROWS)
+    memory = build_memory(rows, dim, checked, n_train, workers, ids)
     codes, row_numbers, id_size = (
         _over(n, n_indexes, part) for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows))
     )
@@ -196,10 +209,17 @@ def plan(
     beside = n_indexes * (shape.floor_bytes() + CALIBRATION_BYTES)
     sections = shape.n_sections() + len(STORED[ids])
     stored = codes + row_numbers + id_size + learned
-    seconds: dict[str, float] = {}
+    effort, iterations = checked.effort, checked.iterations
+    others = tuple(shape_of(dim, checked, n_train, layout) for layout in tried)
+    work = {
+        "trying": trying_work(others, n_train, effort, iterations),
+        "learning": learning_work(shape, n_train, effort, iterations),
+        "coding": coding_work(shape) * n,
+    }
+    seconds = {}
     if measure:
-        others = tuple(shape_of(dim, checked, n_train, layout) for layout in tried)
-        seconds = _measured(shape, others, n, n_train, checked.iterations, workers)
+        speed = rates(shape)
+        seconds = {f"{name}_seconds": phase.seconds(speed) / workers for name, phase in work.items()}
     return Plan(
         rows=n,
         dim=dim,
@@ -214,44 +234,23 @@ def plan(
         learned=learned,
         tables=n_indexes * shape.table_bytes(),
         file=stored + beside + n_indexes * (HEADER_BYTES + SECTION_BYTES * sections),
-        learning_memory=learning_bytes(shape, n_train),
-        # The unpacked codes with their cells and the row numbers before they are coded, of one index at a time.
-        coding_memory=stored + shape.pair_bytes() + -(-n // n_indexes) * (1 + shape.n_columns + 4),
+        trying_memory=memory.trying,
+        learning_memory=memory.learning,
+        coding_memory=memory.coding,
+        calibrating_memory=memory.calibrating,
+        trying_operations=work["trying"].operations,
+        learning_operations=work["learning"].operations,
+        coding_operations=work["coding"].operations,
         n_indexes=n_indexes,
         tried=tried,
         **seconds,
     )
 
 
-def _measured(
-    shape: Shape, tried: tuple[Shape, ...], n: int, n_train: int, iterations: int, threads: int
-) -> dict[str, float]:
-    from . import speed  # only here: `import interlace` should be quick
-
-    found = speed.measure(shape, n, n_train, threads, iterations=iterations, tried=tried)
-    return {f"{name}_seconds": value for name, value in asdict(found).items()}
-
-
 def _over(n: int, n_indexes: int, part: Callable[[int], int]) -> int:
     """A part of all indexes together, n rows shared among them."""
     rows, more = divmod(n, n_indexes)
     return (n_indexes - more) * part(rows) + (more * part(rows + 1) if more else 0)
-
-
-def learning_bytes(shape: Shape, n_train: int) -> int:
-    """Peak of learning: the copies of its sample, or the refit with those that are kept meanwhile."""
-    sample = 4 * n_train * shape.dim
-    kept = 2 if shape.layout == "residual" else 3
-    return max(math.ceil(copies(shape) * sample), kept * sample + shape.refit_bytes() if shape.pairs else 0)
-
-
-def copies(shape: Shape) -> float:
-    """Peak of learning without refits in copies of its float32 sample, as measured; the sample is one of them."""
-    if shape.rotation == "learned":
-        return 9.3
-    if shape.layout == "subspace":
-        return 6.7 if shape.pairs else 6.1
-    return {"hybrid": 7.1, "residual": 6.1}[shape.layout]
 
 
 def _shown(seconds: float) -> str:

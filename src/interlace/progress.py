@@ -15,10 +15,12 @@ from .errors import InputError
 Progress = Callable[[str, float], None]
 
 WIDTH = 24
+#: Seconds that work takes before ``progress="auto"`` shows a bar.
+AUTO_DELAY = 0.5
 
 
 def silent(what: str, done: float) -> None:
-    """The default: say nothing."""
+    """Says nothing."""
 
 
 class Bar:
@@ -82,13 +84,22 @@ def clock(seconds: float) -> str:
 
 
 def shown(progress: Any) -> Progress:
-    """What a user may pass: True, False or None, ``"auto"`` (a bar if stderr is a terminal), or a function."""
+    """What a user may pass: ``"auto"`` (a bar where a person watches), True, False or None, or a function."""
     if progress is None or progress is False:
         return silent
-    if progress == "auto":
-        return Bar() if sys.stderr.isatty() else silent
+    if isinstance(progress, str) and progress == "auto":
+        return Bar(delay=AUTO_DELAY, leave=False) if _watched() else silent
     if progress is True:
         return Bar()
     if callable(progress):
         return progress  # type: ignore[no-any-return]
     raise InputError(f"progress must be True, False, 'auto' or a function, got {progress!r}")
+
+
+def _watched() -> bool:
+    """Whether stderr is a terminal of a person, not of a test run or a build server."""
+    try:
+        terminal = sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # it was closed
+        terminal = False
+    return terminal and not any(os.environ.get(name) for name in ("CI", "PYTEST_CURRENT_TEST"))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from .codebooks import MAX_WORDS
 from .encode import EFFORTS
 from .ids import BLOCK as ID_BLOCK
-from .learners.choice import LEAST_ROWS, MOST_RESIDUAL_BYTES
-from .learners.layouts import default_crude
-from .learning import Settings
 from .margins import KS, TARGETS
+from .schedule import default_crude, tried_layouts, usual_layout
 from .segments import BLOCK
 
 #: Explicit ids in a file, bytes per row: offset of the text, place in the sorted section, hash; the text on top.
@@ -86,13 +85,6 @@ class Shape:
             return 0
         return len({book for pair in self.pairs if pair[0] > 0 for book in pair})
 
-    @property
-    def systems(self) -> tuple[tuple[int, int], ...]:
-        """Sets of books that are refitted together (learners/refit.py): how many they are, and their dimensions."""
-        bounds = sorted({bound for span in self.spans for bound in span})
-        parts = zip(bounds[:-1], bounds[1:], strict=True)
-        return tuple((sum(_overlap(span, part) for span in self.spans), part[1] - part[0]) for part in parts)
-
     def code_bytes(self, n: int) -> int:
         """Code columns of n rows; crude ones fill whole blocks."""
         blocks = -(-n // BLOCK)
@@ -123,16 +115,6 @@ class Shape:
         """Tables of cross terms at their peak: made when the first row is coded, from floats."""
         return self.n_pairs * MAX_WORDS * (2 * MAX_WORDS + 4 * self.n_words)
 
-    def refit_bytes(self) -> int:
-        """Normal equations of the largest refit, the copy that LAPACK works on, and the counts of all pairs."""
-        if not self.pairs:
-            return 0
-        n_together, dims = max(self.systems)
-        size = n_together * self.n_words
-        counts = (len(self.pairs) + self.n_books) * self.n_words**2
-        vectors = 2 * size * dims + 2 * self.n_words * sum(self.widths)  # right side, solution; sums and words
-        return 8 * (2 * size**2 + counts + vectors)
-
     def floor_bytes(self) -> int:
         """The least cross term of each cell."""
         return 4 * self.n_words if self.n_dense else 0
@@ -142,7 +124,30 @@ class Shape:
         return 3 + self.rotated + 2 * self.n_books + self.n_norms + 6 + (self.n_dense > 0) + 2
 
 
-def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = None) -> Shape:
+class Asked(Protocol):
+    """What decides the shape: checked :class:`interlace.learning.Settings`, which stand above this module."""
+
+    @property
+    def n_bytes(self) -> int | None: ...
+    @property
+    def n_words(self) -> int: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def n_crude(self) -> int | str | None: ...
+    @property
+    def rotation(self) -> str: ...
+    @property
+    def cross(self) -> str: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def effort(self) -> str: ...
+    def layouts(self) -> tuple[str, ...]:
+        """Those that the other settings allow."""
+
+
+def shape_of(dim: int, settings: Asked, n_train: int, layout: str | None = None) -> Shape:
     """The shape that checked settings give to this many rows without two alike; ``layout`` instead of theirs."""
     assert settings.n_bytes is not None
     n_bytes, layout = settings.n_bytes, layout or assumed_layout(dim, settings, n_train)
@@ -177,22 +182,23 @@ def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = No
     )
 
 
-def assumed_layout(dim: int, settings: Settings, n_train: int) -> str:
+def assumed_layout(dim: int, settings: Asked, n_train: int) -> str:
     """The layout asked for; for ``"auto"``, which tries them on the data, the slowest to learn that it may choose."""
     assert settings.n_bytes is not None
     if settings.layout != "auto":
         return settings.layout
-    if settings.n_bytes < 3 or dim < 4:
-        return "hybrid" if settings.n_bytes > 1 and dim > 1 else "subspace"
-    return "residual" if n_train >= LEAST_ROWS and settings.n_bytes <= MOST_RESIDUAL_BYTES else "hybrid"
+    tried = candidates(dim, settings, n_train)
+    if tried:
+        return tried[-1]
+    return usual_layout(settings.layouts(), settings.n_bytes, dim, n_train, settings.effort)[0]
 
 
-def candidates(dim: int, settings: Settings, n_train: int) -> tuple[str, ...]:
-    """Layouts that ``"auto"`` tries; none where there is nothing to compare."""
+def candidates(dim: int, settings: Asked, n_train: int) -> tuple[str, ...]:
+    """Layouts that ``"auto"`` tries, the slowest to learn last; none where there is nothing to compare."""
     assert settings.n_bytes is not None
-    if settings.layout != "auto" or settings.n_bytes < 3 or dim < 4 or n_train < LEAST_ROWS:
+    if settings.layout != "auto":
         return ()
-    return ("subspace", "hybrid", *(["residual"] if settings.n_bytes <= MOST_RESIDUAL_BYTES else []))
+    return tried_layouts(settings.layouts(), settings.n_bytes, dim, n_train, settings.effort)
 
 
 def _overlap(a: Span, b: Span) -> bool:

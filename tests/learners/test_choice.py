@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 
 import interlace as il
+from interlace import schedule
 from interlace.learners import choice as module
-from interlace.learners.choice import LEAST_ROWS, TOLERANCE
+from interlace.learners.choice import TOLERANCE
 from interlace.learning import Settings
+from interlace.schedule import usual_layout
 
 RNG = np.random.default_rng(0)
-X = (RNG.normal(size=(LEAST_ROWS + 700, 8)) @ RNG.normal(size=(8, 8))).astype(np.float32)
+X = (RNG.normal(size=(4700, 8)) @ RNG.normal(size=(8, 8))).astype(np.float32)
 SETTINGS: dict[str, Any] = {"n_bytes": 4, "n_words": 32, "iterations": 1, "threads": 1}
+
+
+@pytest.fixture(autouse=True)
+def few_rows_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "COMPARE_FROM", 4000)
 
 
 def test_the_table_and_the_pick() -> None:
@@ -51,10 +58,21 @@ def test_what_was_tried_is_what_is_learned() -> None:
 def test_few_rows_or_dimensions_or_bytes_say_so() -> None:
     few = il.ICQ(**SETTINGS).fit(X[:500]).choice_
     assert (few.layout, few.table) == ("hybrid", ())
-    assert few.why == f"the usual one; 500 rows are too few to compare layouts ({LEAST_ROWS})"
+    assert few.why == "the usual one; 500 rows are too few to compare layouts (4000)"
     for given, x in (({"n_bytes": 2}, X), ({}, X[:, :3])):
         assert "so few bytes or dimensions" in str(il.ICQ(**SETTINGS | given).fit(x).choice_)
     assert il.ICQ(**SETTINGS, layout="hybrid").fit(X[:500]).choice_.why == "asked for"
+
+
+def test_without_a_trial_residual_books_need_rows_and_dimensions() -> None:
+    every = ("subspace", "hybrid", "residual")
+    enough = 8 * schedule.RESIDUAL_ROWS_PER_BYTE
+    assert usual_layout(every, 8, 64, enough)[0] == "residual"
+    assert usual_layout(every, 8, 64, enough - 1)[0] == "hybrid"
+    assert usual_layout(every, 8, 15, enough)[0] == "hybrid"
+    assert usual_layout(every, 8, 64, enough, "fast") == ("hybrid", "the usual one; effort='fast' compares no layouts")
+    assert usual_layout(("subspace", "hybrid"), 8, 64, enough)[0] == "hybrid"
+    assert il.ICQ(**SETTINGS, effort="fast").fit(X).choice_.table == ()
 
 
 @pytest.mark.parametrize(
@@ -102,11 +120,11 @@ def test_the_trial_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return encode(codebooks, rows, threads)
 
     monkeypatch.setattr(module, "encode", noted)
-    monkeypatch.setattr(module, "MOST_TRAIN", 500)
+    monkeypatch.setattr(schedule, "MOST_TRAIN", 500)
     monkeypatch.setattr(module, "TRIAL_ROWS", 600)
     il.ICQ(**SETTINGS).fit(X)
     assert coded == [600] * 3
     coded.clear()
-    monkeypatch.setattr(module, "MOST_RESIDUAL_BYTES", 3)
+    monkeypatch.setattr(schedule, "MOST_RESIDUAL_BYTES", 3)
     table = il.ICQ(**SETTINGS).fit(X).choice_.table
     assert [row["layout"] for row in table] == ["subspace", "hybrid"]

@@ -13,10 +13,10 @@ import interlace as il
 from interlace.arrays import Rows
 from interlace.encode import encode
 from interlace.learners import refit as module
-from interlace.learners.learner import WIDE_ROUNDS
 from interlace.learners.refit import RIDGE_ROWS, refit
 from interlace.learning import Settings, learn_codebooks
 from interlace.progress import silent
+from interlace.schedule import ROUNDS
 
 
 def drawn(data: st.DataObject) -> tuple[list[il.Book], np.ndarray, np.ndarray]:
@@ -69,7 +69,7 @@ def test_the_words_are_those_of_least_squares(data: st.DataObject) -> None:
     books, y, codes = drawn(data)
     with pytest.MonkeyPatch.context() as patch:  # learning stops sooner
         patch.setattr(module, "TOLERANCE", 1e-9)
-        patch.setattr(module, "ROUNDS", 200)
+        patch.setattr(module, "REFIT_PASSES", 200)
         new, before = refit(books, y, codes, 1)
     covered = np.unique(np.concatenate([book.support for book in books]))
     bare = float((np.delete(y, covered, axis=1).astype(np.float64) ** 2).sum())
@@ -83,7 +83,7 @@ def test_the_words_are_those_of_least_squares(data: st.DataObject) -> None:
 def test_the_error_never_rises_and_words_without_rows_stay(data: st.DataObject, rounds: int) -> None:
     books, y, codes = drawn(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "ROUNDS", rounds)
+        patch.setattr(module, "REFIT_PASSES", rounds)
         new, _ = refit(books, y, codes, 2)
     assert error(new, y, codes) <= error(books, y, codes) * (1 + 1e-5) + 1e-6
     for j, (old, now) in enumerate(zip(books, new, strict=True)):
@@ -115,7 +115,7 @@ def test_the_training_error_falls_from_round_to_round(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("interlace.learners.learner.refit", noted)
     learned(correlated(), layout="hybrid", n_words=64)
-    assert WIDE_ROUNDS < len(seen) <= 10  # those with a narrow beam end when the error hardly falls
+    assert ROUNDS["balanced"].wide < len(seen) <= 10  # those with a narrow beam end when the error hardly falls
     assert all(after < before for before, after in seen)
     coded = [before for before, _ in seen]
     assert all(b <= a * (1 + 1e-4) for a, b in zip(coded[:-1], coded[1:], strict=True))

@@ -35,7 +35,7 @@ FEATURES = ("pixels", "gist")
 Records = NDArray[np.uint8]
 
 
-def cifar10(root: str | PathLike[str] | None = None, *, features: str = "pixels", progress: Any = False) -> DataSet:
+def cifar10(root: str | PathLike[str] | None = None, *, features: str = "pixels", progress: Any = "auto") -> DataSet:
     """50k images of ten classes and 10k test images as queries, with labels.
 
     ``features="pixels"`` are bytes [3, 32, 32]; ``"gist"`` are 512 GIST features, float32 (:func:`gist`), computed once

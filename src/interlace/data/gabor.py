@@ -43,7 +43,7 @@ def gist(
     grid: int = DEFAULTS["grid"],
     cutoff: float = DEFAULTS["cutoff"],
     padding: int = DEFAULTS["padding"],
-    progress: Any = False,
+    progress: Any = "auto",
 ) -> FloatArray:
     """GIST features float32 [n, scales * orientations * grid * grid], 512 by default, of square images.
 

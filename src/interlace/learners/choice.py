@@ -12,22 +12,16 @@ from numpy.typing import NDArray
 from .. import margins
 from ..arrays import FloatArray
 from ..codebooks import Codebooks
+from ..cost import search_seconds
 from ..encode import encode
+from ..schedule import TRIAL_QUERIES, TRIAL_ROWS, trial_train, tried_layouts, usual_layout
 from ..searching import calibrate, search_rows
 from ..segments import Segment
 
-#: Bounds of the trial, which bound its time: rows to search, queries, rounds of learning.
-TRIAL_ROWS, TRIAL_QUERIES, TRIAL_ITERATIONS = 16384, 300, 3
-#: Rows to learn from: at least, for each byte, at most. Many residual books need many rows: 16 of them, learned from
-#: 12,288 rows of SIFT, were worse than hybrid ones; from 32,768 they are better, as they are from all rows.
-LEAST_TRAIN, TRAIN_PER_BYTE, MOST_TRAIN = 12288, 2048, 32768
-LEAST_ROWS = 4000
-#: More bytes than this make residual books slow to code with: cross terms grow with the square of the books.
-MOST_RESIDUAL_BYTES = 24
 #: Recall that is not worth slower search.
 TOLERANCE = 0.005
-# Nanoseconds on one core of the machine the benchmark ran on; only their ratios matter, to order layouts.
-_NS_PER_PRODUCT, _NS_PER_LOOKUP, _NS_PER_SURVIVOR, _NS_PER_CELL = 0.06, 0.1, 65.0, 350.0
+#: Queries that brute force takes at a time, and rows that are held in float64.
+QUERIES, BLOCK = 32, 4096
 
 
 @dataclass(frozen=True)
@@ -49,11 +43,6 @@ class Choice:
         return "\n".join(lines)
 
 
-def trial_train(n_bytes: int) -> int:
-    """Rows that each layout is learned from for the trial, at most."""
-    return min(max(LEAST_TRAIN, TRAIN_PER_BYTE * n_bytes), MOST_TRAIN)
-
-
 def choose(
     x: FloatArray,
     learn: Callable[[FloatArray, str], Codebooks],
@@ -64,29 +53,24 @@ def choose(
     n_rows: int,
     rng: np.random.Generator,
     threads: int,
+    effort: str = "balanced",
 ) -> Choice:
     """Try some layouts on part of the sample x; ``learn(x, layout)`` gives codebooks of few rounds.
 
     ``n_crude`` is what the user asked for, None if nothing. The choice has a number of its own only where another one
     than the layout's was cheaper. ``n_rows`` is the number of rows the index will hold, for the prediction.
     """
-    usual = "hybrid" if "hybrid" in layouts else layouts[0]
-    if len(layouts) == 1:
-        return Choice(usual, n_crude, "the only one that the other settings allow")
-    if n_bytes < 3 or x.shape[1] < 4:
-        layout = usual if n_bytes > 1 and x.shape[1] > 1 else "subspace"
-        return Choice(layout, n_crude, "so few bytes or dimensions leave no choice that matters")
-    if len(x) < LEAST_ROWS:
-        return Choice(usual, n_crude, f"the usual one; {len(x)} rows are too few to compare layouts ({LEAST_ROWS})")
+    layouts_tried = tried_layouts(layouts, n_bytes, x.shape[1], len(x), effort)
+    if not layouts_tried:
+        usual, why = usual_layout(layouts, n_bytes, x.shape[1], len(x), effort)
+        return Choice(usual, n_crude, why)
     order = rng.permutation(len(x))
     queries = x[order[:TRIAL_QUERIES]]
     rest = order[TRIAL_QUERIES:]
     train = x[np.sort(rest[: min(trial_train(n_bytes), len(rest) // 2)])]
     rows = x[np.sort(rest[len(rest) // 2 :][:TRIAL_ROWS])]
     table = []
-    for layout in layouts:
-        if layout == "residual" and n_bytes > MOST_RESIDUAL_BYTES:
-            continue
+    for layout in layouts_tried:
         codebooks = learn(train, layout)
         codes = encode(codebooks, rows, threads)
         table += _measured(codebooks, codes, rows, queries, n_crude, n_rows, threads)
@@ -112,7 +96,8 @@ def _measured(
     """One entry per number of crude books worth trying; recall does not depend on it."""
     decoded = codebooks.decode(codes)
     recall = _recall(_nearest(rows, queries, codebooks.metric), _nearest(decoded, queries, codebooks.metric))
-    error = float(((rows - decoded).astype(np.float64) ** 2).sum(1).mean())
+    blocks = (slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK))
+    error = sum(float(((rows[b] - decoded[b]).astype(np.float64) ** 2).sum()) for b in blocks) / len(rows)
     out = []
     # Where search computes cross terms there is a second step even if all books are crude.
     more = {codebooks.n_books} if n_crude is None and codebooks.has_cross_sums else set()
@@ -135,32 +120,20 @@ def _measured(
                 "error": error,
                 "scanned_share": float(work[1]) / len(rows),
                 "survivors_share": float(work[2]) / len(rows),
-                "microseconds": _predicted(tried, work, len(rows), n_rows),
+                "microseconds": 1e6 * search_seconds(tried, work, len(rows), n_rows),
             }
         )
     return out
 
 
-def _predicted(codebooks: Codebooks, work: NDArray[Any], n: int, n_rows: int) -> float:
-    """Microseconds per query: tables, cells, scan, survivors (which grow with the root of the rows)."""
-    products = 256 * sum(len(book.support) for book in codebooks.books)
-    if codebooks.rotation is not None:
-        products += codebooks.dim**2
-    scanned = float(work[1]) / n * n_rows * codebooks.n_crude_columns
-    survivors = float(work[2]) * (n_rows / n) ** 0.5
-    nanoseconds = (
-        products * _NS_PER_PRODUCT
-        + float(work[0]) * _NS_PER_CELL
-        + scanned * _NS_PER_LOOKUP
-        + survivors * _NS_PER_SURVIVOR
-    )
-    return float(nanoseconds) / 1000
-
-
 def _nearest(rows: FloatArray, queries: FloatArray, metric: str, k: int = 10) -> NDArray[np.int64]:
-    products = queries @ rows.T
-    scores = -products if metric != "l2" else (rows**2).sum(1)[None] - 2 * products
-    return np.asarray(np.argpartition(scores, min(k, scores.shape[1] - 1), axis=1)[:, :k])
+    squares = np.einsum("ij,ij->i", rows, rows)
+    found = []
+    for start in range(0, len(queries), QUERIES):  # scores of a few queries at a time
+        products = queries[start : start + QUERIES] @ rows.T
+        scores = -products if metric != "l2" else squares - 2 * products
+        found.append(np.argpartition(scores, min(k, scores.shape[1] - 1), axis=1)[:, :k].copy())
+    return np.concatenate(found)
 
 
 def _recall(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:

@@ -17,6 +17,7 @@ from ..arrays import FloatArray
 from ..codebooks import Codebooks
 from ..encode import encode
 from ..errors import InputError
+from ..schedule import CELL_ROUNDS, LEARNED_ROUNDS, TURN_ROUNDS, default_crude
 from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, leading_groups
 from .kmeans import nearest
 from .learner import BLOCK, Learner, principal_axes
@@ -24,7 +25,6 @@ from .prior import split_dimensions
 
 ROTATIONS = ("auto", "principal", "learned", "none")
 CROSS = ("auto", "none", "exact", "byte")
-LEARNED_ROUNDS = 6
 SPREAD_ROWS = 2048
 
 
@@ -58,7 +58,7 @@ def hybrid(learner: Learner) -> Codebooks:
     """Cells over all dimensions, then the split on what the cells leave."""
     mean = _mean(learner.x)
     centred = learner.x - mean
-    cells = learner.kmeans(centred, rounds=8)
+    cells = learner.kmeans(centred, CELL_ROUNDS)
     left = cells[nearest(centred, cells, learner.threads)[0]]
     rotation, variances = _axes(learner, np.subtract(centred, left, out=left))
     del left  # copies of the sample
@@ -204,11 +204,6 @@ def _leading(n_books: int, n_crude: int) -> int:
     return min(max(1, n_books // 4), n_crude)
 
 
-def default_crude(n_books: int) -> int:
-    """Crude books: three quarters, because a column of the scan is cheap and a survivor is not."""
-    return min(9, max(1, 3 * n_books // 4))
-
-
 def _learned_rotation(
     learner: Learner, centred: FloatArray, rotation: FloatArray, supports: list[Dims]
 ) -> tuple[FloatArray, FloatArray]:
@@ -219,7 +214,7 @@ def _learned_rotation(
         coded = np.empty_like(y)
         for dims in supports:
             part = np.ascontiguousarray(y[:, dims])
-            words = learner.kmeans(part, rounds=4)
+            words = learner.kmeans(part, TURN_ROUNDS)
             labels, _ = nearest(part, words, learner.threads)
             coded[:, dims] = words[labels]
         left, _, right = np.linalg.svd(centred.T.astype(np.float64) @ coded)

@@ -16,13 +16,12 @@ from ..arrays import FloatArray
 from ..codebooks import MAX_WORDS, Book, Codebooks, Norm
 from ..encode import EFFORTS, encode
 from ..progress import Progress
+from ..schedule import NARROW_BEAM, PRODUCT_ROUNDS, ROUND_ROWS, ROUNDS, SETTLED, WIDE_BEAM, refit_rounds
 from .grouping import Dims, near_words_together
 from .kmeans import kmeans, nearest
 from .prior import Prior
 from .refit import refit
 
-#: Rounds of the k-means that starts a book which is refitted later. Fewer, or fewer rows, end in worse books.
-START_ROUNDS = 12
 #: A book after so many others on its dimensions gets rows without clusters. If these spread over as many dimensions as
 #: here, a row is nearer to the mean than to other rows: of words that start at rows, a few near the mean take nearly
 #: everything and the others stay alone (a 16th book for SIFT had 4.4 bits of entropy). Words that start at this share
@@ -33,14 +32,6 @@ SPREAD_ROWS = 4096  # to tell over how many dimensions rows spread
 #: What is left of the energy, as a share, below which there is nothing to code but rounding. Books of such words would
 #: make cross terms so small that their steps drown in the rounding of the coder's scores.
 NEGLIGIBLE = 1e-12
-#: Rounds of refitting code the rows with a narrow beam first, the last ones with that of the default effort: words that
-#: a narrow beam finds are better words (error .1436 for .1454 of SIFT), and it takes a third of the time. Rounds with a
-#: narrow beam end when the error falls by less than this share.
-NARROW_BEAM, WIDE_BEAM, WIDE_ROUNDS = 2, 8, 3
-SETTLED = 0.005
-#: A round with a narrow beam takes half of the rows, others each time, but no fewer than this. Where these are not all
-#: rows, the errors of two rounds cannot be compared, and no round is left out.
-ROUND_ROWS = 24576
 BLOCK = 4096  # rows that are held in float64 at a time
 
 
@@ -74,14 +65,14 @@ class Learner:
         """Number of crude books."""
         return min(default if self.n_crude is None else self.n_crude, n_books)
 
-    def kmeans(self, x: FloatArray, rounds: int | None = None, spread: float = 1.0) -> FloatArray:
+    def kmeans(self, x: FloatArray, rounds: int, spread: float = 1.0) -> FloatArray:
         """Words of one book."""
-        return kmeans(x, self.n_words, rng=self.rng, threads=self.threads, iterations=rounds or 15, spread=spread)
+        return kmeans(x, self.n_words, rng=self.rng, threads=self.threads, iterations=rounds, spread=spread)
 
     def train(self, y: FloatArray, supports: list[Dims], settings: dict[str, Any]) -> Codebooks:
         """Books on the given supports for rotated, centred rows y; ``settings`` are those of :class:`Codebooks`."""
         overlap = _any_overlap(supports, self.dim)
-        books = self._start(y, supports, START_ROUNDS if overlap else None)
+        books = self._start(y, supports, overlap)
         beam, sweeps = EFFORTS[self.effort]
         settings = settings | {"beam": min(beam, MAX_WORDS), "sweeps": sweeps}
         if overlap:
@@ -90,8 +81,8 @@ class Learner:
         books[1:] = [Book(near_words_together(book.words), book.support) for book in books[1:]]
         return Codebooks(books, **settings, norms=self._norms(y, books, settings))
 
-    def _start(self, y: FloatArray, supports: list[Dims], rounds: int | None) -> list[Book]:
-        overlap = rounds is not None
+    def _start(self, y: FloatArray, supports: list[Dims], overlap: bool) -> list[Book]:
+        rounds = ROUNDS[self.effort].start if overlap else PRODUCT_ROUNDS
         left, books = y.copy() if overlap else y, []
         before = np.zeros(self.dim, np.int64)  # books so far, by dimension
         least = NEGLIGIBLE * float(np.einsum("ij,ij->", y, y, dtype=np.float64))
@@ -121,20 +112,24 @@ class Learner:
             codes = encode(Codebooks(books, **plain, beam=beam), rows, self.threads)
             return refit(books, rows, codes, self.threads)
 
-        n_wide = min(WIDE_ROUNDS, self.iterations)
-        n_narrow = self.iterations - n_wide
+        n_narrow, n_wide = refit_rounds(self.effort, self.iterations)
+        n_rounds = n_narrow + n_wide
         few = max(len(y) // 2, min(len(y), ROUND_ROWS))
+
+        def say(step: int) -> None:
+            self.progress(f"refit {step + 1} of {n_rounds}", 0.3 + 0.7 * step / n_rounds)
+
         try:
             before = np.inf
             for step in range(n_narrow):
-                self.progress(f"refit {step + 1} of {self.iterations}", 0.3 + 0.7 * step / self.iterations)
+                say(step)
                 part = y if few == len(y) else y[np.sort(self.rng.choice(len(y), few, replace=False))]
                 books, error = improved(part, NARROW_BEAM, books)
                 if few == len(y) and error > (1 - SETTLED) * before:
                     break
                 before = error
-            for step in range(n_narrow, self.iterations):
-                self.progress(f"refit {step + 1} of {self.iterations}", 0.3 + 0.7 * step / self.iterations)
+            for step in range(n_narrow, n_rounds):
+                say(step)
                 books, _ = improved(y, WIDE_BEAM, books)
         except KeyboardInterrupt:
             self.interrupted = True

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from .. import _native
 from ..arrays import FloatArray
 from ..codebooks import Book
+from ..schedule import REFIT_PASSES
 
 #: Rows that the old word of each book counts for: words with few rows stay near where they were.
 RIDGE_ROWS = 0.5
-#: Conjugate gradients end when the gradient has fallen to this share, or after so many rounds. The words start near the
+#: Conjugate gradients end when the gradient has fallen to this share, or after REFIT_PASSES. The words start near the
 #: solution, and the next codes move it: what is left after this is far below what another round of coding changes.
-TOLERANCE, ROUNDS = 1e-3, 8
+TOLERANCE = 1e-3
 
 
 def refit(books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: int) -> tuple[list[Book], float]:
@@ -39,7 +40,7 @@ def refit(books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: i
             starts.astype(np.uint32),
             RIDGE_ROWS,
             TOLERANCE,
-            ROUNDS,
+            REFIT_PASSES,
             threads,
             solved,
         )

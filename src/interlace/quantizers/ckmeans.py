@@ -43,7 +43,7 @@ class CKMeans(VectorModel):
         max_train_rows: int = MAX_TRAIN_ROWS,
         seed: int = 0,
         threads: int | None = None,
-        progress: Any = False,
+        progress: Any = "auto",
     ) -> None:
         super().__init__(
             n_books,

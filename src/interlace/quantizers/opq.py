@@ -36,7 +36,7 @@ class OPQ(VectorModel):
         max_train_rows: int = MAX_TRAIN_ROWS,
         seed: int = 0,
         threads: int | None = None,
-        progress: Any = False,
+        progress: Any = "auto",
     ) -> None:
         super().__init__(
             n_books,

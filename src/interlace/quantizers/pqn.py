@@ -48,7 +48,7 @@ class PQN(Supervised):
         device: str = "auto",
         seed: int = 0,
         threads: int | None = None,
-        progress: Any = False,
+        progress: Any = "auto",
     ) -> None:
         self.quantizer = quantizer
         super().__init__(

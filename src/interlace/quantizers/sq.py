@@ -46,7 +46,7 @@ class SQ(Model):
         device: str = "auto",
         seed: int = 0,
         threads: int | None = None,
-        progress: Any = False,
+        progress: Any = "auto",
     ) -> None:
         self.quantizer = quantizer
         self.n_bytes = n_bytes

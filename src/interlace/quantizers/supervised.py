@@ -34,7 +34,7 @@ class Supervised(Model):
         device: str = "auto",
         seed: int = 0,
         threads: int | None = None,
-        progress: Any = False,
+        progress: Any = "auto",
     ) -> None:
         self.n_bytes = n_bytes
         self.n_books = n_books

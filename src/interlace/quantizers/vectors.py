@@ -13,10 +13,10 @@ from ..codebooks import MAX_WORDS, Codebooks
 from ..errors import FewRowsWarning, InputError, warn_user
 from ..estimators import readable
 from ..learners.kmeans import kmeans
-from ..learners.layouts import default_crude
 from ..learning import MAX_BYTES, MAX_TRAIN_ROWS, training_rows, with_held_out_error
 from ..models import Fitted, Model
 from ..progress import Progress, shown
+from ..schedule import default_crude
 
 Self = TypeVar("Self", bound="VectorModel")
 
@@ -73,7 +73,7 @@ class VectorModel(Model):
         max_train_rows: int = MAX_TRAIN_ROWS,
         seed: int = 0,
         threads: int | None = None,
-        progress: Any = False,
+        progress: Any = "auto",
     ) -> None:
         self.n_books = n_books
         self.n_words = n_words

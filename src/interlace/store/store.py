@@ -207,7 +207,7 @@ class Store(Reading):
             books = Index.of_parts(self.codebooks, self.embedding, (), Ids.default(0), calibration)
             writer.checkpoint(snapshot, books=books)
 
-    def relearn(self, *, progress: Any = False, **settings: Any) -> None:
+    def relearn(self, *, progress: Any = "auto", **settings: Any) -> None:
         """Learn new books from the kept originals, code all rows by them, and calibrate: when rows have drifted.
 
         ``settings`` are those of :class:`interlace.ICQ`; bytes and layout stay unless given. Books of PQ, OPQ and CQ
