@@ -12,7 +12,6 @@ import pytest
 
 import interlace as il
 from helpers import clustered
-from interlace import memory
 from interlace.errors import FewRowsWarning
 from interlace.joint import Joint
 from interlace.learners.prior import Prior
@@ -170,14 +169,19 @@ def test_an_interrupt_of_the_alternation_leaves_a_model(layout: str, step: int) 
     assert [w.category for w in caught] == [il.FitInterruptedWarning]
     assert "not converged" in str(caught[0].message)
     assert caught[0].filename == __file__
-    shorter = il.ICQ(4, layout=layout, iterations=step - 1, threads=1).fit(X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("interlace.learners.learner.refit_rounds", lambda *given: (step - 1, 0))
+        shorter = il.ICQ(4, layout=layout, threads=1).fit(X)
     assert model.codebooks_ == shorter.codebooks_
 
 
 @pytest.mark.parametrize(
     ("layout", "at"), [("hybrid", "book"), ("subspace", "book"), ("auto", "trying"), ("auto", "book")]
 )
-def test_an_earlier_interrupt_leaves_the_estimator_as_it_was(layout: str, at: str) -> None:
+def test_an_earlier_interrupt_leaves_the_estimator_as_it_was(
+    layout: str, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlace.schedule.COMPARE_FROM", 4000)
     x = clustered(4700, 6)
     settings = {"n_bytes": 3, "layout": layout, "iterations": 1, "threads": 1}
     model = il.ICQ(**settings, progress=Interrupt(at, 2))  # type: ignore[arg-type]
@@ -194,6 +198,7 @@ def test_an_earlier_interrupt_leaves_the_estimator_as_it_was(layout: str, at: st
 
 def test_an_interrupt_inside_a_trial_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials say nothing, so Ctrl-C comes from inside the alternation."""
+    monkeypatch.setattr("interlace.schedule.COMPARE_FROM", 4000)
 
     def pressed(*args: object) -> None:
         raise KeyboardInterrupt
@@ -291,11 +296,12 @@ def test_an_unknown_setting_of_build() -> None:
 
 
 def test_memory_that_is_too_little() -> None:
-    with pytest.raises(il.InputError, match="learning from 700 rows of 8 dimensions takes about .* max_memory allows"):
+    with pytest.raises(il.InputError, match="learning from 700 rows of 8 dimensions takes up to .* max_memory allows"):
         il.ICQ(max_memory=50_000).fit(X)
-    x = clustered(5000, 8)
-    model = il.ICQ(**QUICK, max_memory=2000 * 8 * 4 * memory.FACTOR).fit(x)
-    assert len(model._sample) == 2000
+    x = clustered(40_000, 32)
+    settings: dict[str, Any] = {"n_bytes": 4, "n_words": 16, "iterations": 1, "layout": "hybrid", "threads": 1}
+    learned = il.ICQ(**settings, max_memory="20MB").fit(x)
+    assert 1000 < len(learned._sample) < 38_000
 
 
 def few_rows(call: Any) -> list[str]:

@@ -104,20 +104,18 @@ def test_quick_work_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestAuto:
     """``progress="auto"``, the default: a bar where a person watches, after half a second."""
 
-    @pytest.fixture
-    def terminal(self, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-        out = Terminal(80)
+    @staticmethod
+    def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+        """A terminal instead of what pytest captures."""
+        COLUMNS[0], out = 80, Terminal(80)
         monkeypatch.setattr(out, "isatty", lambda: True)
         monkeypatch.setattr("sys.stderr", out)
-        monkeypatch.delenv("CI", raising=False)
+        for name in ("CI", "PYTEST_CURRENT_TEST"):
+            monkeypatch.delenv(name, raising=False)
         return out
 
-    def test_a_terminal_gets_a_bar_that_goes_when_all_is_done(
-        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        COLUMNS[0] = 80
-        monkeypatch.delenv("PYTEST_CURRENT_TEST")
-        bar = progress.shown("auto")
+    def test_a_terminal_gets_a_bar_that_goes_when_all_is_done(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        terminal, bar = self.watched(monkeypatch), progress.shown("auto")
         assert isinstance(bar, Bar)
         bar("learning", 0.2)
         assert terminal.getvalue() == ""  # quick work stays silent
@@ -128,22 +126,18 @@ class TestAuto:
         assert terminal.screen == ""
 
     @pytest.mark.parametrize("name", ["CI", "PYTEST_CURRENT_TEST"])
-    def test_tests_and_build_servers_get_none(
-        self, name: str, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    def test_tests_and_build_servers_get_none(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.watched(monkeypatch)
         monkeypatch.setenv(name, "true")
         assert progress.shown("auto") is progress.silent
 
-    def test_no_terminal_or_no_stderr(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("PYTEST_CURRENT_TEST")
-        for stderr in (io.StringIO(), None):
-            monkeypatch.setattr("sys.stderr", stderr)
-            assert progress.shown("auto") is progress.silent
+    def test_no_terminal_or_no_stderr(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.watched(monkeypatch)
         closed = io.StringIO()
         closed.close()
-        monkeypatch.setattr("sys.stderr", closed)
-        assert progress.shown("auto") is progress.silent
+        for stderr in (io.StringIO(), None, closed):
+            monkeypatch.setattr("sys.stderr", stderr)
+            assert progress.shown("auto") is progress.silent
 
     @pytest.mark.parametrize("call", [il.Index.build, il.ICQ, il.Store.relearn])
     def test_it_is_the_default(self, call: Any) -> None:

@@ -34,13 +34,13 @@ from .schedule import (
     PRODUCT_ROUNDS,
     REFIT_PASSES,
     ROUND_ROWS,
-    ROUNDS,
     TRIAL_QUERIES,
     TRIAL_REFITS,
     TRIAL_ROWS,
     TURN_ROUNDS,
     WIDE_BEAM,
     refit_rounds,
+    rounds_of,
     trial_train,
 )
 from .shapes import Asked, Shape, candidates, id_bytes, shape_of
@@ -95,12 +95,15 @@ class Memory:
         return max(self.trying, self.learning, self.coding, self.calibrating)
 
 
-def build_memory(n: int, dim: int, settings: Asked, n_train: int, threads: int, ids: str = "default") -> Memory:
-    """Memory of ``Index.build`` with checked settings."""
+def build_memory(
+    n: int, dim: int, settings: Asked, n_train: int, threads: int, ids: str = "default", queries: int | None = None
+) -> Memory:
+    """Memory of ``Index.build`` with checked settings; ``queries`` calibrate, by default as many as build takes."""
     shape = shape_of(dim, settings, n_train)
     trying, learning = fit_memory(dim, settings, n_train, threads)
-    held_out = n - n_train
-    queries = min(held_out if held_out >= HELD_OUT_FROM // 10 else n, HELD_OUT_ROWS)
+    if queries is None:
+        held_out = n - n_train
+        queries = min(held_out if held_out >= HELD_OUT_FROM // 10 else n, HELD_OUT_ROWS)
     return Memory(
         trying,
         learning,
@@ -117,7 +120,7 @@ def fit_memory(dim: int, settings: Asked, n_train: int, threads: int) -> tuple[i
     trying = 0
     for shape in shapes if tried else ():
         train = min(trial_train(shape.n_books + shape.n_norms), n_train // 2)
-        # Rows as they are and decoded, brute force for a few queries; codes are packed and searched as those of an index.
+        # Rows as they are and decoded, brute force for a few queries; their codes are searched as those of an index.
         measured = 4 * dim * (2 * rows + 3 * 4096) + 32 * 24 * rows
         measured += _calibrating_memory(shape, rows, TRIAL_QUERIES, threads)
         trying = max(trying, 4 * dim * (n_train + rows) + max(_learning_memory(shape, train, threads), measured))
@@ -159,7 +162,7 @@ def _index_bytes(shape: Shape, n: int, ids: str) -> int:
 
 
 def _coding_memory(shape: Shape, n: int, threads: int, ids: str) -> int:
-    """The unpacked codes with their cells, the row numbers before they are coded, the packed index, a block of input."""
+    """The unpacked codes with their cells, row numbers before they are coded, the packed index, a block of input."""
     unpacked = n * (1 + shape.n_columns + 8)
     sorting = {"default": 0, "int64": 16 * n, "string": 40 * n}[ids]  # copies while ids are sorted and compared
     block = min(n, BLOCK_ROWS) * shape.dim * (28 if shape.metric == "cosine" else 16)
@@ -207,16 +210,23 @@ def rows_that_fit(
     def needed(rows: int) -> int:
         if index is None:
             return max(fit_memory(dim, settings, rows, threads))
-        return build_memory(n, dim, settings, rows, threads, index).peak
+        # The fewer rows are learned from, the more calibrate. Taking the most of them keeps this ascending.
+        queries = None if rows == most else min(n, HELD_OUT_ROWS)
+        return build_memory(n, dim, settings, rows, threads, index, queries).peak
 
+    if needed(most) <= allowed:
+        return most
     least = min(LEAST_ROWS, most)
     if needed(least) > allowed:
-        what = f"learning from {least} rows" if index is None else f"an index of {n} rows, learned from {least} of them,"
-        raise InputError(
-            f"{what} of {dim} dimensions takes up to {needed(least):,} bytes of memory, but {name} allows {allowed:,}: "
-            f"give {name}={needed(least)} or more, or fewer bytes per vector"
+        smallest = min(needed(least), needed(most))
+        what = (
+            f"learning from {least} rows" if index is None else f"an index of {n} rows, learned from {least} of them,"
         )
-    low, high = least, most  # `low` fits
+        raise InputError(
+            f"{what} of {dim} dimensions takes up to {smallest:,} bytes of memory, but {name} allows {allowed:,}: "
+            f"give {name}={smallest} or more, or fewer bytes per vector"
+        )
+    low, high = least, most - 1  # `low` fits
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if needed(middle) <= allowed else (low, middle - 1)
@@ -226,7 +236,7 @@ def rows_that_fit(
 # --- work ------------------------------------------------------------------------------------------------------------
 
 #: Choosing the best of 256 words costs a row as much as this many dimensions of their products.
-PICK = 6
+PICK = 16
 
 
 @dataclass(frozen=True)
@@ -247,7 +257,7 @@ class Work:
     @property
     def operations(self) -> int:
         """All of them."""
-        return round(sum(getattr(self, f.name) for f in fields(self)))
+        return round(self.products + self.steps + self.sums + self.matrix)
 
     def seconds(self, rates: Work) -> float:
         """CPU seconds, for ``rates`` in seconds per operation."""
@@ -259,7 +269,7 @@ def coding_work(shape: Shape, beam: int | None = None, sweeps: int | None = None
     beam = (shape.beam if beam is None else beam) if shape.pairs else 1  # as the coder has it
     sweeps = shape.sweeps if sweeps is None else sweeps
     rest = shape.n_books - 1
-    steps = beam * rest * MAX_WORDS
+    steps = float(beam * rest * MAX_WORDS)
     if shape.n_pairs:  # paths share most of the words of earlier books
         steps += (2 + beam / 4) * shape.n_pairs * MAX_WORDS + sweeps * 2 * shape.n_pairs * MAX_WORDS * 4
     products = MAX_WORDS * (sum(shape.widths) + PICK * shape.n_books)
@@ -273,7 +283,7 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
         return Work(products=(rounds + 1.0) * n * MAX_WORDS * (width + PICK), sums=rounds * n * width)
 
     dim = shape.dim
-    rounds = ROUNDS[effort].start + 1 if shape.pairs else PRODUCT_ROUNDS
+    rounds = rounds_of(effort, n).start + 1 if shape.pairs else PRODUCT_ROUNDS
     work = Work()
     for width in shape.widths:
         work += kmeans(rounds, width)
@@ -287,7 +297,7 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
     if shape.layout == "hybrid":
         work += kmeans(CELL_ROUNDS + 1, dim)
     if shape.pairs:
-        narrow, wide = refit_rounds(effort, iterations)
+        narrow, wide = refit_rounds(effort, iterations, n)
         some = max(n // 2, min(n, ROUND_ROWS))
         for times, rows, beam in ((narrow, some, NARROW_BEAM), (wide, n, WIDE_BEAM)):
             work += coding_work(shape, beam, 0) * (times * rows)

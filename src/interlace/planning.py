@@ -26,9 +26,9 @@ class Plan:
     """What an index will cost; parts as in :class:`Report`. Bytes are computed for equally full cells.
 
     Memory is an upper bound for each phase, beside the input. Operations are multiply-adds and table additions. Seconds
-    are those operations at the rates of this machine, measured for a moment: CPU seconds divided by ``threads``, which is
-    wall-clock time where nothing else runs. Expect them to be right within a factor of two. They are None where nothing
-    was measured. Calibrating and searching take a time that the data decide, and have none.
+    are those operations at the rates of this machine, measured for a moment: CPU seconds divided by ``threads``, which
+    is wall-clock time where nothing else runs. Expect them to be right within a factor of two. They are None where
+    nothing was measured. Calibrating and searching have none, because their time depends on the data.
     """
 
     rows: int
@@ -173,8 +173,8 @@ def plan(
 
     ``layout="auto"`` depends on the data: the slowest to learn of those it may choose is assumed, which is
     ``"residual"`` up to 24 bytes. ``ids`` is ``"default"``, ``"int64"`` or ``"string"``. ``measure=False`` leaves out
-    the times, for which the first call measures this machine for a tenth of a second. Nothing is allocated in proportion
-    to n. InputError, as by ``Index.build``, if ``max_memory`` does not do.
+    the times, for which the first call measures this machine for a tenth of a second. Nothing is allocated in
+    proportion to n. Raises the InputError of ``Index.build`` where ``max_memory`` is too small.
     """
     n, dim = positive(n, "n"), positive(dim, "dim")
     checked = Settings(

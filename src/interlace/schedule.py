@@ -9,9 +9,9 @@ from dataclasses import dataclass
 PRODUCT_ROUNDS, CELL_ROUNDS, TURN_ROUNDS = 15, 8, 4
 #: Turns of a learned rotation.
 LEARNED_ROUNDS = 6
-#: Rounds of refitting code the rows with a narrow beam first and with a wide one in the last rounds. Words that a narrow
-#: beam finds are no worse (error .1436 for .1454 of SIFT), and it takes half of the time. Rounds with a narrow beam end
-#: when the error falls by less than SETTLED.
+#: Rounds of refitting code the rows with a narrow beam first and with a wide one in the last rounds. Words that a
+#: narrow beam finds are no worse (error .1436 for .1454 of SIFT), and it takes half of the time. Rounds with a narrow
+#: beam end when the error falls by less than SETTLED.
 NARROW_BEAM, WIDE_BEAM, SETTLED = 2, 8, 0.005
 #: A round with a narrow beam takes half of the rows, others each time, but no fewer than this. Where these are not all
 #: rows, the errors of two rounds cannot be compared, and no round is left out.
@@ -27,30 +27,32 @@ class Rounds:
     start: int
     refits: int | None  # None: as many as ``iterations`` says
     wide: int
-    trial: bool  # whether ``layout="auto"`` compares layouts
+    auto: str  # what ``layout="auto"`` does: compare layouts, take the usual one, or hybrid
 
 
 #: By effort. Fewer rounds of k-means, or fewer rows, end in worse books.
 ROUNDS = {
-    "fastest": Rounds(4, 2, 1, trial=False),
-    "fast": Rounds(6, 3, 1, trial=False),
-    "balanced": Rounds(12, None, 3, trial=True),
-    "best": Rounds(12, None, 3, trial=True),
+    "fastest": Rounds(4, 2, 1, "hybrid"),
+    "fast": Rounds(6, 3, 1, "usual"),
+    "balanced": Rounds(12, None, 3, "compare"),
+    "best": Rounds(12, None, 3, "compare"),
 }
+#: Balanced effort for fewer rows than COMPARE_FROM: books of few rows gain little from the last rounds.
+FEW_ROWS = Rounds(10, None, 2, "compare")
 
 #: Bounds of the trial of ``layout="auto"``: rows to search, queries, refits.
 TRIAL_ROWS, TRIAL_QUERIES, TRIAL_REFITS = 16384, 300, 3
 #: Rows to learn from in a trial: at least, for each byte, at most. Many residual books need many rows: 16 of them,
-#: learned from 12,288 rows of SIFT, were worse than hybrid ones; from 32,768 they are better, as they are from all rows.
+#: learned from 12,288 rows of SIFT, were worse than hybrid ones; from 32,768 they are better, as from all rows.
 LEAST_TRAIN, TRAIN_PER_BYTE, MOST_TRAIN = 12288, 2048, 32768
 #: More bytes than this make residual books slow to code with: cross terms grow with the square of the books.
 MOST_RESIDUAL_BYTES = 24
 #: Rows to learn from, below which layouts are not compared: a search of so few rows is quick in any layout, and the
 #: trial would take longer than learning.
-COMPARE_FROM = 24576
-#: Without a trial, residual books need so many rows and so many dimensions for each byte. From fewer rows they code those
-#: rows well and others badly: recall@10 of hybrid against residual books for 8 bytes of SIFT, learned from 4,000 rows, is
-#: .656 : .739 on these and .569 : .518 on others; from 8,192 rows .608 : .670 and .571 : .562.
+COMPARE_FROM = 32768
+#: Without a trial, residual books need at least this many rows and dimensions for each byte. From fewer rows they code
+#: those rows well and others badly: recall@10 of hybrid against residual books for 8 bytes of SIFT, learned from 4,000
+#: rows, is .656 : .739 on these and .569 : .518 on others; from 8,192 rows .608 : .670 and .571 : .562.
 RESIDUAL_ROWS_PER_BYTE, RESIDUAL_DIMS_PER_BYTE = 1024, 2
 
 
@@ -69,24 +71,29 @@ def usual_layout(
     if n_bytes < 3 or dim < 4:
         usual = usual if n_bytes > 1 and dim > 1 else "subspace"
         return usual, "so few bytes or dimensions leave no choice that matters"
-    if not ROUNDS[effort].trial:
-        return usual, f"the usual one; effort={effort!r} compares no layouts"
+    compared = ROUNDS[effort].auto == "compare"
+    why = f"{n_train} rows are too few to compare layouts ({COMPARE_FROM})"
+    why = why if compared else f"effort={effort!r} compares no layouts"
     enough = n_train >= RESIDUAL_ROWS_PER_BYTE * n_bytes and dim >= RESIDUAL_DIMS_PER_BYTE * n_bytes
-    if "residual" in layouts and n_bytes <= MOST_RESIDUAL_BYTES and enough:
-        return "residual", f"the most accurate; with {n_train} rows any layout is searched quickly"
-    return usual, f"the usual one; {n_train} rows are too few to compare layouts ({COMPARE_FROM})"
+    may = "residual" in layouts and n_bytes <= MOST_RESIDUAL_BYTES and ROUNDS[effort].auto != "hybrid"
+    return ("residual", f"the most accurate one; {why}") if may and enough else (usual, f"the usual one; {why}")
 
 
 def tried_layouts(layouts: tuple[str, ...], n_bytes: int, dim: int, n_train: int, effort: str) -> tuple[str, ...]:
     """Those of ``layouts`` that ``"auto"`` compares on the data; none where :func:`usual_layout` decides."""
-    if len(layouts) == 1 or n_bytes < 3 or dim < 4 or n_train < COMPARE_FROM or not ROUNDS[effort].trial:
+    if len(layouts) == 1 or n_bytes < 3 or dim < 4 or n_train < COMPARE_FROM or ROUNDS[effort].auto != "compare":
         return ()
     return tuple(layout for layout in layouts if layout != "residual" or n_bytes <= MOST_RESIDUAL_BYTES)
 
 
-def refit_rounds(effort: str, iterations: int) -> tuple[int, int]:
+def rounds_of(effort: str, n_train: int) -> Rounds:
+    """How long to learn from so many rows."""
+    return FEW_ROWS if effort == "balanced" and n_train < COMPARE_FROM else ROUNDS[effort]
+
+
+def refit_rounds(effort: str, iterations: int, n_train: int) -> tuple[int, int]:
     """Refits with a narrow beam, at most, and with a wide one."""
-    rounds = ROUNDS[effort]
+    rounds = rounds_of(effort, n_train)
     total = iterations if rounds.refits is None else min(iterations, rounds.refits)
     wide = min(rounds.wide, total)
     return total - wide, wide

@@ -37,17 +37,19 @@ class TestPlan:
         code, out, err = run("plan", "--rows", 1_000_000, "--dim", 128, "--bytes", 8)
         assert (code, err) == (0, "")
         plan = il.plan(1_000_000, 128, n_bytes=8, measure=False)
-        assert out.startswith(str(plan).removesuffix("times were not measured").rstrip())
-        assert "estimated" in out
-        assert "one query        about" in out
+        for line in str(plan).splitlines():
+            assert line in out
+        assert "CPU seconds" in out
 
     def test_every_option_arrives(self, run: Run) -> None:
         args = ("--layout", "residual", "--metric", "ip", "--ids", "string", "--books", 5, "--no-times", "--threads", 1)
-        code, out, _ = run("plan", "--rows", 5000, "--dim", 20, *args, "--max-memory", "1MB", "--n-words", 32, "--json")
-        settings = {"n_books": 5, "layout": "residual", "metric": "ip", "max_memory": "1MB", "n_words": 32}
-        expected = il.plan(5000, 20, ids="string", measure=False, **settings)
+        args += ("--max-memory", "99MB", "--n-words", 32, "--json")
+        code, out, _ = run("plan", "--rows", 50_000, "--dim", 200, *args)
+        settings = {"n_books": 5, "layout": "residual", "metric": "ip", "n_words": 32}
+        settings |= {"max_memory": "99MB", "threads": 1}
+        expected = il.plan(50_000, 200, ids="string", measure=False, **settings)
         assert code == 0
-        assert expected.n_train < 4500
+        assert expected.n_train < 48_000
         assert json.loads(out) == expected.as_dict() | {"tried": []}
 
     @pytest.mark.parametrize(

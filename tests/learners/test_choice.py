@@ -70,7 +70,10 @@ def test_without_a_trial_residual_books_need_rows_and_dimensions() -> None:
     assert usual_layout(every, 8, 64, enough)[0] == "residual"
     assert usual_layout(every, 8, 64, enough - 1)[0] == "hybrid"
     assert usual_layout(every, 8, 15, enough)[0] == "hybrid"
-    assert usual_layout(every, 8, 64, enough, "fast") == ("hybrid", "the usual one; effort='fast' compares no layouts")
+    assert usual_layout(every, 8, 64, enough, "fast")[0] == "residual"
+    assert "effort='fastest' compares no layouts" in usual_layout(every, 8, 64, enough, "fastest")[1]
+    assert usual_layout(every, 8, 64, enough, "fastest")[0] == "hybrid"
+    assert usual_layout(every, 25, 64, 25 * enough)[0] == "hybrid"
     assert usual_layout(("subspace", "hybrid"), 8, 64, enough)[0] == "hybrid"
     assert il.ICQ(**SETTINGS, effort="fast").fit(X).choice_.table == ()
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import interlace as il
 from interlace.arrays import Rows
-from interlace.encode import encode
+from interlace.encode import EFFORTS, encode
 from interlace.learners import refit as module
 from interlace.learners.refit import RIDGE_ROWS, refit
 from interlace.learning import Settings, learn_codebooks
 from interlace.progress import silent
-from interlace.schedule import ROUNDS
+from interlace.schedule import rounds_of
 
 
 def drawn(data: st.DataObject) -> tuple[list[il.Book], np.ndarray, np.ndarray]:
@@ -115,7 +115,9 @@ def test_the_training_error_falls_from_round_to_round(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("interlace.learners.learner.refit", noted)
     learned(correlated(), layout="hybrid", n_words=64)
-    assert ROUNDS["balanced"].wide < len(seen) <= 10  # those with a narrow beam end when the error hardly falls
+    assert (
+        rounds_of("balanced", 2000).wide < len(seen) <= 10
+    )  # those with a narrow beam end when the error hardly falls
     assert all(after < before for before, after in seen)
     coded = [before for before, _ in seen]
     assert all(b <= a * (1 + 1e-4) for a, b in zip(coded[:-1], coded[1:], strict=True))
@@ -157,3 +159,37 @@ def test_books_of_rounding_errors_are_not_learned() -> None:
     codebooks = learned(x, layout="residual", iterations=3)
     assert [len(b.words) for b in codebooks.books[2:]] == [1] * 6
     assert coded_error(x, codebooks) < 1e-10 * x.var(0).sum()
+
+
+@pytest.mark.parametrize("layout", ["hybrid", "residual"])
+def test_no_system_of_equations_is_solved(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dense systems took seconds for 2,000 rows, with threads of BLAS that wait busily."""
+    monkeypatch.setattr(np.linalg, "solve", lambda *given: pytest.fail("a dense system"))
+    monkeypatch.setattr(np.linalg, "svd", lambda *given, **how: pytest.fail("a decomposition"))
+    learned(correlated(1000), layout=layout, iterations=2)
+
+
+def test_less_effort_learns_in_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, refits = correlated(1500), {}
+    for effort in EFFORTS:
+        seen: list[int] = []
+        monkeypatch.setattr(
+            "interlace.learners.learner.refit", lambda *given, seen=seen: seen.append(1) or refit(*given)
+        )
+        learned(x, layout="residual", n_words=32, effort=effort)
+        refits[effort] = len(seen)
+    assert refits["fastest"] == 2
+    assert refits["fast"] == 3
+    assert 3 < refits["balanced"] <= 10
+    assert 3 < refits["best"] <= 10
+    monkeypatch.undo()
+    assert len(learned(x, layout="residual", n_words=32, effort="fast", iterations=0).books) == 8
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_threads_change_nothing(data: st.DataObject) -> None:
+    books, y, codes = drawn(data)
+    one, three = (refit(books, y, codes, threads) for threads in (1, 3))
+    assert one[1] == three[1]
+    assert all(np.array_equal(a.words, b.words) for a, b in zip(one[0], three[0], strict=True))

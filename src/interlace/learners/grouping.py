@@ -38,7 +38,7 @@ def _leading_axes(centred: NDArray[np.float64]) -> NDArray[np.float64]:
     whose threads cost more than this work.
     """
     squares = np.einsum("gwd,gwd->gw", centred, centred)
-    axes = centred[np.arange(len(centred)), squares.argmax(1)]
+    axes: NDArray[np.float64] = centred[np.arange(len(centred)), squares.argmax(1)]
     for _ in range(POWER_ROUNDS):
         axes = np.einsum("gwd,gw->gd", centred, np.einsum("gwd,gd->gw", centred, axes))
         lengths = np.sqrt(np.einsum("gd,gd->g", axes, axes))
