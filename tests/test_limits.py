@@ -65,6 +65,16 @@ def test_calibrating_on_damaged_row_numbers(own: bool) -> None:
     assert damaged > 30
 
 
+def test_codes_of_words_that_are_not_there() -> None:
+    index = small_index(n=9)
+    arrays = {name: np.array(array) for name, array in index._segments[0].arrays.items()}
+    arrays["rest"][:] = 3  # books have 3 words
+    index._segments = (Segment(arrays),)
+    for call in (index.calibrate, lambda: index.reconstruct(0)):
+        with pytest.raises(il.DamagedFileError, match="a word that its book does not have"):
+            call()
+
+
 def test_codes_of_rows_that_are_not_there() -> None:
     index = small_index(n=9)
     with pytest.raises(il.DamagedFileError, match="row 9 of 9"):

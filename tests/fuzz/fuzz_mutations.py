@@ -153,7 +153,8 @@ def _arrays(rng: Rng, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
                 value = NUMBERS[int(rng.integers(len(NUMBERS)))]
                 flat[int(rng.integers(len(flat)))] = min(max(value, limits.min), limits.max)
         if array.dtype == np.float32 and what == 3:
-            flat[int(rng.integers(len(flat)))] = rng.choice([np.nan, np.inf, -np.inf, 1e38, 0, -1])
+            value = rng.choice([np.nan, np.inf, -np.inf, 1e38, 3e37, -3e37, 1e18, 1e-20, 1e-40, 0, -1])
+            flat[int(rng.integers(len(flat))) if rng.integers(2) else slice(None)] = value
     elif what == 4:
         arrays[name] = array[: int(rng.integers(len(array) + 1))]
     elif what == 5:

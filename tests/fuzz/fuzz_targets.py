@@ -109,6 +109,14 @@ def run_index(data: bytes, folder: Path, seed: Seed) -> None:
     with Tolerated():
         index = il.Index.open(folder / "file")
         use(index)
+        if index.dim <= 4096:
+            queries = np.random.default_rng(0).normal(size=(400, index.dim)).astype(np.float32)
+            with Tolerated():
+                index.calibrate(queries, threads=1, embedded=True)
+            with Tolerated():
+                index.calibrate(threads=1)
+            with Tolerated():
+                index.distance_error(queries, embedded=True)
         if int(np.prod(index.input_shape)) <= 4096:
             with Tolerated():
                 index.add(_rows(20, *index.input_shape), ids=_more_ids(index, 20), threads=1)
