@@ -47,7 +47,7 @@ sanitize: $(STAMP)
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_search.py tests/test_segments.py \
 	  tests/test_encode.py tests/test_ids.py tests/test_index.py tests/test_filters.py tests/test_range_search.py \
-	  tests/test_searches.py
+	  tests/test_searches.py tests/test_magnitudes.py tests/test_limits.py tests/test_rounding.py tests/test_interrupts.py
 
 # Many threads of Python at once, under ThreadSanitizer. It sees what the native module does, and the locks of Python and
 # NumPy, which are not built for it; its run-time does not like addresses that are too random (setarch -R).
@@ -55,7 +55,7 @@ tsan: $(STAMP)
 	$(INSTALL) --no-deps --upgrade --target build/threads . -C build-dir=build/tsan -C cmake.define.INTERLACE_TSAN=ON
 	LD_PRELOAD="$$(g++ -print-file-name=libtsan.so) $$(g++ -print-file-name=libstdc++.so)" OPENBLAS_NUM_THREADS=1 \
 	  TSAN_OPTIONS="halt_on_error=1 exitcode=66" PYTHONPATH=build/threads \
-	  setarch -R $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_threads.py
+	  setarch -R $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_threads.py tests/test_interrupts.py
 
 # A writer of a store killed a thousand times, a disk that fails at every call, a power cut after each of them.
 FAULTS ?= --kills 1000
