@@ -169,7 +169,7 @@ def test_flipped_bytes_are_named(tmp_path: Path) -> None:
     path = tmp_path / "i"
     LOPQ(3, n_words=8, n_cells=3, iterations=1, threads=1).fit(clustered(90, 6)).index(clustered(90, 6)).save(path)
     data, file = path.read_bytes(), storage.read(path)
-    start = len(data) - len(file._data)
+    start = 8 + int.from_bytes(data[:8], "little")
     for name in file.names:
         first, last = file._header[name]["data_offsets"]
         if first < last:
