@@ -114,6 +114,23 @@ def test_twins_are_neighbours_and_few_rows_are_padded() -> None:
     assert index.search_by_id("c", 9, filter=["a", "c"]).ids.tolist()[:2] == ["a", None]
 
 
+@pytest.mark.parametrize("dim", [8, 13, 32])
+def test_neighbours_do_not_depend_on_the_other_ids(dim: int) -> None:
+    """Vectors are decoded one by one: products of matrices of other sizes round differently."""
+    index = il.Index.build(clustered(300, dim), n_bytes=4, n_words=16, layout="subspace", iterations=1, threads=1)
+    assert index.codebooks.rotation is not None
+    vectors = index.reconstruct(index.ids)
+    for i in range(20):
+        assert index.reconstruct(i).tolist() == vectors[i].tolist()
+        for n in (2, 3, 7):
+            assert index.reconstruct(list(range(i, i + n)))[0].tolist() == vectors[i].tolist()
+    together = index.search_by_id(index.ids, 5)
+    for i in range(20):
+        alone = index.search_by_id(i, 5)
+        assert alone.ids.tolist() == together.ids[i].tolist()
+        assert alone.distances.tolist() == together.distances[i].tolist()
+
+
 def test_bad_ids() -> None:
     index = small_index()
     with pytest.raises(il.UnknownIdError, match="id 99 is not in the index"):

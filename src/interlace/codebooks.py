@@ -334,14 +334,19 @@ class Codebooks:
         return np.asarray(np.maximum(base, np.float32(0)) + constant, np.float32)
 
     def decode(self, codes: NDArray[np.uint8]) -> FloatArray:
-        """Codes uint8 [n, 1 + n_columns], the cell's first -> vectors float32 [n, dim]."""
+        """Codes uint8 [n, 1 + n_columns], the cell's first -> vectors float32 [n, dim].
+
+        The vector of a code does not depend on the codes that are decoded with it, to the last bit.
+        """
         total = np.zeros((len(codes), self.dim), np.float32)
         for position, column in enumerate((0, *self.columns)):
             if column >= 0:
                 book = self.books[column]
                 total[:, book.support] += book.words[codes[:, position]]
         if self.rotation is not None:
-            total = total @ self.rotation.T
+            # One product for each row: a single one for all rows rounds a row differently in other company, and a search
+            # by id gives the same answer for any number of ids.
+            total = (total[:, None, :] @ self.rotation.T)[:, 0]
         return np.asarray(total + self.mean, np.float32)
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
