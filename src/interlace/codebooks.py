@@ -344,8 +344,8 @@ class Codebooks:
                 book = self.books[column]
                 total[:, book.support] += book.words[codes[:, position]]
         if self.rotation is not None:
-            # One product for each row: a single one for all rows rounds a row differently in other company, and a search
-            # by id gives the same answer for any number of ids.
+            # One product for each row: a single one for all rows rounds a row differently in other company, and a
+            # search by id gives the same answer for any number of ids.
             total = (total[:, None, :] @ self.rotation.T)[:, 0]
         return np.asarray(total + self.mean, np.float32)
 

@@ -1,0 +1,95 @@
+"""Methods of indexes and stores in any order (``orders_machine``): each layout in sequences of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from orders_machine import HybridOrders, ResidualOrders, SubspaceOrders
+
+import interlace as il
+from interlace.store.snapshot import Snapshot
+from interlace.tombstones import JoinedTombstones
+
+#: 200 sequences in all, the same ones each time; 5,000 others for `make explore`.
+EXAMPLES = 67 if settings().derandomize else 1667
+SETTINGS = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=15,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],  # to explain a failure takes minutes
+)
+
+# What a store says of drift, growth and calibration is no error here.
+quiet = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TestSubspaceOrders = quiet(SubspaceOrders.TestCase)
+TestSubspaceOrders.settings = SETTINGS
+TestHybridOrders = quiet(HybridOrders.TestCase)
+TestHybridOrders.settings = SETTINGS
+TestResidualOrders = quiet(ResidualOrders.TestCase)
+TestResidualOrders.settings = SETTINGS
+
+
+# ------------------------------------------------- the machine itself: defects that only some orders of calls show
+
+
+class PlantedError(Exception):
+    pass
+
+
+def rerank_fails_after_a_calibrated_search(patch: pytest.MonkeyPatch) -> None:
+    search = Snapshot.search
+
+    def broken(self: Any, *given: Any, **how: Any) -> Any:
+        if how.get("rerank") and getattr(self, "searched", False):
+            raise PlantedError
+        found = search(self, *given, **how)
+        self.searched = found.stats.margin.startswith("0.")
+        return found
+
+    patch.setattr(Snapshot, "search", broken)
+
+
+def filters_are_remembered_across_writes(patch: pytest.MonkeyPatch) -> None:
+    apply = Snapshot.apply
+
+    def broken(self: Any, record: Any) -> Any:
+        after = apply(self, record)
+        after._filters = self._filters
+        return after
+
+    patch.setattr(Snapshot, "apply", broken)
+
+
+def removed_rows_stay_where_there_are_many_hits(patch: pytest.MonkeyPatch) -> None:
+    has = JoinedTombstones.has
+
+    def broken(self: Any, rows: Any) -> Any:
+        return np.zeros(rows.shape, np.bool_) if rows.ndim == 1 and len(rows) > 3 else has(self, rows)
+
+    patch.setattr(JoinedTombstones, "has", broken)
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("plant", "error"),
+    [
+        (rerank_fails_after_a_calibrated_search, PlantedError),
+        (filters_are_remembered_across_writes, il.InputError),
+        (removed_rows_stay_where_there_are_many_hits, KeyError),
+    ],
+)
+def test_a_planted_defect_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    found_soon = settings(SETTINGS, max_examples=67, phases=[Phase.generate], derandomize=True, database=None)
+    with pytest.raises(error):
+        run_state_machine_as_test(SubspaceOrders, settings=found_soon)
