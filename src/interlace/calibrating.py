@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class Hits:
     distances: FloatArray
     crude_excess: FloatArray  # crude distance above the crude floor of its cell
     floors: FloatArray  # of the whole distance in its cell
-    ranks: NDArray[np.int64]  # of its cell among all that hold rows, by ascending base
+    ranks: NDArray[np.int32]  # of its cell among all that hold rows, by ascending base
 
     def __getitem__(self, queries: NDArray[np.int64]) -> Hits:
         return Hits(self.distances[queries], self.crude_excess[queries], self.floors[queries], self.ranks[queries])
@@ -79,7 +79,7 @@ class Held:
 
     answers: tuple[Hits, ...]
     bases: FloatArray  # [queries, cells] ascending, of the cells that hold rows
-    sizes: NDArray[np.float64]  # [queries, cells] rows of each
+    sizes: FloatArray  # [queries, cells] rows of each
     lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
     rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
 
@@ -91,6 +91,16 @@ class Held:
             self.lengths[queries],
             self.rests[queries],
         )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Held]) -> Held:
+        """All queries of some parts, one behind the other."""
+        answers = [
+            Hits(*(np.concatenate([getattr(hits, field.name) for hits in same]) for field in fields(Hits)))
+            for same in zip(*(part.answers for part in parts), strict=True)
+        ]
+        names = ("bases", "sizes", "lengths", "rests")
+        return cls(tuple(answers), *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def calibrate(held: Held, n: int, metric: str, *, confidence: float = CONFIDENCE) -> Calibration:
@@ -109,24 +119,22 @@ def calibrate(held: Held, n: int, metric: str, *, confidence: float = CONFIDENCE
     shares, slacks = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(2))
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
     farthest = np.full(len(KS), np.inf, np.float32)
-    views: dict[int, tuple[_View, _View]] = {}
     times = BEYOND_TIGHT_SLACK if metric == "l2" and held.rests.any() else BEYOND_SLACK
+    chosen: list[_View] = []
     for i, k in enumerate(KS):
         farthest[i] = _farthest(choosing, k)
-        views[i] = (
-            _View(choosing, k, metric, least, reach, float(farthest[i])),
-            _View(testing, k, metric, least, reach, float(farthest[i])),
-        )
-    for j, target in enumerate(TARGETS):
-        stop = 0.0
-        weight, beyond = _cheapest([chosen for chosen, _ in views.values()], 1 - target, times)
-        for i, (chosen, tested) in views.items():
-            found = _boldest(chosen, tested, weight, beyond, 1 - target, confidence)
+        chosen.append(_View(choosing, k, metric, least, reach, float(farthest[i])))
+    rules = [_cheapest(chosen, 1 - target, times) for target in TARGETS]
+    stops = [0.0] * len(TARGETS)
+    for i, k in enumerate(KS):
+        tested = _View(testing, k, metric, least, reach, float(farthest[i]))
+        for j, (target, (weight, beyond)) in enumerate(zip(TARGETS, rules, strict=True)):
+            found = _boldest(chosen[i], tested, weight, beyond, 1 - target, confidence)
             if found is None:
                 continue
-            shares[i, j], stop_of_k, slacks[i, j] = found
-            stop = max(stop, stop_of_k)  # a larger k never visits fewer cells
-            cells[i, j] = weight, stop
+            shares[i, j], stop, slacks[i, j] = found
+            stops[j] = max(stops[j], stop)  # a larger k never visits fewer cells
+            cells[i, j] = weight, stops[j]
     return Calibration(n, shares, cells, slacks, farthest, least, reach, n_queries)
 
 
@@ -199,7 +207,7 @@ class _View:
     def rows(self, scores: NDArray[np.float64], stop: float, slack: float) -> float:
         """Rows of the visited cells, per query."""
         visited = (scores[: len(self._beyond)] <= stop) | (self._beyond <= slack)
-        return float(self._sizes.sum(where=visited)) / max(1, len(visited))
+        return float(self._sizes.sum(where=visited, dtype=np.float64)) / max(1, len(visited))
 
     def losses(self, scores: NDArray[np.float64], share: float, stop: float, slack: float) -> list[NDArray[np.float64]]:
         """The loss of each query, for each answer."""

@@ -26,7 +26,7 @@ from .calibrating import queries_needed
 from .codebooks import MAX_WORDS, Book, Codebooks
 from .encode import encode
 from .errors import InputError
-from .margins import DEFAULT, KS
+from .margins import DEFAULT, KS, TARGETS
 from .schedule import (
     CELL_ROUNDS,
     LEARNED_ROUNDS,
@@ -50,6 +50,11 @@ LEAST_ROWS = 1000
 HELD_OUT_ROWS = 10_000  # for the calibration, where they are a tenth of the rows or less
 HELD_OUT_FROM = 2000  # rows from which some are held out of learning
 CALIBRATION_ROWS = queries_needed(DEFAULT)  # that the default margin needs, learned from or not
+FEWEST_QUERIES = queries_needed(TARGETS[0])  # that support any target
+#: Queries whose answers are made into what rules are made of at once, which bounds memory.
+CALIBRATED_AT_ONCE = 250
+#: Rows with the code of a query that its answer may hold, beside its own, when a search is calibrated.
+COPIES = 64
 #: Objects, small arrays and what allocators keep, in every phase.
 OVERHEAD = 6 << 20
 
@@ -102,14 +107,29 @@ def build_memory(
     shape = shape_of(dim, settings, n_train)
     trying, learning = fit_memory(dim, settings, n_train, threads)
     if queries is None:
-        held_out = n - n_train
-        queries = min(held_out if held_out >= HELD_OUT_FROM // 10 else n, HELD_OUT_ROWS)
+        queries = calibration_count(n, n_train)
     return Memory(
         trying,
         learning,
         _coding_memory(shape, n, threads, ids),
         _calibrating_memory(shape, n, queries, threads, ids),
     )
+
+
+def calibration_count(n: int, n_train: int) -> int:
+    """Rows that calibrate an index of n rows where memory does not matter; some of them may have been learned from."""
+    return max(min(n - n_train, HELD_OUT_ROWS), min(n, CALIBRATION_ROWS))
+
+
+def calibration_that_fits(n: int, dim: int, settings: Asked, n_train: int, max_memory: Any, threads: int) -> int:
+    """The same within ``max_memory``; 0 where even the fewest queries that support a target do not fit."""
+    most = calibration_count(n, n_train)
+    if max_memory is None:
+        return most
+    allowed, shape = parse_memory(max_memory), shape_of(dim, settings, n_train)
+    while most and _calibrating_memory(shape, n, most, threads, "string") > allowed:
+        most = most * 3 // 4 if most > FEWEST_QUERIES else 0
+    return most
 
 
 def fit_memory(dim: int, settings: Asked, n_train: int, threads: int) -> tuple[int, int]:
@@ -172,12 +192,13 @@ def _coding_memory(shape: Shape, n: int, threads: int, ids: str) -> int:
 
 def _calibrating_memory(shape: Shape, n: int, queries: int, threads: int, ids: str = "default") -> int:
     """The index, and answers of the queries with what margins are made of: by hit, by cell, by dimension."""
-    hits = queries * min(n, max(KS) + 1) * 120
-    cells = queries * shape.n_words * 64
+    hits = queries * min(n, max(KS)) * 160
+    cells = queries * shape.n_words * 48
+    at_once = min(queries, CALIBRATED_AT_ONCE) * (min(n, max(KS) + 1 + COPIES) * (100 + 2 * shape.n_columns) + 64 * 256)
     search = threads * (8 * n // max(1, shape.n_words) + 64 * shape.n_books * MAX_WORDS)
     vectors = queries * shape.dim * 40
     native = shape.table_bytes() + shape.pair_bytes()
-    return _index_bytes(shape, n, ids) + hits + cells + search + vectors + native + OVERHEAD
+    return _index_bytes(shape, n, ids) + hits + cells + at_once + search + vectors + native + OVERHEAD
 
 
 def training_count(n: int, max_train_rows: int) -> int:
@@ -210,9 +231,7 @@ def rows_that_fit(
     def needed(rows: int) -> int:
         if index is None:
             return max(fit_memory(dim, settings, rows, threads))
-        # The fewer rows are learned from, the more calibrate. Taking the most of them keeps this ascending.
-        queries = None if rows == most else min(n, HELD_OUT_ROWS)
-        return build_memory(n, dim, settings, rows, threads, index, queries).peak
+        return build_memory(n, dim, settings, rows, threads, index, 0).peak  # of queries, as many as fit calibrate
 
     if needed(most) <= allowed:
         return most

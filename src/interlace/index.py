@@ -15,7 +15,7 @@ from . import _native, calibrating, margins, storage
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from .codebooks import MAX_WORDS, Codebooks, codebooks_of
-from .cost import rows_that_fit
+from .cost import HELD_OUT_ROWS, calibration_count, calibration_that_fits, rows_that_fit
 from .embedded import EmbeddedRows, embed_queries
 from .embedding import Embedding, embedding_in
 from .encode import EFFORTS, encode_rows
@@ -24,7 +24,6 @@ from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
 from .learners.choice import Choice
 from .learning import (
-    HELD_OUT_ROWS,
     ITERATIONS,
     LEAST_ERROR_ROWS,
     MAX_TRAIN_ROWS,
@@ -197,6 +196,8 @@ class Index(Searches):
         embedding: Embedding | None = None,
     ) -> Index:
         """All rows coded and the margin calibrated on rows that were not learned from; see :meth:`of_rows`."""
+        bound = (settings.max_memory, thread_count(settings.threads))
+        queries = calibration_that_fits(len(rows), rows.dim, settings, len(learned.sample), *bound)
         index = cls.of_rows(
             learned.codebooks,
             rows,
@@ -206,6 +207,7 @@ class Index(Searches):
             threads=settings.threads,
             progress=progress,
             embedding=embedding,
+            queries=queries,
         )
         index.choice = learned.choice
         return index
@@ -222,15 +224,21 @@ class Index(Searches):
         threads: int | None = None,
         progress: Progress = silent,
         embedding: Embedding | None = None,
+        queries: int | None = None,
     ) -> Index:
         """All rows coded, embedded ones if there is an embedding, and the margin calibrated on some of them.
 
         ``sample`` are the rows that the books were learned from, ascending: others calibrate, as far as there are some.
+        ``queries`` is how many rows calibrate, 0 for none; by default as many as the default margin needs, or more.
         """
         index = cls(codebooks, embedding)
         index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.75 * done))
         progress("calibrating", 0.75)
-        chosen = calibration_rows(len(rows), sample, np.random.default_rng(seed))
+        count = calibration_count(len(rows), len(sample)) if queries is None else queries
+        if not count:
+            progress("done", 1.0)
+            return index
+        chosen = calibration_rows(len(rows), sample, count, np.random.default_rng(seed))
         vectors = rows.take(chosen)
         if codebooks.metric == "cosine":
             vectors = normalize(vectors, name="x", rows=chosen)

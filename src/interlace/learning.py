@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ._threads import thread_count
 from .arrays import FloatArray, Rows, normalize, positive
 from .codebooks import MAX_WORDS, METRICS, Codebooks
-from .cost import CALIBRATION_ROWS, HELD_OUT_ROWS, parse_memory, rows_that_fit, training_count
+from .cost import parse_memory, rows_that_fit, training_count
 from .encode import EFFORTS, encode
 from .errors import FewRowsWarning, InputError, warn_user
 from .learners.choice import Choice, choose
@@ -216,10 +216,10 @@ def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> NDAr
     return np.sort(rng.choice(n, training_count(n, max_train_rows), replace=False))
 
 
-def calibration_rows(n: int, sample: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows for the calibration, ascending: not learned from as far as there are enough, filled up by others."""
-    unlearned = _unlearned(n, sample, HELD_OUT_ROWS, rng)
-    missing = min(CALIBRATION_ROWS, n) - len(unlearned)
+def calibration_rows(n: int, sample: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many rows for the calibration, ascending: not learned from as far as there are some, filled up by others."""
+    unlearned = _unlearned(n, sample, count, rng)
+    missing = count - len(unlearned)
     if missing <= 0:
         return unlearned
     return np.sort(np.concatenate([unlearned, rng.choice(sample, min(missing, len(sample)), replace=False)]))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._forks import cached_property
 from .arrays import FloatArray
 from .codebooks import MAX_WORDS
 from .errors import CalibrationWarning, InputError, warn_user
@@ -155,7 +156,7 @@ class Calibration:
             arrays |= {"slacks": self.slacks, "farthest": self.farthest}
         return arrays, description
 
-    @functools.cached_property
+    @cached_property
     def _rules(self) -> NDArray[np.float64]:
         """Share, weight, stop and slack [len(KS), len(TARGETS), 4]."""
         parts = (self.shares[..., None], self.cells, self.slacks[..., None])

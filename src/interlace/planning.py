@@ -9,7 +9,7 @@ from typing import Any
 from ._threads import thread_count
 from .arrays import positive
 from .codebooks import MAX_WORDS
-from .cost import build_memory, coding_work, learning_work, rates, rows_that_fit, trying_work
+from .cost import build_memory, calibration_that_fits, coding_work, learning_work, rates, rows_that_fit, trying_work
 from .errors import InputError
 from .ids import STORED
 from .learning import ITERATIONS, MAX_TRAIN_ROWS, Settings
@@ -201,7 +201,8 @@ def plan(
     limits = (checked.max_train_rows, checked.max_memory, workers)
     n_train = rows_that_fit(rows, dim, checked, *limits, index=ids)
     shape, tried = shape_of(dim, checked, n_train), candidates(dim, checked, n_train)
-    memory = build_memory(rows, dim, checked, n_train, workers, ids)
+    queries = calibration_that_fits(rows, dim, checked, n_train, checked.max_memory, workers)
+    memory = build_memory(rows, dim, checked, n_train, workers, ids, queries)
     codes, row_numbers, id_size = (
         _over(n, n_indexes, part) for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows))
     )

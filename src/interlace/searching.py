@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from . import _native, calibrating, margins
 from .arrays import FloatArray
 from .codebooks import Codebooks
+from .cost import CALIBRATED_AT_ONCE, COPIES
 from .errors import DamagedFileError, InputError
 from .ids import Ids
 from .segments import Segment, check_codes
@@ -21,8 +22,6 @@ from .tombstones import Removed
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
 #: Answers (12 bytes each) are padded to k for each query; where there are fewer rows than k, so many at most.
 MAX_PADDED = 2**24
-#: Rows with the code of a query that its answer may hold, beside its own, when a search is calibrated.
-COPIES = 64
 #: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.
 WIDEST = 8
 
@@ -284,8 +283,30 @@ def calibrate(
     if own_rows is not None:
         own_codes, first = np.unique(codes_of(codebooks, segments, own_rows), axis=0, return_index=True)
         queries = queries[first]
+    sizes = np.zeros(codebooks.n_cells, np.int64)
+    for segment in segments:
+        starts = segment.arrays["cell_starts"].astype(np.int64)
+        sizes += starts[1:] - starts[:-1]
+    parts = []
+    for start in range(0, max(1, len(queries)), CALIBRATED_AT_ONCE):
+        part = slice(start, start + CALIBRATED_AT_ONCE)
+        own = None if own_rows is None else own_codes[part]
+        parts.append(_held(codebooks, segments, queries[part], own, sizes, threads))
+    held = calibrating.Held.joined(parts)
+    return calibrating.calibrate(held, int(sizes.sum()), codebooks.metric, confidence=confidence)
+
+
+def _held(
+    codebooks: Codebooks,
+    segments: tuple[Segment, ...],
+    queries: FloatArray,
+    own_codes: NDArray[np.uint8] | None,
+    sizes: NDArray[np.int64],
+    threads: int,
+) -> calibrating.Held:
+    """Exact answers of some queries, and what rules are made of."""
     deepest = max(margins.KS)
-    depth = deepest if own_rows is None else deepest + 1 + COPIES
+    depth = deepest if own_codes is None else deepest + 1 + COPIES
     rows, distances, _, _, trace = search_rows(codebooks, segments, queries, depth, margins.EXACT, threads, trace=True)
     assert trace is not None
     width = trace.shape[2]
@@ -293,20 +314,16 @@ def calibrate(
     if ((ordered := np.sort(rows, axis=1))[:, 1:] == ordered[:, :-1])[ordered[:, 1:] >= 0].any():
         raise DamagedFileError("the index is damaged: row numbers are not unique")
     excess, floors = trace
-    sizes = np.zeros(codebooks.n_cells, np.int64)
-    for segment in segments:
-        starts = segment.arrays["cell_starts"].astype(np.int64)
-        sizes += starts[1:] - starts[:-1]
     occupied = np.flatnonzero(sizes)
     bases = codebooks.bases(queries)[:, occupied]
-    order = np.argsort(bases, axis=1, kind="stable")
+    order = np.argsort(bases, axis=1, kind="stable").astype(np.int32)
     rank_of = np.empty_like(order)
-    np.put_along_axis(rank_of, order, np.arange(order.shape[1])[None], axis=1)
+    np.put_along_axis(rank_of, order, np.arange(order.shape[1], dtype=np.int32)[None], axis=1)
     codes = codes_of(codebooks, segments, np.maximum(rows, 0).ravel()).reshape(*rows.shape, -1)
     cells = np.searchsorted(occupied, codes[:, :, 0])
     every = calibrating.Hits(distances, excess, floors, np.take_along_axis(rank_of, cells, axis=1))
     answers = [_first(every, deepest)]
-    if own_rows is not None:
+    if own_codes is not None:
         answers.append(_first(_without(every, (codes == own_codes[:, None]).all(2)), deepest))
     rests = np.zeros(len(queries))
     if codebooks.one_floor and width:  # what the floor adds to the base is the same in all cells
@@ -314,20 +331,23 @@ def calibrate(
     lengths = np.ones(len(queries))
     if codebooks.metric == "ip":
         lengths = np.maximum(np.sqrt((queries.astype(np.float64) ** 2).sum(1)), 1e-30)
-    held = calibrating.Held(
+    return calibrating.Held(
         answers=tuple(answers),
         bases=np.take_along_axis(bases, order, axis=1),
-        sizes=sizes[occupied][order].astype(np.float64),
+        sizes=sizes[occupied][order].astype(np.float32),
         lengths=lengths,
         rests=rests,
     )
-    return calibrating.calibrate(held, int(sizes.sum()), codebooks.metric, confidence=confidence)
 
 
 def _first(hits: calibrating.Hits, depth: int) -> calibrating.Hits:
     """The nearest ones only."""
+    part = slice(0, depth)
     return calibrating.Hits(
-        hits.distances[:, :depth], hits.crude_excess[:, :depth], hits.floors[:, :depth], hits.ranks[:, :depth]
+        hits.distances[:, part].copy(),
+        hits.crude_excess[:, part].copy(),
+        hits.floors[:, part].copy(),
+        hits.ranks[:, part].copy(),
     )
 
 

@@ -19,10 +19,10 @@ from .. import storage
 from .._forks import cached_property
 from .._threads import thread_count
 from ..arrays import FloatArray, normalize, positive
+from ..cost import HELD_OUT_ROWS
 from ..errors import DamagedFileError, InputError
 from ..ids import IdArray, Ids, is_id
 from ..index import Index
-from ..learning import HELD_OUT_ROWS
 from ..literals import Margin
 from ..margins import DEFAULT, Calibration
 from ..matches import Matches, SearchStats
