@@ -54,6 +54,7 @@ public:
             if (std::equal(length, length + kGroup, first,
                            [&](double now, double then) { return now <= tolerance * tolerance * then; }))
                 break;
+            checkpoint();
             // The first direction is the scaled gradient, later ones keep a part of the one before.
             for (std::size_t w = 0; w < n_words_; ++w)
                 for (std::size_t d = 0; d < kGroup; ++d) {

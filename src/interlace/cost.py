@@ -34,13 +34,13 @@ from .schedule import (
     PRODUCT_ROUNDS,
     REFIT_PASSES,
     ROUND_ROWS,
+    ROUNDS,
     TRIAL_QUERIES,
     TRIAL_REFITS,
     TRIAL_ROWS,
     TURN_ROUNDS,
     WIDE_BEAM,
     refit_rounds,
-    rounds_of,
     trial_train,
 )
 from .shapes import Asked, Shape, candidates, id_bytes, shape_of
@@ -290,7 +290,7 @@ def coding_work(shape: Shape, beam: int | None = None, sweeps: int | None = None
     rest = shape.n_books - 1
     steps = float(beam * rest * MAX_WORDS)
     if shape.n_pairs:  # paths share most of the words of earlier books
-        steps += (2 + beam / 4) * shape.n_pairs * MAX_WORDS + sweeps * 2 * shape.n_pairs * MAX_WORDS * 4
+        steps += (2 + beam / 4) * shape.n_pairs * MAX_WORDS + sweeps * 6 * shape.n_pairs * MAX_WORDS
     products = MAX_WORDS * (sum(shape.widths) + PICK * shape.n_books)
     return Work(products=products, steps=steps, matrix=shape.dim**2 if shape.rotated else 0)
 
@@ -302,7 +302,7 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
         return Work(products=(rounds + 1.0) * n * MAX_WORDS * (width + PICK), sums=rounds * n * width)
 
     dim = shape.dim
-    rounds = rounds_of(effort, n).start + 1 if shape.pairs else PRODUCT_ROUNDS
+    rounds = ROUNDS[effort].start + 1 if shape.pairs else PRODUCT_ROUNDS
     work = Work()
     for width in shape.widths:
         work += kmeans(rounds, width)
@@ -316,7 +316,7 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
     if shape.layout == "hybrid":
         work += kmeans(CELL_ROUNDS + 1, dim)
     if shape.pairs:
-        narrow, wide = refit_rounds(effort, iterations, n)
+        narrow, wide = refit_rounds(effort, iterations)
         some = max(n // 2, min(n, ROUND_ROWS))
         for times, rows, beam in ((narrow, some, NARROW_BEAM), (wide, n, WIDE_BEAM)):
             work += coding_work(shape, beam, 0) * (times * rows)
@@ -338,7 +338,7 @@ def trying_work(shapes: tuple[Shape, ...], n_train: int, effort: str, iterations
 
 
 #: Eigenvectors of a matrix, in multiply-adds of a product of such matrices.
-EIGEN = 12
+EIGEN = 8
 #: Rows, dimensions and books of the stand-ins that are measured.
 ROWS, DIMS, BOOKS = 512, 32, 8
 

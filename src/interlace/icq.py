@@ -30,10 +30,10 @@ class ICQ(Model):
     books of the crude step. ``rotation`` is ``"principal"`` axes, ``"learned"`` or ``"none"``; ``cross`` says where the
     terms between overlapping books go: computed in the second step (``"exact"``), a stored ``"byte"``, ``"none"`` for
     product books. ``prior`` is fitted by ``"em"`` or ``"gradient"``. ``effort`` (``"fastest"``, ``"fast"``,
-    ``"balanced"``, ``"best"``) trades the time of coding for accuracy, ``iterations`` that of learning. At most
-    ``max_train_rows`` rows are learned from, fewer if ``max_memory`` (bytes, or ``"2GB"``) says so. The same ``seed``
-    gives the same bytes for any ``threads``. ``progress`` is True, False, ``"auto"`` (a bar if there is a terminal) or
-    a function of what is done and its share.
+    ``"balanced"``, ``"best"``) trades the time of learning and coding for accuracy, ``iterations`` bounds the rounds of
+    learning. At most ``max_train_rows`` rows are learned from, fewer if learning would take more than ``max_memory``
+    (bytes, or ``"2GB"``). The same ``seed`` gives the same bytes for any ``threads``. ``progress`` is ``"auto"`` (a bar
+    if there is a terminal), True, False or a function of what is done and its share.
 
     ``supervised=False`` leaves labels alone, which a scikit-learn pipeline passes to all of its steps. Else a parameter
     that means nothing with labels, or without, is refused when it was set. With labels (extra ``train``;

@@ -116,8 +116,9 @@ class Index(Searches):
         """Learn codebooks from a sample of x, code all rows, calibrate the default margin.
 
         The settings from ``n_bytes`` on (8 unless ``n_books`` is given) are those of :class:`interlace.ICQ`. x is
-        anything :class:`interlace.ICQ` takes, and is read in blocks. ``progress`` is True, False, ``"auto"`` (a bar if
-        there is a terminal) or a function of what is done and its share. :attr:`choice` tells why ``layout="auto"``
+        anything :class:`interlace.ICQ` takes, and is read in blocks. ``max_memory`` bounds the memory of all of it,
+        beside x; ``InputError`` names the smallest that would do. ``progress`` is ``"auto"`` (a bar if there is a
+        terminal), True, False or a function of what is done and its share. :attr:`choice` tells why ``layout="auto"``
         chose its layout. After Ctrl-C there is no index.
         """
         said = shown(progress)

@@ -34,11 +34,9 @@ class Rounds:
 ROUNDS = {
     "fastest": Rounds(4, 2, 1, "hybrid"),
     "fast": Rounds(6, 3, 1, "usual"),
-    "balanced": Rounds(12, None, 3, "compare"),
+    "balanced": Rounds(10, None, 2, "compare"),
     "best": Rounds(12, None, 3, "compare"),
 }
-#: Balanced effort for fewer rows than COMPARE_FROM: books of few rows gain little from the last rounds.
-FEW_ROWS = Rounds(10, None, 2, "compare")
 
 #: Bounds of the trial of ``layout="auto"``: rows to search, queries, refits.
 TRIAL_ROWS, TRIAL_QUERIES, TRIAL_REFITS = 16384, 300, 3
@@ -86,14 +84,9 @@ def tried_layouts(layouts: tuple[str, ...], n_bytes: int, dim: int, n_train: int
     return tuple(layout for layout in layouts if layout != "residual" or n_bytes <= MOST_RESIDUAL_BYTES)
 
 
-def rounds_of(effort: str, n_train: int) -> Rounds:
-    """How long to learn from so many rows."""
-    return FEW_ROWS if effort == "balanced" and n_train < COMPARE_FROM else ROUNDS[effort]
-
-
-def refit_rounds(effort: str, iterations: int, n_train: int) -> tuple[int, int]:
+def refit_rounds(effort: str, iterations: int) -> tuple[int, int]:
     """Refits with a narrow beam, at most, and with a wide one."""
-    rounds = rounds_of(effort, n_train)
+    rounds = ROUNDS[effort]
     total = iterations if rounds.refits is None else min(iterations, rounds.refits)
     wide = min(rounds.wide, total)
     return total - wide, wide

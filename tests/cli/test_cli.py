@@ -175,7 +175,7 @@ class TestBuild:
 
     def test_the_choice_is_told(self, run):
         args = ("build", "x.npy", "-o", "auto.index", "--n-bytes", 3, "--threads", 1)
-        why = "the usual one; 600 rows are too few to compare layouts (4000)"
+        why = "the usual one; 600 rows are too few to compare layouts (32768)"
         assert f"layout 'hybrid': {why}" in run(*args)[1]
         assert json.loads(run(*args, "--json")[1])["choice"]["why"] == why
         assert "layout 'subspace': asked for" in run(*args, "--layout", "subspace")[1]

@@ -16,7 +16,7 @@ from interlace.learners import refit as module
 from interlace.learners.refit import RIDGE_ROWS, refit
 from interlace.learning import Settings, learn_codebooks
 from interlace.progress import silent
-from interlace.schedule import rounds_of
+from interlace.schedule import ROUNDS
 
 
 def drawn(data: st.DataObject) -> tuple[list[il.Book], np.ndarray, np.ndarray]:
@@ -115,9 +115,7 @@ def test_the_training_error_falls_from_round_to_round(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("interlace.learners.learner.refit", noted)
     learned(correlated(), layout="hybrid", n_words=64)
-    assert (
-        rounds_of("balanced", 2000).wide < len(seen) <= 10
-    )  # those with a narrow beam end when the error hardly falls
+    assert ROUNDS["balanced"].wide < len(seen) <= 10  # those with a narrow beam end when the error hardly falls
     assert all(after < before for before, after in seen)
     coded = [before for before, _ in seen]
     assert all(b <= a * (1 + 1e-4) for a, b in zip(coded[:-1], coded[1:], strict=True))

@@ -106,10 +106,22 @@ def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> Non
     what = "terms between books that share dimensions: computed, a byte, with labels also a constant (auto)"
     add(group, "--cross", choices=cross, help=what)
     efforts = ("fastest", "fast", "balanced", "best")
-    add(group, "--effort", choices=efforts, help="time of coding against accuracy (balanced)")
-    add(group, "--iterations", type=natural, metavar="N", help="rounds of learning where books overlap (10)")
+    add(group, "--effort", choices=efforts, help="time of learning and coding against accuracy (balanced)")
+    add(
+        group,
+        "--iterations",
+        type=natural,
+        metavar="N",
+        help="at most this many rounds of learning where books overlap (10)",
+    )
     add(group, "--max-train-rows", type=positive, metavar="N", help="at most so many rows are learned from (65536)")
-    add(group, "--max-memory", type=memory, metavar="SIZE", help="for learning, such as 2GB: fewer rows if need be")
+    add(
+        group,
+        "--max-memory",
+        type=memory,
+        metavar="SIZE",
+        help="upper bound, such as 2GB: learns from fewer rows if need be",
+    )
     add(group, "--seed", type=natural, metavar="N", help="same seed, same books (0)")
 
 

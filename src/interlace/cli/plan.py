@@ -6,11 +6,11 @@ import argparse
 
 from .options import add_json, add_learning, add_threads, learning, positive
 
-HELP = "tell what an index would cost: bytes, memory, time"
+HELP = "show what an index would cost: bytes, memory, time"
 DESCRIPTION = """\
-Tells what an index of so many vectors would take on disk and in memory, and about how long it
-would take to build and to search. Sizes are computed; times are estimates from a measurement
-of half a second on this machine.
+Shows the size of an index on disk and in memory, and the memory, operations and time of building
+it. Memory is an upper bound, beside the input. Times are CPU seconds divided by threads, computed
+from the operations and a measurement of a tenth of a second on this machine.
 """
 EPILOG = """\
 examples:

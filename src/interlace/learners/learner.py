@@ -16,7 +16,7 @@ from ..arrays import FloatArray
 from ..codebooks import MAX_WORDS, Book, Codebooks, Norm
 from ..encode import EFFORTS, encode
 from ..progress import Progress
-from ..schedule import NARROW_BEAM, PRODUCT_ROUNDS, ROUND_ROWS, SETTLED, WIDE_BEAM, refit_rounds, rounds_of
+from ..schedule import NARROW_BEAM, PRODUCT_ROUNDS, ROUND_ROWS, ROUNDS, SETTLED, WIDE_BEAM, refit_rounds
 from .grouping import Dims, near_words_together
 from .kmeans import kmeans, nearest
 from .prior import Prior
@@ -82,7 +82,7 @@ class Learner:
         return Codebooks(books, **settings, norms=self._norms(y, books, settings))
 
     def _start(self, y: FloatArray, supports: list[Dims], overlap: bool) -> list[Book]:
-        rounds = rounds_of(self.effort, len(y)).start if overlap else PRODUCT_ROUNDS
+        rounds = ROUNDS[self.effort].start if overlap else PRODUCT_ROUNDS
         left, books = y.copy() if overlap else y, []
         before = np.zeros(self.dim, np.int64)  # books so far, by dimension
         least = NEGLIGIBLE * float(np.einsum("ij,ij->", y, y, dtype=np.float64))
@@ -112,7 +112,7 @@ class Learner:
             codes = encode(Codebooks(books, **plain, beam=beam), rows, self.threads)
             return refit(books, rows, codes, self.threads)
 
-        n_narrow, n_wide = refit_rounds(self.effort, self.iterations, len(y))
+        n_narrow, n_wide = refit_rounds(self.effort, self.iterations)
         n_rounds = n_narrow + n_wide
         few = max(len(y) // 2, min(len(y), ROUND_ROWS))
 
