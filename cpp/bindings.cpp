@@ -447,7 +447,7 @@ void bind_learning(nb::module_& m) {
                 for (std::size_t j = 0; j < n_books; ++j)
                     require(codes.data()[i * n_books + j] < starts.data()[j + 1] - starts.data()[j],
                             "a code is out of range");
-            nb::gil_scoped_release release;
+            Released released;
             return refit_words(y.data(), y.shape(0), y.shape(1), codes.data(), starts.data(), n_books, ridge, tolerance,
                                rounds, threads, words.data());
         },
@@ -479,7 +479,7 @@ void bind_ids(nb::module_& m) {
         [](In<std::int64_t, One> values, Out<std::int64_t, One> bases, Out<std::uint32_t, One> starts) {
             const std::size_t blocks = (values.size() + PackedIds::kBlock - 1) / PackedIds::kBlock;
             require(bases.size() == blocks && starts.size() == blocks + 1, "bases or starts do not fit");
-            nb::gil_scoped_release release;
+            Released released;
             return PackedIds::plan(view<std::int64_t>(values), bases.data(), starts.data());
         },
         "values"_a.noconvert(), "bases"_a.noconvert(), "starts"_a.noconvert());
@@ -493,7 +493,7 @@ void bind_ids(nb::module_& m) {
                 require(starts.data()[b] <= starts.data()[b + 1] && starts.data()[b + 1] - starts.data()[b] <= 64,
                         "starts do not ascend");
             require(starts.data()[blocks] == words.size(), "words do not fit");
-            nb::gil_scoped_release release;
+            Released released;
             PackedIds::encode(view<std::int64_t>(values), bases.data(), starts.data(), words.data());
         },
         "values"_a.noconvert(), "bases"_a.noconvert(), "starts"_a.noconvert(), "words"_a.noconvert());
@@ -509,7 +509,7 @@ void bind_ids(nb::module_& m) {
                  In<std::uint64_t, One> words, In<std::int64_t, One> rows, Out<std::int64_t, One> ids) {
             const PackedIds stored = packed(n, bases, starts, words);
             require(rows.size() == ids.size(), "one id for each row");
-            nb::gil_scoped_release release;
+            Released released;
             return stored.take(view<std::int64_t>(rows), ids.data());
         },
         "n"_a, "bases"_a.noconvert(), "starts"_a.noconvert(), "words"_a.noconvert(), "rows"_a.noconvert(),
@@ -522,7 +522,7 @@ void bind_ids(nb::module_& m) {
             const PackedIds stored = packed(n, bases, starts, words);
             require((!order || order->size() == n) && rows.size() == ids.size(), "one row for each id");
             const auto sorted = order ? view<std::uint32_t>(*order) : std::span<const std::uint32_t>{};
-            nb::gil_scoped_release release;
+            Released released;
             return stored.find(view<std::int64_t>(ids), sorted, rows.data());
         },
         "n"_a, "bases"_a.noconvert(), "starts"_a.noconvert(), "words"_a.noconvert(), "order"_a.noconvert().none(),
