@@ -15,7 +15,7 @@ confidence.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from .arrays import FloatArray
 from .margins import KS, SMALLEST_UNIT, TARGETS, Calibration, gaps
+
+Losses = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 #: Share of the queries that rules are chosen by; the others test them.
@@ -157,75 +159,81 @@ def _kth(answer: Hits, k: int) -> NDArray[np.float64]:
 
 
 class _View:
-    """The hits of the k nearest rows, and what each of them asks of a rule."""
+    """The hits of the k nearest rows, and what each of them asks of a rule; a list has an entry for each answer."""
 
     def __init__(self, held: Held, k: int, metric: str, least: float, reach: float, farthest: float) -> None:
         full = np.all([np.isfinite(_kth(answer, k)) for answer in held.answers], axis=0)
         held = held if full.all() else held[np.flatnonzero(full)]
         self.n = len(held.bases)
-        self._gaps = gaps(held.bases, metric, least)
-        self._taus = [_kth(answer, k)[:, None] for answer in held.answers]
-        self._ranks = [answer.ranks[:, :k] for answer in held.answers]
-        # Queries that are searched exactly lose nothing.
-        far = _distances(held, metric) > reach
-        self._unlike = [(far[:, None] | (tau > farthest * held.lengths[:, None])) for tau in self._taus]
-        self._needs = [_needed_shares(answer, tau, k) for answer, tau in zip(held.answers, self._taus, strict=True)]
-        # What the slack is compared with, for each hit, and for all cells of some queries.
-        rests, lengths = held.rests[:, None], held.lengths[:, None]
-        self._hits_beyond = [
-            (np.take_along_axis(held.bases, ranks, 1) + rests - tau) / lengths
-            for ranks, tau in zip(self._ranks, self._taus, strict=True)
+        taus = [_kth(answer, k)[:, None] for answer in held.answers]
+        ranks = [answer.ranks[:, :k] for answer in held.answers]
+        gap, lengths, rests = gaps(held.bases, metric, least), held.lengths[:, None], held.rests[:, None]
+        self._log_ranks = [np.log1p(r) for r in ranks]
+        self._gaps = [np.take_along_axis(gap, r, 1) for r in ranks]
+        # What the slack is compared with.
+        self._beyond = [
+            (np.take_along_axis(held.bases, r, 1) + rests - tau) / lengths for r, tau in zip(ranks, taus, strict=True)
         ]
+        self._needs = [_needed_shares(answer, tau, k) for answer, tau in zip(held.answers, taus, strict=True)]
+        # Queries that are searched exactly lose nothing.
+        far = (_distances(held, metric) > reach)[:, None]
+        self._like = [~(far | (tau > farthest * lengths)) for tau in taus]
+        self._largest = max((float(np.abs(tau).max(initial=0.0)) for tau in taus), default=0.0)
+        self._all_beyond = np.sort(
+            _flat(np.where(like, b, -np.inf) for like, b in zip(self._like, self._beyond, strict=True))
+        )
+        self._all_needs = np.sort(_flat(self._needs))
+        # All cells of some queries, for the cost of a rule.
         some = slice(0, COST_QUERIES)
-        self._beyond = (held.bases[some] + rests[some] - self._taus[0][some]) / lengths[some]
-        self._sizes = held.sizes[some]
+        self._some_gaps, self._some_sizes = gap[some], held.sizes[some]
+        self._some_beyond = (held.bases[some] + rests[some] - taus[0][some]) / lengths[some]
+
+    def scores(self, weight: float) -> list[NDArray[np.float64]]:
+        """What the stop is compared with, of each hit."""
+        return [log_rank + weight * gap for log_rank, gap in zip(self._log_ranks, self._gaps, strict=True)]
 
     def slack(self, lost: float) -> float:
         """The slack that this share of the hits is beyond, a little more for the rounding of sums."""
-        hits = [np.where(unlike, -np.inf, hits) for hits, unlike in zip(self._hits_beyond, self._unlike, strict=True)]
-        size = max(float(np.abs(tau).max()) for tau in self._taus)
-        return _exceeded_by(np.concatenate([h.ravel() for h in hits]), lost) + 1e-5 * size
+        return _exceeded_by(self._all_beyond, lost * len(self._all_beyond)) + 1e-5 * self._largest
 
-    def scores(self, weight: float) -> NDArray[np.float64]:
-        """What the stop is compared with, [queries, cells]."""
-        return np.asarray(np.log1p(np.arange(self._gaps.shape[1])) + weight * self._gaps)
-
-    def stop(self, scores: NDArray[np.float64], slack: float, lost: float) -> float:
+    def stop(self, scores: list[NDArray[np.float64]], slack: float, lost: float) -> float:
         """The stop that loses this share of the hits."""
-        asked = []
-        for ranks, beyond, unlike in zip(self._ranks, self._hits_beyond, self._unlike, strict=True):
-            of_hits = np.take_along_axis(scores, ranks, 1)
-            asked.append(np.where(unlike | (beyond <= slack), 0.0, of_hits).ravel())
-        return _exceeded_by(np.concatenate(asked), lost)
+        beyond = [(b > slack) & like for b, like in zip(self._beyond, self._like, strict=True)]
+        asked = _flat(of_hits[where] for of_hits, where in zip(scores, beyond, strict=True))
+        return _exceeded_by(np.sort(asked), lost * len(self._all_beyond))
 
     def share(self, lost: float) -> float:
         """The share of the room that loses this share of the hits."""
-        needs = np.sort(np.concatenate([need.ravel() for need in self._needs]))
-        allowed = int(len(needs) * lost)
-        return min(1.0, float(needs[len(needs) - 1 - allowed]) * (1 + 1e-6)) if allowed else 1.0
+        allowed = int(len(self._all_needs) * lost)
+        return min(1.0, float(self._all_needs[len(self._all_needs) - 1 - allowed]) * (1 + 1e-6)) if allowed else 1.0
 
-    def rows(self, scores: NDArray[np.float64], stop: float, slack: float) -> float:
+    def rows(self, weight: float, stop: float, slack: float) -> float:
         """Rows of the visited cells, per query."""
-        visited = (scores[: len(self._beyond)] <= stop) | (self._beyond <= slack)
-        return float(self._sizes.sum(where=visited, dtype=np.float64)) / max(1, len(visited))
+        scores = np.log1p(np.arange(self._some_gaps.shape[1])) + weight * self._some_gaps
+        visited = (scores <= stop) | (self._some_beyond <= slack)
+        return float(self._some_sizes.sum(where=visited, dtype=np.float64)) / max(1, len(visited))
 
-    def losses(self, scores: NDArray[np.float64], share: float, stop: float, slack: float) -> list[NDArray[np.float64]]:
+    def losses(self, scores: list[NDArray[np.float64]], share: float, stop: float, slack: float) -> list[Losses]:
         """The loss of each query, for each answer."""
-        found = []
-        for ranks, beyond, need, unlike in zip(self._ranks, self._hits_beyond, self._needs, self._unlike, strict=True):
-            lost = (np.take_along_axis(scores, ranks, 1) > stop) & (beyond > slack)
-            found.append(np.where(unlike, False, lost | (need > share)).mean(1))
-        return found
+        return [
+            (like & (((of_hits > stop) & (beyond > slack)) | (need > share))).mean(1)
+            for of_hits, beyond, need, like in zip(scores, self._beyond, self._needs, self._like, strict=True)
+        ]
 
 
-def _exceeded_by(values: NDArray[np.float64], share: float) -> float:
-    """What this share of the values exceeds; beyond the largest one, as an exponential tail would go on."""
-    ordered = np.sort(values)
-    allowed = len(ordered) * share
+def _flat(arrays: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+def _exceeded_by(ordered: NDArray[np.float64], allowed: float) -> float:
+    """What so many of the values, ascending, exceed; beyond the largest one, as an exponential tail would go on."""
+    if not len(ordered) or allowed >= len(ordered):
+        return 0.0  # as careful as the first cell, which is always visited
     if allowed >= 1:
         return float(ordered[len(ordered) - 1 - int(allowed)])
-    last = ordered[int((1 - TAIL) * len(ordered)) :]
-    return float(last[-1]) + float((last - last[0]).mean()) * math.log(1 / max(allowed, 1e-9))
+    last = ordered[-max(2, int(TAIL * len(ordered))) :]
+    last = last[np.isfinite(last)]
+    return float(last[-1] + (last - last[0]).mean() * math.log(1 / max(allowed, 1e-9))) if len(last) else 0.0
 
 
 def _needed_shares(answer: Hits, tau: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -244,7 +252,7 @@ def _cheapest(views: Sequence[_View], allowed: float, times: Sequence[float]) ->
             scores = view.scores(weight)
             for beyond in (min(t * allowed, MOST_BEYOND_SLACK) for t in times):
                 slack = view.slack(beyond)
-                rows = view.rows(scores, view.stop(scores, slack, allowed / 4), slack)
+                rows = view.rows(weight, view.stop(scores, slack, allowed / 4), slack)
                 costs[weight, beyond] = costs.get((weight, beyond), 0.0) + math.log1p(rows)
     return min(costs, key=lambda rule: costs[rule], default=(WEIGHTS[0], allowed))
 
