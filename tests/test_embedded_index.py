@@ -56,7 +56,11 @@ def assert_same(a: il.Matches, b: il.Matches) -> None:
 def test_raw_queries_are_answered_as_embedded_ones(
     seed: int, kind: str, metric: str, n: int, k: int, margin: Any
 ) -> None:
-    made, x, q = embedding(seed, kind=kind), clustered(n, 9, seed=seed), clustered(7, 9, seed=seed + 1)
+    made, x, q = (
+        embedding(seed, kind=kind),
+        clustered(n, 9, seed=seed),
+        clustered(400 if seed % 2 else 7, 9, seed=seed + 1),
+    )
     raw, plain = both(made, x, metric=metric)
     if seed % 2:
         raw.calibrate(q, threads=1)
@@ -117,7 +121,7 @@ def test_rows_that_are_embedded_already_and_iterators() -> None:
 
 
 def test_calibrate_and_evaluate_take_raw_inputs() -> None:
-    made, x, q = embedding(), clustered(300, 9), clustered(40, 9, seed=3)
+    made, x, q = embedding(), clustered(300, 9), clustered(400, 9, seed=3)
     raw, plain = both(made, x)
     raw.calibrate(q, threads=1)
     plain.calibrate(made(q), threads=1)
@@ -171,7 +175,7 @@ def test_save_open(kind: str, tmp_path: Path) -> None:
     made = MADE[kind]
     x = clustered(50, made.input_shape[0])
     raw, plain = both(made, x, ids=ids_of("int64", 50))
-    raw.calibrate(x[:20], threads=1)
+    raw.calibrate(clustered(400, made.input_shape[0], seed=5), threads=1)
     raw.save(tmp_path / "i")
     opened = il.open(tmp_path / "i")
     opened.verify()

@@ -31,8 +31,7 @@ def searched(index, filters, q, k, rule, traced):
     counts, work = np.empty(len(q), np.int64), np.empty((len(q), 4), np.uint64)
     trace = np.empty((2, len(q), k), np.float32) if traced else None
     native = [s.native for s in index._segments]
-    settings = (rule.kind, rule.share, rule.sigma, rule.spread, rule.least, rule.reach)
-    _native.search(index.codebooks.native, native, filters, q, *settings, 1, rows, distances, counts, work, trace)
+    _native.search(index.codebooks.native, native, filters, q, *rule.arguments, 1, rows, distances, counts, work, trace)
     return [a.tobytes() for a in (rows, distances, counts, *((work[:, [0, 2]], trace) if traced else ()))]
 
 

@@ -97,7 +97,7 @@ def test_an_index_is_as_before_after_an_interrupted_call(index: il.Index) -> Non
     with pytest.raises(AlarmError):
         index.add(np.zeros((CODED, 16)), effort="best")
     assert len(index) == ROWS
-    for call in (lambda: index.calibrate(q), lambda: index.search(q, margin=math.inf)):
+    for call in (lambda: index.calibrate(np.repeat(q, 400, axis=0)), lambda: index.search(q, margin=math.inf)):
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(AlarmError):
             call()

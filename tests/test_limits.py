@@ -59,7 +59,7 @@ def test_calibrating_on_damaged_row_numbers(own: bool) -> None:
         part[rng.integers(len(part))] ^= np.uint8(1 << rng.integers(8))
         index._segments = (Segment(arrays),)
         try:
-            index.calibrate(None if own else clustered(20, 4, seed=1), threads=1)
+            index.calibrate(None if own else clustered(400, 4, seed=1), threads=1)
         except il.DamagedFileError:
             damaged += 1
     assert damaged > 30

@@ -33,7 +33,7 @@ acts = {
     "ids": lambda: index.ids.sum(),
     "find": lambda: 12345 in index,
     "save": lambda: index.save(path + ".2") if kind == "index" else index.to_file(path + ".2", payload=False),
-    "calibrate": lambda: index.calibrate(q) if kind == "index" else index.evaluate(q, 5),
+    "calibrate": lambda: index.calibrate() if kind == "index" else index.evaluate(q, 5),
     "rerank": lambda: index.search(q, 5, rerank=50),
     "originals": lambda: index.get(7, originals=True),
     "payload": lambda: index.payload(),

@@ -169,7 +169,7 @@ def test_bytes_are_those_of_the_index(
     x = spread(n, dim)
     index = il.Index(learned(x[:1800], layout=layout, metric=metric, n_bytes=n_bytes, iterations=1))
     index.add(x, fixed_ids(ids, n), threads=1)
-    index.calibrate(x[:50], threads=1)
+    index.calibrate(np.resize(x, (400, x.shape[1])), threads=1)
     index.save(tmp_path / "i")
     report = il.open(tmp_path / "i").report()
     plan = il.plan(n, dim, n_bytes=n_bytes, layout=layout, metric=metric, ids=ids, max_train_rows=1800, measure=False)

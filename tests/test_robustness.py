@@ -137,6 +137,6 @@ def test_cross_terms(layout: str, cross: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("scale", [1e-15, 1e-6, 1e-3, 1e3, 1e6, 1e15])
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e-3, 1e3, 1e6, 1e15])
 def test_scales(layout: str, scale: float) -> None:
     checked(falling(400, 8) * np.float32(scale), layout=layout, error=0.003)

@@ -214,7 +214,9 @@ def lost_index() -> tuple[il.Index, np.ndarray]:
     index = index_of(codebooks, random_codes(rng, codebooks, 400))
     shape = (len(margins.KS), len(margins.TARGETS))
     cells = np.tile(np.float32([0.5, 1.2]), (*shape, 1))
-    index._calibration = margins.Calibration(400, np.full(shape, 0.3, np.float32), cells, 0.5, 1e6)
+    slacks, farthest = np.full(shape, -np.inf, np.float32), np.full(len(margins.KS), np.inf, np.float32)
+    shares = np.full(shape, 0.3, np.float32)
+    index._calibration = margins.Calibration(400, shares, cells, slacks, farthest, 0.5, 1e6, 5000)
     return index, rng.normal(size=(40, codebooks.dim)).astype(np.float32)
 
 
@@ -286,6 +288,7 @@ def test_a_cell_that_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("removed", [0, 5, 150, 390])
+@pytest.mark.filterwarnings("ignore::interlace.errors.CalibrationWarning")  # few of its 400 rows are left
 def test_explanations_of_a_store_with_removed_rows(tmp_path: Path, removed: int) -> None:
     """More hits are asked for, or there is a mask: what is explained is what search does."""
     index, queries = lost_index()

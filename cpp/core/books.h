@@ -78,7 +78,8 @@ public:
     const std::vector<int>& columns() const { return spec_.columns; }
     const std::vector<float>& mean() const { return spec_.mean; }
     float constant() const { return spec_.constant; }
-    bool has_cell_terms() const { return !cell_terms_.empty(); }                         // of any metric, for coding
+    bool has_constant() const { return !spec_.ignored.empty(); } // distances are approximate, and may be below 0
+    bool has_cell_terms() const { return !cell_terms_.empty(); } // of any metric, for coding
     bool has_table_terms() const { return has_cell_terms() && metric() == Metric::kL2; } // search adds them to tables
     // Terms of all cells together outgrow the second-level cache, and search reads them cell by cell: int16 halves the
     // traffic, for an error below 2^-16 of the largest term. One scale for all columns, so that steps can be added up.

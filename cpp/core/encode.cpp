@@ -4,6 +4,7 @@
 #include "threads.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -390,7 +391,7 @@ void nearest(const float* x, std::size_t n, std::size_t dim, const float* words,
             for (std::size_t i = 0; i < count; ++i) {
                 for (std::size_t w = 0; w < kWords; ++w) scores[i][w] = squares[w] - 2.0f * scores[i][w];
                 const std::size_t best = kernels().argmin(scores[i]);
-                if (best == kWords) throw std::invalid_argument(kNotFinite);
+                if (!std::isfinite(scores[i][best])) throw std::invalid_argument(kNotFinite);
                 index[first + i] = static_cast<std::int32_t>(best);
                 score[first + i] = scores[i][best];
             }

@@ -44,7 +44,8 @@ public:
     Scanner(const Books& books, const std::vector<SegmentView>& segments, std::size_t k, const Rule& rule,
             bool want_floors)
         : books_(books), segments_(segments), kernel_(kernels()), k_(k), rule_(rule), n_columns_(books.n_columns()),
-          n_crude_(books.n_crude()), lowest_(books.metric() == Metric::kL2 ? 0.0f : -kInfinity),
+          n_crude_(books.n_crude()),
+          lowest_(books.metric() == Metric::kL2 && !books.has_constant() ? 0.0f : -kInfinity),
           has_cross_(books.has_cross_sums()), has_terms_(books.has_table_terms()),
           cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
           sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),

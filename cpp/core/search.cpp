@@ -44,6 +44,12 @@ template <typename Done> void scan_all(const Books& books, const std::vector<Seg
     });
 }
 
+// A constant in place of cross terms may leave a squared distance below 0: such rows are ranked by what they have, and
+// reported at 0.
+float reported(const Books& books, float distance) {
+    return books.metric() == Metric::kL2 && distance < 0 ? 0.0f : distance;
+}
+
 } // namespace
 
 void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
@@ -56,7 +62,7 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
         for (std::size_t r = 0; r < k; ++r) {
             const bool hit = r < found;
             out.rows[q * k + r] = hit ? static_cast<std::int64_t>(scanner.row(scanner.hits()[r])) : -1;
-            out.distances[q * k + r] = hit ? scanner.hits()[r].distance : kInfinity;
+            out.distances[q * k + r] = hit ? reported(books, scanner.hits()[r].distance) : kInfinity;
             if (!want_floors) continue;
             out.crude_excess[q * k + r] = hit ? scanner.hits()[r].crude - scanner.hits()[r].crude_floor : 0;
             out.floors[q * k + r] = hit ? scanner.hits()[r].floor : 0;
@@ -80,7 +86,7 @@ void range_search(const Books& books, const std::vector<SegmentView>& segments, 
     for (auto& of_query : found) {
         for (const Within& hit : of_query) {
             out.rows.push_back(static_cast<std::int64_t>(hit.row));
-            out.distances.push_back(hit.distance);
+            out.distances.push_back(reported(books, hit.distance));
         }
         std::vector<Within>().swap(of_query); // so that not all hits are there twice
     }

@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from ._forks import cached_property
 from .arrays import FloatArray
 from .margins import KS, SMALLEST_UNIT, TARGETS, Calibration, gaps
 
@@ -105,23 +106,27 @@ class Held:
         return cls(tuple(answers), *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def calibrate(held: Held, n: int, metric: str, *, confidence: float = CONFIDENCE) -> Calibration:
-    """Rules for ``n`` rows that keep each target for each k.
+def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CONFIDENCE) -> Calibration:
+    """Rules for ``n`` rows that keep each target for each k, from the queries of all parts, which are used up.
 
     With ``confidence=0`` the same queries choose and test, and rules need only keep their targets on these.
     """
+    held = Held.joined(parts)
+    parts.clear()
     n_queries = len(held.bases)
     order = np.random.default_rng(0).permutation(n_queries)
     n_choosing = max(1, int(CHOOSING * n_queries)) if confidence else n_queries
     choosing = held[np.sort(order[:n_choosing])]
     testing = held[np.sort(order[n_choosing:])] if confidence else choosing
+    tight = metric == "l2" and bool(held.rests.any())
+    del held  # its queries are in the two parts
     nearest = choosing.bases[:, 0] / choosing.lengths
     least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
     reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))
     shares, slacks = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(2))
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
     farthest = np.full(len(KS), np.inf, np.float32)
-    times = BEYOND_TIGHT_SLACK if metric == "l2" and held.rests.any() else BEYOND_SLACK
+    times = BEYOND_TIGHT_SLACK if tight else BEYOND_SLACK
     chosen: list[_View] = []
     for i, k in enumerate(KS):
         farthest[i] = _farthest(choosing, k)
@@ -168,35 +173,45 @@ class _View:
         taus = [_kth(answer, k)[:, None] for answer in held.answers]
         ranks = [answer.ranks[:, :k] for answer in held.answers]
         gap, lengths, rests = gaps(held.bases, metric, least), held.lengths[:, None], held.rests[:, None]
-        self._log_ranks = [np.log1p(r) for r in ranks]
-        self._gaps = [np.take_along_axis(gap, r, 1) for r in ranks]
+        self._log_ranks = [np.log1p(r.astype(np.float32)) for r in ranks]
+        self._gaps = [np.take_along_axis(gap, r, 1).astype(np.float32) for r in ranks]
         # What the slack is compared with.
         self._beyond = [
-            (np.take_along_axis(held.bases, r, 1) + rests - tau) / lengths for r, tau in zip(ranks, taus, strict=True)
+            ((np.take_along_axis(held.bases, r, 1) + rests - tau) / lengths).astype(np.float32)
+            for r, tau in zip(ranks, taus, strict=True)
         ]
-        self._needs = [_needed_shares(answer, tau, k) for answer, tau in zip(held.answers, taus, strict=True)]
+        self._needs = [
+            _needed_shares(answer, tau, k).astype(np.float32) for answer, tau in zip(held.answers, taus, strict=True)
+        ]
         # Queries that are searched exactly lose nothing.
         far = (_distances(held, metric) > reach)[:, None]
         self._like = [~(far | (tau > farthest * lengths)) for tau in taus]
         self._largest = max((float(np.abs(tau).max(initial=0.0)) for tau in taus), default=0.0)
-        self._all_beyond = np.sort(
-            _flat(np.where(like, b, -np.inf) for like, b in zip(self._like, self._beyond, strict=True))
-        )
-        self._all_needs = np.sort(_flat(self._needs))
         # All cells of some queries, for the cost of a rule.
         some = slice(0, COST_QUERIES)
         self._some_gaps, self._some_sizes = gap[some], held.sizes[some]
         self._some_beyond = (held.bases[some] + rests[some] - taus[0][some]) / lengths[some]
 
-    def scores(self, weight: float) -> list[NDArray[np.float64]]:
+    @cached_property
+    def _all_beyond(self) -> FloatArray:
+        """Of all hits, ascending."""
+        pairs = zip(self._like, self._beyond, strict=True)
+        return np.sort(_flat(np.where(like, beyond, np.float32(-np.inf)) for like, beyond in pairs))
+
+    @cached_property
+    def _all_needs(self) -> FloatArray:
+        """Of all hits, ascending."""
+        return np.sort(_flat(self._needs))
+
+    def scores(self, weight: float) -> list[FloatArray]:
         """What the stop is compared with, of each hit."""
-        return [log_rank + weight * gap for log_rank, gap in zip(self._log_ranks, self._gaps, strict=True)]
+        return [log_rank + np.float32(weight) * gap for log_rank, gap in zip(self._log_ranks, self._gaps, strict=True)]
 
     def slack(self, lost: float) -> float:
         """The slack that this share of the hits is beyond, a little more for the rounding of sums."""
         return _exceeded_by(self._all_beyond, lost * len(self._all_beyond)) + 1e-5 * self._largest
 
-    def stop(self, scores: list[NDArray[np.float64]], slack: float, lost: float) -> float:
+    def stop(self, scores: list[FloatArray], slack: float, lost: float) -> float:
         """The stop that loses this share of the hits."""
         beyond = [(b > slack) & like for b, like in zip(self._beyond, self._like, strict=True)]
         asked = _flat(of_hits[where] for of_hits, where in zip(scores, beyond, strict=True))
@@ -213,7 +228,7 @@ class _View:
         visited = (scores <= stop) | (self._some_beyond <= slack)
         return float(self._some_sizes.sum(where=visited, dtype=np.float64)) / max(1, len(visited))
 
-    def losses(self, scores: list[NDArray[np.float64]], share: float, stop: float, slack: float) -> list[Losses]:
+    def losses(self, scores: list[FloatArray], share: float, stop: float, slack: float) -> list[Losses]:
         """The loss of each query, for each answer."""
         return [
             (like & (((of_hits > stop) & (beyond > slack)) | (need > share))).mean(1)
@@ -221,11 +236,11 @@ class _View:
         ]
 
 
-def _flat(arrays: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _flat(arrays: Iterable[FloatArray]) -> FloatArray:
     return np.concatenate([array.ravel() for array in arrays])
 
 
-def _exceeded_by(ordered: NDArray[np.float64], allowed: float) -> float:
+def _exceeded_by(ordered: FloatArray, allowed: float) -> float:
     """What so many of the values, ascending, exceed; beyond the largest one, as an exponential tail would go on."""
     if not len(ordered) or allowed >= len(ordered):
         return 0.0  # as careful as the first cell, which is always visited

@@ -261,13 +261,17 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, filt
         "share",
         found.share,
         0.0,
-        f"{margin:g} (share {found.share:.4f}, cells {found.weight:g}/{found.stop:.3f})",
+        f"{margin:g} (share {found.share:.4f}, cells {_cells(found)})",
         spread_of(found.weight, found.stop),
         calibration.least,
         calibration.reach,
         found.slack,
         found.farthest,
     )
+
+
+def _cells(found: Covered) -> str:
+    return f"{found.weight:g}/{found.stop:.3f}" if found.stop < FARTHEST else "all"
 
 
 _WARNED: weakref.WeakSet[Calibration] = weakref.WeakSet()

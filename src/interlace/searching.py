@@ -292,8 +292,7 @@ def calibrate(
         part = slice(start, start + CALIBRATED_AT_ONCE)
         own = None if own_rows is None else own_codes[part]
         parts.append(_held(codebooks, segments, queries[part], own, sizes, threads))
-    held = calibrating.Held.joined(parts)
-    return calibrating.calibrate(held, int(sizes.sum()), codebooks.metric, confidence=confidence)
+    return calibrating.calibrate(parts, int(sizes.sum()), codebooks.metric, confidence=confidence)
 
 
 def _held(

@@ -18,7 +18,8 @@ STRING_ID_BYTES = 8 + 4 + 8
 STRING_LENGTH = 16
 EVERY_SAMPLE = 256  # kSample of cpp/core/elias_fano.h
 DENSE_STEP = 32  # values that Books::compute_dense_words rounds a word up to
-CALIBRATION_BYTES = 4 * len(KS) * len(TARGETS) * 3  # a share, and the weight and stop of cells
+#: A share, the weight and stop of cells and a slack for each k and target; the farthest hit for each k.
+CALIBRATION_BYTES = 4 * len(KS) * (len(TARGETS) * 4 + 1)
 
 Span = tuple[int, int]
 

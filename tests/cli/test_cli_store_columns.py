@@ -304,9 +304,11 @@ class TestOthers:
         np.save("many.npy", X)
         assert run("add", "s", "many.npy")[0] == 0
         assert json.loads(run("health", "s", "--json")[1])["calibrated"] is False
-        code, out, err = run("calibrate", "s", "q.npy", "--threads", 1)
+        fails(run("calibrate", "s", "q.npy", "--threads", 1), "at least 397")
+        np.save("queries.npy", X[:400] + np.float32(0.01))
+        code, out, err = run("calibrate", "s", "queries.npy", "--threads", 1)
         assert (code, err) == (0, "")
-        assert out.endswith(" s; holds: made for 700 rows, there are 700\n")
+        assert "made for 700 rows with 400 queries, there are 700 rows" in out
         assert json.loads(run("health", "s", "--json")[1])["calibrated"] is True
         found = json.loads(run("calibrate", "s", "--json", "--threads", 1)[1])
         assert (found["rows"], found["calibrated"]) == (700, True)

@@ -6,6 +6,7 @@ What a target opens it also uses, because files are mapped and much of them is l
 from __future__ import annotations
 
 import shutil
+import warnings
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class Tolerated:
 def use(found: il.Index | il.Store, *, verified: bool = True) -> None:
     """Whatever reads rows, ids or tables; at last, unless told otherwise, everything is verified."""
     repr(found)
+    warnings.simplefilter("ignore", il.CalibrationWarning)  # calibrations of old seeds
     shape = found.input_shape
     if int(np.prod(shape)) > 4096:  # weights of an embedding are in the file, so that this is no larger either
         return

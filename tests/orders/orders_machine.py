@@ -170,17 +170,20 @@ class Orders(Questions):
         at=AT,
         first=st.lists(QUESTIONS, max_size=2),
         changes=st.lists(CHANGES, min_size=1, max_size=3),
-        then=st.lists(QUESTIONS, max_size=3),
+        then=st.lists(QUESTIONS, max_size=2),
     )
     def write(self, at: int, first: list[Call], changes: list[Call], then: list[Call]) -> None:
-        """What was asked before a write must not show after it; an index takes those changes that it knows."""
+        """The same questions before and after a write, whose answers must not be those of before, and others.
+
+        An index takes those changes that it knows.
+        """
         found = self.some("writer") or self.some("index")
         if at == 0:
             found = self.some("index") or found
         if found:
             subject = found[at % len(found)]
             known = [change for change in changes if subject.kind in TAKES[change.name]]
-            self.run(subject, first + known + then)
+            self.run(subject, first + known + first + then)
 
     def _add(
         self,

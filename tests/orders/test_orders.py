@@ -79,17 +79,18 @@ def removed_rows_stay_where_there_are_many_hits(patch: pytest.MonkeyPatch) -> No
 
 @quiet
 @pytest.mark.parametrize(
-    ("plant", "error"),
+    ("plant", "errors"),
     [
         (rerank_fails_after_a_calibrated_search, PlantedError),
-        (filters_are_remembered_across_writes, il.InputError),
-        (removed_rows_stay_where_there_are_many_hits, KeyError),
+        (filters_are_remembered_across_writes, (il.InputError, AssertionError)),
+        (removed_rows_stay_where_there_are_many_hits, (KeyError, AssertionError)),
     ],
+    ids=["re-rank", "filters", "removed rows"],
 )
 def test_a_planted_defect_is_found(
-    plant: Callable[[pytest.MonkeyPatch], None], error: type[Exception], monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[pytest.MonkeyPatch], None], errors: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    found_soon = settings(SETTINGS, max_examples=67, phases=[Phase.generate], derandomize=True, database=None)
-    with pytest.raises(error):
+    found_soon = settings(SETTINGS, max_examples=200, phases=[Phase.generate], derandomize=True, database=None)
+    with pytest.raises(errors):
         run_state_machine_as_test(SubspaceOrders, settings=found_soon)

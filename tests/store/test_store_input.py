@@ -165,6 +165,7 @@ def test_a_closed_store(store: il.Store) -> None:
         "explain": (np.zeros(4), 1),
         "allow": ([1],),
         "get": ([1],),
+        "distance_error": (np.zeros(4),),
         "to_file": ("nowhere",),
     }
 

@@ -311,7 +311,8 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
 
 
 def calibration(n: int, *recalls: tuple[float, int, float]) -> Any:
-    return Calibration(n, np.zeros(0), np.zeros(0), 0.0, 0.0, recalls=recalls)
+    none = np.zeros(0)
+    return Calibration(n, none, none, none, none, 0.0, 0.0, 5000, recalls=recalls)
 
 
 def test_effort() -> None:
@@ -335,16 +336,17 @@ def test_effort() -> None:
 
 def test_more_hits_than_are_calibrated(tmp_path: Path) -> None:
     """A second look at more than 100 rows keeps the margin, and nearly all of them."""
-    x, q = clustered(20_000, 16, seed=1, clusters=40), clustered(200, 16, seed=2, clusters=40)
+    x, q = clustered(20_000, 16, seed=1, clusters=40), clustered(4000, 16, seed=2, clusters=40)
     index = il.Index.build(x[:5000], n_bytes=4, threads=1)
     store = il.create(tmp_path / "s", index.codebooks, originals="int8")
     store.add(x, threads=1)
     store.calibrate(q, threads=1)
-    assert store.search(q, 300, threads=1).stats.margin == "exact (0.999 not covered)"
-    found, exact = (store.search(q, 10, rerank=300, margin=m, threads=1) for m in (0.999, "exact"))
-    assert found.stats.margin.startswith("0.999 (share")
+    q = q[:200]
+    assert "not calibrated for k = 300" in store.search(q, 300, threads=1).stats.margin
+    found, exact = (store.search(q, 10, rerank=300, margin=m, threads=1) for m in (0.99, "exact"))
+    assert found.stats.margin.startswith("0.99 (share")
     assert found.stats.scanned < exact.stats.scanned
-    assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, exact.ids, strict=True)]) > 0.995
+    assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, exact.ids, strict=True)]) > 0.99
 
 
 def test_a_second_look_after_any_calibrated_search(tmp_path: Path) -> None:
@@ -367,7 +369,7 @@ def test_a_second_look_after_any_calibrated_search(tmp_path: Path) -> None:
         for step in steps:
             step()
             for one in (store, reader):
-                assert one.search(q, 5, threads=1).stats.margin.startswith("0.999 (share")
+                assert one.search(q, 5, margin=0.99, threads=1).stats.margin.startswith("0.99 (share")
                 own = one.get(7, originals=True)
                 before = one.search(q, 5, rerank=200, threads=1)
                 found = one.search_by_id([7], 5, rerank=200, threads=1)

@@ -15,7 +15,7 @@ from ..arrays import normalize, positive
 from ..errors import InputError
 from ..evaluate import agreement, as_ids, recall
 from ..index import Index
-from ..searching import search_rows
+from ..searching import search_like
 from .style import BLUE, INK, SMALL, VERMILION, axes_or_new, kind_of, legend_below, tidy
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def margin_points(
     books = index.codebooks
 
     def search(rule: margin_rules.Rule) -> tuple[Any, Any]:
-        rows, _, _, work, _ = search_rows(books, index._segments, vectors, k, rule, workers)
+        rows, _, _, work, _, _ = search_like(
+            books, index._segments, index._ids.removed, vectors, k, lambda hits, filtered: rule, workers
+        )
         return rows, work.sum(0, dtype=np.float64) / (len(vectors) * len(index))
 
     everything, _ = search(margin_rules.Rule("none", 1.0, 0.0, "inf"))

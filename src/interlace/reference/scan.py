@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ def search(
             survivors += 1
             hit = Hit(scan.whole(row, crude), row, crude, floors.crude, floors.crude + floors.rest)
             hits = sorted([*hits, hit], key=lambda hit: (hit.distance, hit.row))[:k]
-    return hits, survivors
+    return [replace(hit, distance=_reported(codebooks, hit.distance)) for hit in hits], survivors
 
 
 def range_search(
@@ -91,7 +91,8 @@ def range_search(
         distance = scan.whole(row, crude)
         if distance <= radius:
             hits.append(Hit(distance, row, crude, floors.crude, floors.crude + floors.rest))
-    return sorted(hits, key=lambda hit: (hit.distance, hit.row)), survivors
+    hits = sorted(hits, key=lambda hit: (hit.distance, hit.row))
+    return [replace(hit, distance=_reported(codebooks, hit.distance)) for hit in hits], survivors
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,18 @@ class _Scan:
             distance = distance + self.t.tables[code[0], j, code[1 + j]]
         if self.dense.of:
             distance = distance + self.dense.cross_term(self.dense.cross_sum(code))
-        # Squared distances are sums of terms of both signs, which rounding may leave below 0.
-        return distance if self.codebooks.metric != "l2" or distance > 0 else F(0)
+        # Squared distances are sums of terms of both signs, which rounding may leave below 0. With a constant in place
+        # of cross terms they are approximate: rows are ranked by what they have, and reported at 0.
+        return distance if self.approximate else _reported(self.codebooks, distance)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether a constant stands for cross terms."""
+        return any(not norm.stored for norm in self.codebooks.norms)
+
+
+def _reported(codebooks: Codebooks, distance: np.float32) -> np.float32:
+    return distance if codebooks.metric != "l2" or distance > 0 else ZERO
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class Health:
     segments: int
     log_rows: int  #: rows that are not in a segment yet
     bytes: int  #: of all its files
-    calibrated: bool  #: whether a search for 10 rows with the default margin uses a calibrated rule; else it is exact
+    calibrated: bool  #: whether any target is supported for 10 hits; else every margin below 1 is exact
     calibration: str  #: which targets it supports for the current rows, or why none
     training_error: float | None  #: mean error of rows held out of learning, or of the first rows, see below
     training_from: str  #: which rows these are
@@ -104,7 +104,7 @@ def _calibration(made: Calibration | None, n: int) -> tuple[bool, str]:
     targets = made.targets(10, n)
     by = f"made for {made.n:,} rows with {made.queries:,} queries, there are {n:,} rows"
     if targets:
-        return isinstance(found, Covered), f"holds for targets up to {targets[-1]:g} at k = 10: {by}"
+        return True, f"holds for targets up to {targets[-1]:g} at k = 10: {by}"
     assert not isinstance(found, Covered)
     return False, f"does not hold: {DEFAULT:g} {found.why} ({by})" if made.queries else f"does not hold: it {found.why}"
 
