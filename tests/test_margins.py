@@ -129,7 +129,10 @@ def test_calibrations_of_older_versions_are_not_used():
     again = Calibration.stored(description, arrays)
     assert rule(0.999, calibration=again).label == rule(0.999).label
     for name in ("slacks", "farthest"):
-        old = Calibration.stored(description, {key: a for key, a in arrays.items() if key != name})
+        with pytest.raises(ValueError, match="no slacks or farthest"):
+            Calibration.stored(description, {key: a for key, a in arrays.items() if key != name})
+        before = {key: value for key, value in description.items() if key != "queries"}
+        old = Calibration.stored(before, {key: arrays[key] for key in ("shares", "cells")})
         with pytest.warns(CalibrationWarning, match="older version"):
             assert rule(0.999, calibration=old).label.startswith("exact (0.999 was calibrated by an older version")
         assert set(old.to_arrays()[0]) == {"shares", "cells"}

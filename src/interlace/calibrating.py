@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,8 @@ UNLIKE = 0.002
 #: Hits whose cells lie beyond the slack, as multiples of those that may be lost: few enough that the slack alone
 #: protects queries of any kind.
 BEYOND_SLACK = (10.0, 3.0)
-#: The same where the floor of a cell is a tight bound for l2: there hits of other queries lie much nearer to tau, and
-#: little is to be gained.
+#: The same where the floors of cells are tight bounds, because later books share nothing with the first: there hits of
+#: other queries lie much nearer to tau, and little is to be gained.
 BEYOND_TIGHT_SLACK = (1.0,)
 #: Of all hits, no more than this are beyond the slack.
 MOST_BEYOND_SLACK = 0.05
@@ -72,7 +73,7 @@ class Hits:
     floors: FloatArray  # of the whole distance in its cell
     ranks: NDArray[np.int32]  # of its cell among all that hold rows, by ascending base
 
-    def __getitem__(self, queries: NDArray[np.int64]) -> Hits:
+    def __getitem__(self, queries: NDArray[np.int64] | slice) -> Hits:
         return Hits(self.distances[queries], self.crude_excess[queries], self.floors[queries], self.ranks[queries])
 
 
@@ -86,7 +87,7 @@ class Held:
     lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
     rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
 
-    def __getitem__(self, queries: NDArray[np.int64]) -> Held:
+    def __getitem__(self, queries: NDArray[np.int64] | slice) -> Held:
         return Held(
             tuple(answer[queries] for answer in self.answers),
             self.bases[queries],
@@ -96,30 +97,34 @@ class Held:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Held]) -> Held:
-        """All queries of some parts, one behind the other."""
-        answers = [
-            Hits(*(np.concatenate([getattr(hits, field.name) for hits in same]) for field in fields(Hits)))
-            for same in zip(*(part.answers for part in parts), strict=True)
-        ]
-        names = ("bases", "sizes", "lengths", "rests")
-        return cls(tuple(answers), *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    def joined(cls, parts: list[Held]) -> Held:
+        """All queries of some parts, one behind the other; the parts are used up, so that nothing is there twice."""
+        kinds = range(len(parts[0].answers))
+        of_hits = [[[getattr(p.answers[i], f.name) for p in parts] for f in fields(Hits)] for i in kinds]
+        others = [[getattr(p, name) for p in parts] for name in ("bases", "sizes", "lengths", "rests")]
+        parts.clear()
+        return cls(tuple(Hits(*map(_joined, arrays)) for arrays in of_hits), *map(_joined, others))
+
+
+def _joined(arrays: list[Any]) -> Any:
+    joined = np.concatenate(arrays)
+    arrays.clear()
+    return joined
 
 
 def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CONFIDENCE) -> Calibration:
     """Rules for ``n`` rows that keep each target for each k, from the queries of all parts, which are used up.
 
+    They must come in a random order: the first ones choose rules, the others test them.
+
     With ``confidence=0`` the same queries choose and test, and rules need only keep their targets on these.
     """
     held = Held.joined(parts)
-    parts.clear()
     n_queries = len(held.bases)
-    order = np.random.default_rng(0).permutation(n_queries)
     n_choosing = max(1, int(CHOOSING * n_queries)) if confidence else n_queries
-    choosing = held[np.sort(order[:n_choosing])]
-    testing = held[np.sort(order[n_choosing:])] if confidence else choosing
-    tight = metric == "l2" and bool(held.rests.any())
-    del held  # its queries are in the two parts
+    choosing = held[slice(0, n_choosing)]
+    testing = held[slice(n_choosing, None)] if confidence else choosing
+    tight = bool(held.rests.any())
     nearest = choosing.bases[:, 0] / choosing.lengths
     least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
     reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))

@@ -47,7 +47,7 @@ from .shapes import Asked, Shape, candidates, id_bytes, shape_of
 
 #: Fewer rows than this do not make books worth having; all rows of an input that has no more.
 LEAST_ROWS = 1000
-HELD_OUT_ROWS = 10_000  # for the calibration, where they are a tenth of the rows or less
+HELD_OUT_ROWS = 5_000  # for the calibration, where they are a tenth of the rows or less
 HELD_OUT_FROM = 2000  # rows from which some are held out of learning
 CALIBRATION_ROWS = queries_needed(DEFAULT)  # that the default margin needs, learned from or not
 FEWEST_QUERIES = queries_needed(TARGETS[0])  # that support any target

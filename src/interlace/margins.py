@@ -123,6 +123,8 @@ class Calibration:
         queries = int(description.get("queries", 0))
         if queries < 0 or int(description["n"]) < 0:
             raise ValueError(f"{queries} queries, {description['n']!r:.60} rows")
+        if queries and not {"slacks", "farthest"} <= arrays.keys():
+            raise ValueError(f"{queries} queries, but no slacks or farthest")
         return cls(
             n=int(description["n"]),
             shares=shares,
@@ -131,7 +133,7 @@ class Calibration:
             farthest=farthest,
             least=least,
             reach=reach,
-            queries=queries if "slacks" in arrays and "farthest" in arrays else 0,
+            queries=queries,
             error=math.nan if error is None else float(error),
             error_rows=rows,
             recalls=tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ())),

@@ -280,9 +280,12 @@ def calibrate(
     and as a new one, without its own row and those of the same code. Rows of one code count as one query: rows that
     were added twice say nothing new.
     """
+    order = np.random.default_rng(0).permutation(len(queries))
     if own_rows is not None:
-        own_codes, first = np.unique(codes_of(codebooks, segments, own_rows), axis=0, return_index=True)
-        queries = queries[first]
+        codes = codes_of(codebooks, segments, own_rows[order])
+        first = np.sort(np.unique(codes, axis=0, return_index=True)[1])
+        own_codes, order = codes[first], order[first]
+    queries = queries[order]
     sizes = np.zeros(codebooks.n_cells, np.int64)
     for segment in segments:
         starts = segment.arrays["cell_starts"].astype(np.int64)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import gc
+import mmap  # noqa: F401, which readers import when they first need it
 import os
 import resource
 import shutil

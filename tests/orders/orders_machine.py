@@ -298,7 +298,7 @@ class Orders(Questions):
         if n > self.work or (n > SLOW and seed % 4):
             return
         self.work -= n
-        q, _ = self.inputs(min(1000, max(100, n)), 9000 + seed, False)
+        q, _ = self.inputs(min(1000, max(400, n)), 9000 + seed, False)
         queries = q if given else None
         if not n:
             with pytest.raises(il.InputError, match="empty"):
