@@ -27,7 +27,7 @@ class Plan:
 
     Memory is an upper bound for each phase, beside the input. Operations are multiply-adds and table additions. Seconds
     are those operations at the rates of this machine, measured for a moment: CPU seconds divided by ``threads``, which
-    is wall-clock time where nothing else runs. Expect them to be right within a factor of two. They are None where
+    is wall-clock time where nothing else runs. They are estimates. They are None where
     nothing was measured. Calibrating and searching have none, because their time depends on the data.
     """
 
