@@ -36,9 +36,9 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def clusters(n: int, seed: int, spread: float = 1.0) -> Rows:
+def clusters(n: int, seed: int, spread: float = 1.0, centres_seed: int = 0) -> Rows:
     """Rows around 300 centres."""
-    centres = np.random.default_rng(0).normal(size=(300, DIM)) * 3
+    centres = np.random.default_rng(centres_seed).normal(size=(300, DIM)) * 3
     rng = np.random.default_rng(seed)
     return (centres[rng.integers(300, size=n)] + spread * rng.normal(size=(n, DIM))).astype(np.float32)
 
@@ -55,6 +55,8 @@ def cases(quick: bool) -> Iterator[tuple[str, Rows, dict[str, Rows]]]:
             "fresh": fresh,
             "between two rows": (clusters(m, 3) + clusters(m, 4)) / 2,
             "twice the spread": clusters(m, 3, spread=2.0),
+            "other centres": clusters(m, 3, centres_seed=9),
+            "half the length": clusters(m, 5) / 2,
             "normal, no clusters": (3 * rng.normal(size=(m, DIM))).astype(np.float32),
             "rows of the index": clusters(n, 1)[:m],
         },

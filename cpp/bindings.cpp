@@ -279,7 +279,7 @@ Rule make_rule(const Books& books, const std::string& rule, float share, float s
     return {kind, share, sigma, view<float>(spread), least, reach, slack};
 }
 
-static_assert(sizeof(SearchCounts) == 4 * sizeof(std::uint64_t)); // a row of `work`
+static_assert(sizeof(SearchCounts) == 5 * sizeof(std::uint64_t)); // a row of `work`
 
 void py_search(const Books& books, const Segments& segments, const Filters& filters, In<float, Two> queries,
                const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
@@ -288,7 +288,7 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
     const std::size_t n = queries.shape(0), k = rows.shape(1);
     require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1, "queries, k or threads do not fit");
     require(rows.shape(0) == n && distances.shape(0) == n && distances.shape(1) == k && counts.size() == n &&
-                work.shape(0) == n && work.shape(1) == 4,
+                work.shape(0) == n && work.shape(1) == 5,
             "an output has the wrong shape");
     require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
             "trace must be [2, n, k]");
@@ -318,7 +318,7 @@ RangeHits py_range_search(const Books& books, const Segments& segments, const Fi
     const std::size_t n = queries.shape(0);
     require(queries.shape(1) == books.dim() && radii.size() == n && threads >= 1,
             "queries, radii or threads do not fit");
-    require(counts.size() == n && work.shape(0) == n && work.shape(1) == 4, "an output has the wrong shape");
+    require(counts.size() == n && work.shape(0) == n && work.shape(1) == 5, "an output has the wrong shape");
     const std::vector<SegmentView> views = views_of(books, segments, filters);
     std::vector<SearchCounts> counted(n);
     RangeOutput out{counts.data(), counted.data(), {}, {}};
@@ -362,6 +362,14 @@ void bind_search(nb::module_& m) {
     m.def("search", &py_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,
           "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "slack"_a, "threads"_a, "rows"_a.noconvert(),
           "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(), "trace"_a.noconvert().none());
+    m.def(
+        "spans", // float32 [n]: what an average row adds to the smallest table entries; 0 where cells change the tables
+        [](const Books& books, In<float, Two> queries, Out<float, One> out) {
+            require(queries.shape(1) == books.dim() && out.size() == queries.shape(0), "shapes do not fit");
+            Released released;
+            spans(books, queries.data(), queries.shape(0), out.data());
+        },
+        "books"_a, "queries"_a.noconvert(), "out"_a.noconvert());
     m.def("range_search", &py_range_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(),
           "radii"_a.noconvert(), "exhaustive"_a, "threads"_a, "counts"_a.noconvert(), "work"_a.noconvert());
     nb::class_<Trace>(m, "Trace")

@@ -15,7 +15,7 @@ from helpers import METRICS
 from interlace import Index
 from interlace.calibrating import CONFIDENCE, Held, Hits, calibrate, passes, queries_needed
 from interlace.errors import CalibrationWarning
-from interlace.margins import KS, TARGETS, Covered, gaps, spread_of
+from interlace.margins import KS, TARGETS, Covered, excess, gaps, spread_of
 
 # --- the test of a rule -----------------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ def held_of(rng, n, depth=100, n_cells=40):
     ranks = np.sort(np.minimum(rng.geometric(0.3, (n, depth)) - 1, n_cells - 1), axis=1)
     distances = np.sort(1.2 + rng.random((n, depth)), axis=1).astype(np.float32)
     hits = Hits(distances, (0.9 * rng.random((n, depth))).astype(np.float32), np.ones((n, depth), np.float32), ranks)
-    return Held((hits,), bases, np.ones((n, n_cells)), np.ones(n), np.zeros(n))
+    return Held((hits,), bases, np.ones((n, n_cells)), np.ones(n), np.zeros(n), np.zeros(n))
 
 
 def lost(made, i, j, held):
@@ -75,10 +75,13 @@ def lost(made, i, j, held):
     unlike = (held.bases[:, 0] > made.reach) | (tau[:, 0] > made.farthest[i])
     gap = gaps(held.bases, "l2", made.least)
     near = gap <= spread_of(*made.cells[i, j].tolist())[: gap.shape[1]]
-    visited = np.take_along_axis(near | (held.bases - tau <= made.slacks[i, j]), hits.ranks[:, :k], axis=1)
+    beyond = excess(held.bases, tau, held.rests[:, None], held.spans[:, None]) > made.slacks[i, j]
+    visited = np.take_along_axis(near | ~beyond, hits.ranks[:, :k], axis=1)
+    strays = (visited & np.take_along_axis(beyond, hits.ranks[:, :k], axis=1)).mean(1)
+    unlike |= strays > made.strays[i, j]
     kept = hits.crude_excess[:, :k] <= made.shares[i, j] * (tau - hits.floors[:, :k])
-    excess = hits.crude_excess[:, :k] > tau - hits.floors[:, :k]  # no exact search would have found these
-    return np.where(unlike, 0.0, 1 - (visited & (kept | excess)).mean(1))
+    outside = hits.crude_excess[:, :k] > tau - hits.floors[:, :k]  # no exact search would have found these
+    return np.where(unlike, 0.0, 1 - (visited & (kept | outside)).mean(1))
 
 
 def test_rules_keep_their_targets_on_queries_they_have_not_seen_and_use_what_they_may_lose():
@@ -180,13 +183,14 @@ def test_fresh_queries_keep_the_promise(kind, layout):
 
 
 @pytest.mark.parametrize("layout", ["subspace", "hybrid", "residual"])
-@pytest.mark.parametrize("kind", ["between", "wide", "elsewhere", "rows"])
+@pytest.mark.parametrize("kind", ["between", "wide", "elsewhere", "shrunk", "rows"])
 def test_queries_of_another_kind_keep_the_promise(kind, layout):
     index = built("clusters", layout)
     queries = {
         "between": lambda: (clusters(800, 3) + clusters(800, 4)) / 2,
         "wide": lambda: clusters(800, 3, spread=2.0),
         "elsewhere": lambda: np.random.default_rng(3).normal(size=(800, DIM)) * 3,
+        "shrunk": lambda: clusters(800, 5) / 2,
         "rows": lambda: DATA["clusters"]()[:800],
     }[kind]()
     for k in KS:
@@ -200,10 +204,25 @@ def test_other_metrics_keep_the_promise(metric, layout):
     index = built("clusters", layout, metric)
     rng = np.random.default_rng(4)
     foreign = 3 * rng.normal(size=(600, DIM)).astype(np.float32)
-    for queries, ks in ((clusters(600, 2), KS), (10 * clusters(600, 3), KS), (foreign, KS[:2])):
+    between = (clusters(600, 3) + clusters(600, 4)) / 2
+    # Not k = 100 for the last ones: some 1.5 % of their hits are lost (residual).
+    for queries, ks in ((clusters(600, 2), KS), (10 * clusters(600, 3), KS), (foreign, KS), (between, KS[:2])):
         for k in ks:
             loss, stats = loss_of(index, queries, k)
             assert kept(loss, TARGET), (k, loss.mean(), stats)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_excess_over_tau_does_not_depend_on_the_scale(metric):
+    """Twice the data and twice the queries: the same rules in units of the query."""
+    rng = np.random.default_rng(6)
+    x, q = rng.normal(size=(900, 8)).astype(np.float32), rng.normal(size=(50, 8)).astype(np.float32)
+    found = []
+    for scale in (1, 2):
+        codebooks = Index.build(x * scale, n_bytes=3, layout="subspace", metric=metric, n_words=16).codebooks
+        found.append(codebooks.spans(q * scale))
+    ratio = {"l2": 4, "ip": 4, "cosine": 2}[metric]  # raw queries of cosine: the rows are normalized, they are not
+    np.testing.assert_allclose(found[1], ratio * found[0], rtol=1e-3)
 
 
 @pytest.mark.parametrize("share", [0.6, 0.05])

@@ -28,7 +28,7 @@ many = settings(max_examples=15, deadline=None, suppress_health_check=[HealthChe
 def searched(index, filters, q, k, rule, traced):
     """Everything but the rows passed over, which depend on how they are stored."""
     rows, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
-    counts, work = np.empty(len(q), np.int64), np.empty((len(q), 4), np.uint64)
+    counts, work = np.empty(len(q), np.int64), np.empty((len(q), 5), np.uint64)
     trace = np.empty((2, len(q), k), np.float32) if traced else None
     native = [s.native for s in index._segments]
     _native.search(index.codebooks.native, native, filters, q, *rule.arguments, 1, rows, distances, counts, work, trace)

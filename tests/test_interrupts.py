@@ -49,7 +49,7 @@ def queries() -> NDArray[np.float32]:
 
 def search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
     rows, distances = np.empty((QUERIES, 10), np.int64), np.empty((QUERIES, 10), np.float32)
-    work = np.empty((QUERIES, 4), np.uint64)
+    work = np.empty((QUERIES, 5), np.uint64)
     rule = il.margins.parse(math.inf, k=10, n=ROWS, calibration=None, sigma=0.0)
     segments = [s.native for s in index._segments]
     out = (rows, distances, done[:QUERIES], work, None)
@@ -57,7 +57,7 @@ def search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
 
 
 def range_search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
-    radii, work = np.full(QUERIES, -1e9, np.float32), np.empty((QUERIES, 4), np.uint64)  # no hits to keep
+    radii, work = np.full(QUERIES, -1e9, np.float32), np.empty((QUERIES, 5), np.uint64)  # no hits to keep
     segments = [s.native for s in index._segments]
     _native.range_search(index.codebooks.native, segments, [], queries(), radii, True, threads, done[:QUERIES], work)
 

@@ -118,7 +118,7 @@ def test_native_code_checks_for_itself() -> None:
                 False,
                 2,
                 np.zeros(40, np.int64),
-                np.zeros((40, 4), np.uint64),
+                np.zeros((40, 5), np.uint64),
             )
         with pytest.raises(ValueError, match="not finite, or too large"):
             _native.nearest(x, np.full((3, 4), value, np.float32), 1, np.zeros(40, np.int32), np.zeros(40, np.float32))

@@ -37,7 +37,8 @@ NAN = np.nan
 SHARES = np.array([[0.5, 0.6, 0.7], [0.55, 0.65, NAN], [0.6, 0.7, 1.0]], np.float32)
 CELLS = np.array([[[t / 10, 1 + k + t / 10] for t in range(3)] for k in range(3)], np.float32)
 SLACKS = np.array([[-1, 0, 1], [-2, -1, 0], [-3, -2, -1]], np.float32)
-CALIBRATION = Calibration(1000, SHARES, CELLS, SLACKS, np.array([2, 4, 6], np.float32), 0.25, 7.0, 5000)
+STRAYS = np.array([[1, 1, 1], [0.5, 0.25, 0.125], [0.3, 0.2, 0.1]], np.float32)
+CALIBRATION = Calibration(1000, SHARES, CELLS, SLACKS, STRAYS, np.array([2, 4, 6], np.float32), 0.25, 7.0, 5000)
 
 
 def rule(margin, k=10, n=1000, calibration=CALIBRATION, filtered=False):
@@ -89,6 +90,7 @@ def test_rows_that_came_or_went_ask_for_the_rules_of_other_k(n, k, stored):
     found = rule(0.999, k=k, n=n)
     assert found.share == pytest.approx(SHARES[stored, 1].max())
     assert found.slack == SLACKS[stored, 1].max()
+    assert found.strays == STRAYS[stored, 1].max()
     assert found.spread.tobytes() == spread_of(*CELLS[max(stored), 1].tolist()).tobytes()
 
 
@@ -136,6 +138,9 @@ def test_calibrations_of_older_versions_are_not_used():
         with pytest.warns(CalibrationWarning, match="older version"):
             assert rule(0.999, calibration=old).label.startswith("exact (0.999 was calibrated by an older version")
         assert set(old.to_arrays()[0]) == {"shares", "cells"}
+    other_unit = Calibration.stored(description, {key: a for key, a in arrays.items() if key != "strays"})
+    with pytest.warns(CalibrationWarning, match="older version"):
+        assert rule(0.999, calibration=other_unit).label.startswith("exact (0.999 was calibrated by an older version")
 
 
 def test_named_margins():

@@ -216,7 +216,8 @@ def lost_index() -> tuple[il.Index, np.ndarray]:
     cells = np.tile(np.float32([0.5, 1.2]), (*shape, 1))
     slacks, farthest = np.full(shape, -np.inf, np.float32), np.full(len(margins.KS), np.inf, np.float32)
     shares = np.full(shape, 0.3, np.float32)
-    index._calibration = margins.Calibration(400, shares, cells, slacks, farthest, 0.5, 1e6, 5000)
+    strays = np.ones(shape, np.float32)
+    index._calibration = margins.Calibration(400, shares, cells, slacks, strays, farthest, 0.5, 1e6, 5000)
     return index, rng.normal(size=(40, codebooks.dim)).astype(np.float32)
 
 

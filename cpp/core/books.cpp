@@ -230,6 +230,29 @@ QueryTables::QueryTables(const Books& books, std::size_t n)
       tables_(n * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
       low_(n * books.n_columns()) {}
 
+float Books::span(const float* tables) const {
+    constexpr std::size_t lanes = 16; // sums that do not wait for each other, added in a fixed order
+    float span = 0;
+    for (const int column : spec_.columns) {
+        const float* padded = column < 0 ? spec_.norms[static_cast<std::size_t>(-1 - column)].values.data()
+                                         : spec_.books[static_cast<std::size_t>(column)].squares.data();
+        std::size_t n = kWords;
+        while (n > 1 && padded[n - 1] == std::numeric_limits<float>::infinity()) --n;
+        float low = tables[0];
+        for (std::size_t w = 1; w < n; ++w) low = std::min(low, tables[w]);
+        float sums[lanes] = {};
+        std::size_t w = 0;
+        for (; w + lanes <= n; w += lanes)
+            for (std::size_t i = 0; i < lanes; ++i) sums[i] += tables[w + i] - low;
+        for (std::size_t i = 0; w + i < n; ++i) sums[i] += tables[w + i] - low;
+        float sum = 0;
+        for (const float part : sums) sum += part;
+        span += sum / static_cast<float>(n);
+        tables += kWords;
+    }
+    return span;
+}
+
 void QueryTables::compute(const float* queries, std::size_t n) {
     const Kernels& kernel = kernels();
     const std::size_t dim = books_.dim();

@@ -101,6 +101,9 @@ public:
     std::size_t bytes() const; // of the precomputed terms
     bool overlap(std::size_t i, std::size_t j) const { return overlap_[i * books().size() + j]; }
 
+    // Sum over the columns of mean - minimum of their tables [n_columns][256].
+    float span(const float* tables) const;
+
     // raw vectors [n][dim] -> (x - mean) R, or x R
     void rotate(const float* x, std::size_t n, float* out, bool centre) const;
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -96,13 +97,14 @@ public:
         share_ = rule_.share;
         std::size_t n_near = order_.size();
         if (rule_.kind == Rule::kShare && !rule_.spread.empty() && !order_.empty()) n_near = near_cells(base, length);
-        const float slack = rule_.slack * length;
         for (std::size_t rank = 0; rank < order_.size(); ++rank) {
             const std::size_t cell = order_[rank] & 0xffffffffu;
             // Bases ascend and tau does not rise: the cells behind are beyond it too.
-            if (rank >= n_near && base[cell] + independent_floor_ - tau() > slack) break;
+            if (rank >= n_near && beyond_slack(base[cell])) break;
             visit(cell, base[cell]);
         }
+        if (n_near < order_.size())
+            for (const Hit& hit : hits_) work_.strays += beyond_slack(base[hit.cell]);
         finish();
     }
 
@@ -133,13 +135,14 @@ private:
         const float nearest = base_of(0);
         // Where the tables are the same in all cells, so are their smallest entries.
         independent_floor_ = 0;
-        if (!has_terms_ && !has_cross_)
+        if (one_floor())
             for (std::size_t j = 0; j < n_columns_; ++j) independent_floor_ += minima_[j];
         // Where books share no dimension with the first, the base knows nothing of theirs.
         if (nearest + (books_.metric() == Metric::kL2 ? independent_floor_ : 0) > rule_.reach * length) {
             share_ = 1.0f;
             return order_.size();
         }
+        slack_of_query_ = rule_.slack * (one_floor() ? books_.span(tables_) : 1.0f);
         float unit = nearest < rule_.least ? rule_.least : nearest;
         if (books_.metric() != Metric::kL2) {
             float sum = 0;
@@ -155,6 +158,14 @@ private:
             trace_->bound = rule_.spread[trace_->cell_rank] * unit;
         }
         return n;
+    }
+
+    bool one_floor() const { return !has_terms_ && !has_cross_; } // tables are the same in all cells
+
+    // Whether the rule's slack lets a search end at a cell of this base. Ascends with the base, as tau stays.
+    bool beyond_slack(float base) const {
+        if (one_floor()) return base + independent_floor_ - tau() > slack_of_query_;
+        return std::sqrt(std::max(base, 0.0f)) - std::sqrt(std::max(tau(), 0.0f)) > slack_of_query_;
     }
 
     static std::uint64_t sort_key(float value, std::size_t cell) {
@@ -594,8 +605,8 @@ private:
     std::size_t cell_ = 0, crude_filled_ = 0, rest_filled_ = 0;
     std::size_t n_crude_looked_up_ = 0, n_rest_looked_up_ = 0; // rows of the cell so far
     bool few_ = false;                                         // the cell has few rows
-    float radius_ = 0, share_ = 1, independent_floor_ = 0, step_ = 0, bound_ = 0, base_ = 0, crude_floor_ = 0,
-          rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
+    float radius_ = 0, share_ = 1, independent_floor_ = 0, slack_of_query_ = 0, step_ = 0, bound_ = 0, base_ = 0,
+          crude_floor_ = 0, rest_floor_ = 0, slack_ = 0, limit_ = 0, scale_ = 0;
     ByteTables byte_tables_;
 };
 

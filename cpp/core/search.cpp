@@ -71,6 +71,19 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
     scan_all(books, segments, queries, n, k, nullptr, rule, threads, want_floors, write);
 }
 
+void spans(const Books& books, const float* queries, std::size_t n, float* out) {
+    std::fill_n(out, n, 0.0f);
+    if (books.has_table_terms() || books.has_cross_sums()) return;
+    constexpr std::size_t group = QueryTables::kGroup;
+    QueryTables tables(books, std::min(group, n));
+    for (std::size_t first = 0; first < n; first += group) {
+        checkpoint();
+        const std::size_t count = std::min(group, n - first);
+        tables.compute(queries + first * books.dim(), count);
+        for (std::size_t i = 0; i < count; ++i) out[first + i] = books.span(tables.tables(i));
+    }
+}
+
 void range_search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
                   const float* radii, const Rule& rule, std::size_t threads, RangeOutput& out) {
     std::vector<std::vector<Within>> found(n);

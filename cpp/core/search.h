@@ -22,17 +22,19 @@ struct Rule {
     float sigma = 0.0f;
     // kShare also stops at a cell that is far by two measures (never where spread is empty). Its base exceeds the
     // smallest one by more than spread[rank] units: a unit is the smallest base for l2, but no less than `least`; for
-    // the other metrics it is the distance from the smallest base to the mean. And its base, with the smallest entries
-    // of all tables where cells do not change them, exceeds tau by more than `slack` (for ip: slack times the length of
-    // the query). The second measure protects queries that lie between cells, whatever they are like. A query farther
-    // from the nearest cell than `reach` (for ip: reach times its length) is far from the data the rule was made for:
-    // it is searched with share 1 and no stop.
+    // the other metrics it is the distance from the smallest base to the mean. And its excess over tau is more than
+    // `slack`. Where tables are the same in all cells, that is base + their smallest entries - tau, in units of the
+    // query's span: what an average row adds to those entries. Elsewhere it is sqrt(base) - sqrt(tau). Both measures
+    // scale with the query, so the slack also protects queries unlike those of the calibration. A query farther from
+    // the nearest cell than `reach` (for ip: reach times its length) is far from the data the rule was made for: it is
+    // searched with share 1 and no stop.
     std::span<const float> spread = {};
     float least = 0.0f, reach = 0.0f, slack = -std::numeric_limits<float>::infinity();
 };
 
 struct SearchCounts {
     std::uint64_t cells = 0, scanned = 0, survivors = 0, lookups = 0;
+    std::uint64_t strays = 0; // hits in cells beyond the slack: those cells were visited for their rank alone
 };
 
 struct SearchOutput {     // caller's arrays
@@ -54,6 +56,9 @@ struct RangeOutput {
     std::vector<std::int64_t> rows;
     std::vector<float> distances;
 };
+
+// Sum over the columns of mean - minimum of the query's table, [n] each; 0 where cells change the tables.
+void spans(const Books& books, const float* queries, std::size_t n, float* out);
 
 // radii [n]: the largest distance that counts. The rule is kNone or kShare with share 1 and no spread: there is no k-th
 // row that others could be measured by.

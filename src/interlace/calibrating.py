@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ._forks import cached_property
 from .arrays import FloatArray
-from .margins import KS, SMALLEST_UNIT, TARGETS, Calibration, gaps
+from .margins import KS, SMALLEST_UNIT, TARGETS, Calibration, excess, gaps
 
 Losses = NDArray[np.float64]
 
@@ -47,8 +47,14 @@ MOST_BEYOND_SLACK = 0.01
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 #: Of the hits that may be lost, this part may be lost to cells not visited, the others to rows skipped in visited ones.
 CELLS_PART = 0.75
+#: Rows visited again, exactly, for queries with many hits beyond the slack, as a share of those that the rule visits.
+AGAIN = 0.05
+#: Of the hits beyond the slack, no more than this part may be lost: the others show that a query is unlike the rest.
+UNSEEN = 0.5
 #: Losses aimed at, as multiples of the allowed one; tested from the last to the first.
 AIMS = tuple(2.0 ** (1 - i / 2) for i in range(26))
+#: The largest of them where floors of cells are tight bounds: there other queries lose a few times as much.
+MOST_TIGHT = 0.25
 #: Share of the values that tell how a distribution goes on beyond the largest one.
 TAIL = 0.01
 #: Queries by which the cost of a rule is estimated.
@@ -86,6 +92,7 @@ class Held:
     sizes: FloatArray  # [queries, cells] rows of each
     lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
     rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
+    spans: FloatArray  # [queries] what an average row adds to them there; 0 elsewhere
 
     def __getitem__(self, queries: NDArray[np.int64] | slice) -> Held:
         return Held(
@@ -94,6 +101,7 @@ class Held:
             self.sizes[queries],
             self.lengths[queries],
             self.rests[queries],
+            self.spans[queries],
         )
 
     @classmethod
@@ -101,7 +109,7 @@ class Held:
         """All queries of some parts, one behind the other; the parts are used up, so that nothing is there twice."""
         kinds = range(len(parts[0].answers))
         of_hits = [[[getattr(p.answers[i], f.name) for p in parts] for f in fields(Hits)] for i in kinds]
-        others = [[getattr(p, name) for p in parts] for name in ("bases", "sizes", "lengths", "rests")]
+        others = [[getattr(p, name) for p in parts] for name in ("bases", "sizes", "lengths", "rests", "spans")]
         parts.clear()
         return cls(tuple(Hits(*map(_joined, arrays)) for arrays in of_hits), *map(_joined, others))
 
@@ -124,11 +132,11 @@ def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CON
     n_choosing = max(1, int(CHOOSING * n_queries)) if confidence else n_queries
     choosing = held[slice(0, n_choosing)]
     testing = held[slice(n_choosing, None)] if confidence else choosing
-    tight = bool(held.rests.any())
+    tight = bool(held.spans.any())
     nearest = choosing.bases[:, 0] / choosing.lengths
     least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
     reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))
-    shares, slacks = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(2))
+    shares, slacks, strays = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(3))
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
     farthest = np.full(len(KS), np.inf, np.float32)
     times = BEYOND_TIGHT_SLACK if tight else BEYOND_SLACK
@@ -141,13 +149,15 @@ def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CON
     for i, k in enumerate(KS):
         tested = _View(testing, k, metric, least, reach, float(farthest[i]))
         for j, (target, (weight, beyond)) in enumerate(zip(TARGETS, rules, strict=True)):
-            found = _boldest(chosen[i], tested, weight, beyond, 1 - target, confidence)
+            found = _boldest(
+                chosen[i], tested, weight, beyond, 1 - target, confidence, MOST_TIGHT if tight else AIMS[0]
+            )
             if found is None:
                 continue
-            shares[i, j], stop, slacks[i, j] = found
+            shares[i, j], stop, slacks[i, j], strays[i, j] = found
             stops[j] = max(stops[j], stop)  # a larger k never visits fewer cells
             cells[i, j] = weight, stops[j]
-    return Calibration(n, shares, cells, slacks, farthest, least, reach, n_queries)
+    return Calibration(n, shares, cells, slacks, strays, farthest, least, reach, n_queries)
 
 
 def _distances(held: Held, metric: str) -> NDArray[np.float64]:
@@ -177,12 +187,13 @@ class _View:
         self.n = len(held.bases)
         taus = [_kth(answer, k)[:, None] for answer in held.answers]
         ranks = [answer.ranks[:, :k] for answer in held.answers]
-        gap, lengths, rests = gaps(held.bases, metric, least), held.lengths[:, None], held.rests[:, None]
+        gap, lengths = gaps(held.bases, metric, least), held.lengths[:, None]
+        rests, spans = held.rests[:, None], held.spans[:, None]
         self._log_ranks = [np.log1p(r.astype(np.float32)) for r in ranks]
         self._gaps = [np.take_along_axis(gap, r, 1).astype(np.float32) for r in ranks]
         # What the slack is compared with.
         self._beyond = [
-            ((np.take_along_axis(held.bases, r, 1) + rests - tau) / lengths).astype(np.float32)
+            excess(np.take_along_axis(held.bases, r, 1), tau, rests, spans).astype(np.float32)
             for r, tau in zip(ranks, taus, strict=True)
         ]
         self._needs = [
@@ -191,11 +202,12 @@ class _View:
         # Queries that are searched exactly lose nothing.
         far = (_distances(held, metric) > reach)[:, None]
         self._like = [~(far | (tau > farthest * lengths)) for tau in taus]
-        self._largest = max((float(np.abs(tau).max(initial=0.0)) for tau in taus), default=0.0)
+        # Of the unit of the slack, for the rounding of sums.
+        self._largest = max((float(_in_units(tau, spans).max(initial=0.0)) for tau in taus), default=0.0)
         # All cells of some queries, for the cost of a rule.
         some = slice(0, COST_QUERIES)
         self._some_gaps, self._some_sizes = gap[some], held.sizes[some]
-        self._some_beyond = (held.bases[some] + rests[some] - taus[0][some]) / lengths[some]
+        self._some_beyond = excess(held.bases[some], taus[0][some], rests[some], spans[some])
 
     @cached_property
     def _all_beyond(self) -> FloatArray:
@@ -233,12 +245,27 @@ class _View:
         visited = (scores <= stop) | (self._some_beyond <= slack)
         return float(self._some_sizes.sum(where=visited, dtype=np.float64)) / max(1, len(visited))
 
-    def losses(self, scores: list[FloatArray], share: float, stop: float, slack: float) -> list[Losses]:
-        """The loss of each query, for each answer."""
+    def strays(self, scores: list[FloatArray], stop: float, slack: float) -> list[NDArray[np.float64]]:
+        """The share of each query's hits that are found beyond the slack, for each answer."""
+        pairs = zip(scores, self._beyond, strict=True)
+        return [((of_hits <= stop) & (beyond > slack)).mean(1) for of_hits, beyond in pairs]
+
+    def most_strays(self, weight: float, scores: list[FloatArray], stop: float, slack: float) -> float:
+        """The share of strays that few queries exceed: as few as to visit hardly more rows by searching them again."""
+        few = max(UNLIKE, AGAIN * self.rows(weight, stop, slack) / max(1.0, float(self._some_sizes[:1].sum())))
+        return max(float(np.quantile(s, 1 - few, method="higher")) for s in self.strays(scores, stop, slack))
+
+    def losses(self, scores: list[FloatArray], share: float, stop: float, slack: float, strays: float) -> list[Losses]:
+        """The loss of each query, for each answer; those with more strays are searched exactly."""
+        found = self.strays(scores, stop, slack)
         return [
-            (like & (((of_hits > stop) & (beyond > slack)) | (need > share))).mean(1)
-            for of_hits, beyond, need, like in zip(scores, self._beyond, self._needs, self._like, strict=True)
+            np.where(s > strays, 0.0, (like & (((of_hits > stop) & (beyond > slack)) | (need > share))).mean(1))
+            for of_hits, beyond, need, like, s in zip(scores, self._beyond, self._needs, self._like, found, strict=True)
         ]
+
+
+def _in_units(tau: NDArray[np.float64], spans: FloatArray) -> NDArray[np.float64]:
+    return np.asarray(np.where(spans > 0, np.abs(tau) / np.maximum(spans, SMALLEST_UNIT), np.sqrt(np.abs(tau))))
 
 
 def _flat(arrays: Iterable[FloatArray]) -> FloatArray:
@@ -278,21 +305,24 @@ def _cheapest(views: Sequence[_View], allowed: float, times: Sequence[float]) ->
 
 
 def _boldest(
-    chosen: _View, tested: _View, weight: float, beyond: float, allowed: float, confidence: float
-) -> tuple[float, float, float] | None:
-    """Share, stop and slack of the boldest rule that passes; None where there are too few queries to tell."""
+    chosen: _View, tested: _View, weight: float, beyond: float, allowed: float, confidence: float, most: float
+) -> tuple[float, float, float, float] | None:
+    """Share, stop, slack and strays of the boldest rule that passes; None where the queries are too few to tell."""
     if not chosen.n or not passes([np.zeros(tested.n)], allowed, confidence):
         return None
     scores, tests = chosen.scores(weight), tested.scores(weight)
-    best = (1.0, NO_STOP, math.inf)
-    for aim in reversed(AIMS):
-        lost, slack = aim * allowed, chosen.slack(beyond * min(1.0, 2 * aim))
-        share, stop = chosen.share(lost * (1 - CELLS_PART)), chosen.stop(scores, slack, lost * CELLS_PART)
+    best = (1.0, NO_STOP, math.inf, 1.0)
+    for aim in (aim for aim in reversed(AIMS) if aim <= most):
+        lost, outside = aim * allowed, beyond * min(1.0, 2 * aim)
+        slack = chosen.slack(outside)
+        share = chosen.share(lost * (1 - CELLS_PART))
+        stop = chosen.stop(scores, slack, min(lost * CELLS_PART, outside * UNSEEN))
         stop = float(np.float32(stop)) * (1 + 1e-5)
         share = float(np.nextafter(np.float32(share), np.float32(2.0))) if share < 1 else 1.0
-        if not passes(tested.losses(tests, share, stop, slack), allowed, confidence):
+        strays = chosen.most_strays(weight, scores, stop, slack)
+        if not passes(tested.losses(tests, share, stop, slack, strays), allowed, confidence):
             break
-        best = share, stop, slack
+        best = share, stop, slack, strays
     return best
 
 

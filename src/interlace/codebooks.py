@@ -311,6 +311,12 @@ class Codebooks:
             n_crude=self.n_crude_columns,
         )
 
+    def spans(self, q: FloatArray) -> FloatArray:
+        """What an average row adds to the smallest entries of all tables, for queries [n, dim]; 0 unless one_floor."""
+        out = np.empty(len(q), np.float32)
+        _native.spans(self.native, np.ascontiguousarray(q), out)
+        return out
+
     def bases(self, q: FloatArray) -> FloatArray:
         """Base of every cell for queries [n, dim]: what search adds for the first book, up to rounding."""
         cells = np.zeros((self.n_cells, self.dim), np.float32)

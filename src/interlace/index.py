@@ -49,6 +49,7 @@ CHECKED_AT_OPEN = (
     "calibration.shares",
     "calibration.cells",
     "calibration.slacks",
+    "calibration.strays",
     "calibration.farthest",
 )
 QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
@@ -341,8 +342,8 @@ class Index(Searches):
     def _stats(
         self, work: NDArray[np.uint64], n_rows: int, seconds: float, label: str, workers: int, unlike: int = 0
     ) -> SearchStats:
-        """Of one call; work [queries, 4] as the native search counts it."""
-        cells, scanned, survivors, lookups = (work[0] if len(work) == 1 else work.sum(0)).tolist()
+        """Of one call; work [queries, WORK] as the native search counts it."""
+        cells, scanned, survivors, lookups, _ = (work[0] if len(work) == 1 else work.sum(0)).tolist()
         return SearchStats(
             queries=len(work),
             rows=n_rows,

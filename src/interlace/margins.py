@@ -46,6 +46,8 @@ class Rule:
     slack: float = -math.inf
     #: A query whose k-th hit is farther than this (for ip: than this times its length) is searched again, exactly.
     farthest: float = math.inf
+    #: So is one with a larger share of its hits in cells beyond the slack.
+    strays: float = 1.0
 
     @property
     def arguments(self) -> tuple[str, float, float, FloatArray, float, float, float]:
@@ -64,6 +66,7 @@ class Covered:
     weight: float
     stop: float
     slack: float
+    strays: float
     farthest: float
 
 
@@ -83,19 +86,22 @@ class Calibration:
     crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks targets
     that the queries were too few for. Cells are visited in ascending order of their base while
     log(1 + rank) + weight * gap <= stop, with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop) and
-    ``gap`` as :func:`gaps` measures it, or base - tau <= slack, with ``slacks`` float32 [len(KS), len(TARGETS)].
+    ``gap`` as :func:`gaps` measures it, or while their excess over tau, as :func:`excess` measures it, is at most the
+    slack, with ``slacks`` float32 [len(KS), len(TARGETS)].
 
     Queries unlike the ``queries`` that it was made from are searched exactly: those whose smallest base (``reach``: the
-    distance) is beyond ``reach``, and those whose k-th hit is beyond ``farthest`` float32 [len(KS)]. ``error`` is the
-    mean squared distance from their codes of ``error_rows`` rows that were held out of learning; NaN where there were
-    none. ``recalls`` are those of a store that keeps originals: recall@10 after a re-rank of so many rows, for each
-    target.
+    distance) is beyond ``reach``, those whose k-th hit is beyond ``farthest`` float32 [len(KS)], and those with more
+    than a share ``strays`` float32 [len(KS), len(TARGETS)] of their hits in cells beyond the slack: cells that were
+    visited for their rank alone, so others like them were not. ``error`` is the mean squared distance from their codes
+    of ``error_rows`` rows that were held out of learning; NaN where there were none. ``recalls`` are those of a store
+    that keeps originals: recall@10 after a re-rank of that many rows, for each target.
     """
 
     n: int
     shares: NDArray[np.float32]
     cells: NDArray[np.float32]
     slacks: NDArray[np.float32]
+    strays: NDArray[np.float32]
     farthest: NDArray[np.float32]
     least: float
     reach: float
@@ -112,8 +118,9 @@ class Calibration:
         shares, cells = arrays["shares"], arrays["cells"]
         slacks = arrays.get("slacks", np.full(shape, -np.inf, np.float32))
         farthest = arrays.get("farthest", np.full(len(KS), np.inf, np.float32))
-        found = {"shares": shares, "cells": cells, "slacks": slacks, "farthest": farthest}
-        for (name, array), expected in zip(found.items(), (shape, (*shape, 2), shape, (len(KS),)), strict=True):
+        strays = arrays.get("strays", np.ones(shape, np.float32))
+        found = {"shares": shares, "cells": cells, "slacks": slacks, "farthest": farthest, "strays": strays}
+        for (name, array), expected in zip(found.items(), (shape, (*shape, 2), shape, (len(KS),), shape), strict=True):
             if array.shape != expected:
                 raise ValueError(f"{name} of shape {array.shape}")
         least, reach = float(description["least"]), float(description["reach"])
@@ -125,11 +132,14 @@ class Calibration:
             raise ValueError(f"{queries} queries, {description['n']!r:.60} rows")
         if queries and not {"slacks", "farthest"} <= arrays.keys():
             raise ValueError(f"{queries} queries, but no slacks or farthest")
+        if "strays" not in arrays:
+            queries = 0  # its slacks are in another unit
         return cls(
             n=int(description["n"]),
             shares=shares,
             cells=cells,
             slacks=slacks,
+            strays=strays,
             farthest=farthest,
             least=least,
             reach=reach,
@@ -155,13 +165,13 @@ class Calibration:
             description["recalls"] = self.recalls
         arrays = {"shares": self.shares, "cells": self.cells}
         if self.queries:  # what an older version wrote stays as it was
-            arrays |= {"slacks": self.slacks, "farthest": self.farthest}
+            arrays |= {"slacks": self.slacks, "farthest": self.farthest, "strays": self.strays}
         return arrays, description
 
     @cached_property
     def _rules(self) -> NDArray[np.float64]:
-        """Share, weight, stop and slack [len(KS), len(TARGETS), 4]."""
-        parts = (self.shares[..., None], self.cells, self.slacks[..., None])
+        """Share, weight, stop, slack and strays [len(KS), len(TARGETS), 5]."""
+        parts = (self.shares[..., None], self.cells, self.slacks[..., None], self.strays[..., None])
         return np.concatenate(parts, axis=2).astype(np.float64)
 
     def rule(self, k: int, target: float, n: int) -> Covered | Uncovered:
@@ -193,9 +203,9 @@ class Calibration:
         found = self._rules[first : last + 1, column]
         if np.isnan(found).any():
             return Uncovered(f"needs more than {self.queries:,} calibration queries")
-        share, weight, stop, slack = found.max(0).tolist()
+        share, weight, stop, slack, strays = found.max(0).tolist()
         farthest = float(np.interp(math.log(max(as_if, 1e-9)), np.log(KS), self.farthest))
-        return Covered(share, weight, stop, slack, farthest)
+        return Covered(share, weight, stop, slack, strays, farthest)
 
     def targets(self, k: int, n: int) -> list[float]:
         """The stored targets that have a rule for k and n rows."""
@@ -224,6 +234,20 @@ def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
     unit = np.maximum(bases[:, :1], least) if metric == "l2" else above.mean(1, keepdims=True)
     # A unit of 0 (rows that equal words) leaves the cells at distance 0 near and all others far.
     return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), SMALLEST_UNIT), FARTHEST))
+
+
+def excess(
+    bases: NDArray[np.floating], tau: NDArray[np.floating], floors: NDArray[np.floating], spans: NDArray[np.floating]
+) -> NDArray[np.float64]:
+    """How far the cells of these bases [queries, m] exceed tau, floors and spans [queries, 1], in units of the query.
+
+    Where the tables of a query are the same in all cells (``spans`` > 0), the lower bound of a cell is its base plus
+    the smallest entries of the tables (``floors``), and the unit is what an average row adds to it. Elsewhere (l2) it
+    is the difference of the distances themselves, not of their squares.
+    """
+    bases, tau = bases.astype(np.float64), tau.astype(np.float64)
+    roots = np.sqrt(np.maximum(bases, 0)) - np.sqrt(np.maximum(tau, 0))
+    return np.asarray(np.where(spans > 0, (bases + floors - tau) / np.maximum(spans, SMALLEST_UNIT), roots))
 
 
 def parse(
@@ -269,6 +293,7 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, filt
         calibration.reach,
         found.slack,
         found.farthest,
+        found.strays,
     )
 
 

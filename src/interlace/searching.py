@@ -20,6 +20,8 @@ from .segments import Segment, check_codes
 from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
+#: What is counted for each query: cells, rows scanned, survivors, look-ups, strays.
+WORK, STRAYS = 5, 4
 #: Answers (12 bytes each) are padded to k for each query; where there are fewer rows than k, so many at most.
 MAX_PADDED = 2**24
 #: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.
@@ -72,9 +74,9 @@ def search_rows(
     mask: Mask | None = None,
     trace: bool = False,
 ) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], FloatArray | None]:
-    """Rows and distances [n, k] (-1 and inf beyond the last), counts [n], work [n, 4]; with ``trace`` also that.
+    """Rows and distances [n, k] (-1 and inf beyond the last), counts [n], work [n, WORK]; with ``trace`` also that.
 
-    Work is cells, rows scanned, survivors, look-ups. The trace holds, for each hit, its crude distance above the floor
+    The trace holds, for each hit, its crude distance above the floor
     of its cell, and the floor of the whole distance; its width is k or the number of rows, if there are fewer.
     """
     n, n_rows = len(queries), sum(s.n_rows for s in segments)
@@ -85,7 +87,7 @@ def search_rows(
         )
     width = max(1, min(k, n_rows))  # the rest of k can only be padding
     rows, distances = np.empty((n, width), np.int64), np.empty((n, width), np.float32)
-    counts, work = np.empty(n, np.int64), np.empty((n, 4), np.uint64)
+    counts, work = np.empty(n, np.int64), np.empty((n, WORK), np.uint64)
     traced = np.empty((2, n, width), np.float32) if trace else None
     filters = filters_of(codebooks, segments, mask)
     step = n if trace else QUERIES_PER_CALL
@@ -134,9 +136,9 @@ def range_rows(
     mask: Mask | None = None,
     exhaustive: bool = False,
 ) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64]]:
-    """Rows and distances of all that is within each query's radius, query after query; counts [n], work [n, 4]."""
+    """Rows and distances of all that is within each query's radius, query after query; counts [n], work [n, WORK]."""
     n = len(queries)
-    counts, work = np.zeros(n, np.int64), np.zeros((n, 4), np.uint64)
+    counts, work = np.zeros(n, np.int64), np.zeros((n, WORK), np.uint64)
     filters = filters_of(codebooks, segments, mask)
     parts: list[tuple[NDArray[np.int64], FloatArray]] = []
     for start in range(0, n, QUERIES_PER_CALL):
@@ -171,8 +173,8 @@ def search_like(
 ) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64], margins.Rule, int]:
     """As :func:`search_rows`, without the removed rows; then the rule that ran, and how many queries it was not for.
 
-    A calibrated rule says how far the k-th hit of a query may be. Queries beyond that are unlike those that it was made
-    from, and are searched again, exactly.
+    A calibrated rule says how far the k-th hit of a query may be, and how many of its hits may lie beyond the slack.
+    Queries beyond that are unlike those that it was made from, and are searched again, exactly.
     """
 
     def search(some: FloatArray, rule_of: Callable[[int, bool], margins.Rule]) -> Any:
@@ -185,7 +187,8 @@ def search_like(
     if rule.farthest == math.inf:
         return rows, distances, counts, work, rule, 0
     limit = rule.farthest if codebooks.metric != "ip" else rule.farthest * np.sqrt((queries**2).sum(1))
-    unlike = np.flatnonzero(distances[:, min(k, margins.KS[-1]) - 1] > limit)
+    far = distances[:, min(k, margins.KS[-1]) - 1] > limit
+    unlike = np.flatnonzero(far | (work[:, STRAYS] > rule.strays * k))
     if len(unlike):
         found = search(queries[unlike], lambda hits, filtered: margins.EXACT)
         rows[unlike], distances[unlike], counts[unlike] = found[:3]
@@ -216,6 +219,7 @@ def search_kept(
     # kept rows alone, and visits the same cells.
     rule = rule_of(k, False)
     rows, distances, found, work, _ = search_rows(codebooks, segments, queries, asked, rule, threads)
+    work[:, STRAYS] = work[:, STRAYS] * k // asked  # of k hits
     kept = (rows >= 0) & ~removed.has(np.maximum(rows, 0))
     if len(queries) == 1 and len(first := np.flatnonzero(kept)[:k]) == k:  # the usual case, and it should be quick
         return rows[:, first], distances[:, first], np.array([k]), work, rule
@@ -339,6 +343,7 @@ def _held(
         sizes=sizes[occupied][order].astype(np.float32),
         lengths=lengths,
         rests=rests,
+        spans=codebooks.spans(queries),
     )
 
 

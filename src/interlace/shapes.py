@@ -18,8 +18,8 @@ STRING_ID_BYTES = 8 + 4 + 8
 STRING_LENGTH = 16
 EVERY_SAMPLE = 256  # kSample of cpp/core/elias_fano.h
 DENSE_STEP = 32  # values that Books::compute_dense_words rounds a word up to
-#: A share, the weight and stop of cells and a slack for each k and target; the farthest hit for each k.
-CALIBRATION_BYTES = 4 * len(KS) * (len(TARGETS) * 4 + 1)
+#: A share, the weight and stop of cells, a slack and the strays for each k and target; the farthest hit for each k.
+CALIBRATION_BYTES = 4 * len(KS) * (len(TARGETS) * 5 + 1)
 
 Span = tuple[int, int]
 

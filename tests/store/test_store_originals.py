@@ -312,7 +312,7 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
 
 def calibration(n: int, *recalls: tuple[float, int, float]) -> Any:
     none = np.zeros(0)
-    return Calibration(n, none, none, none, none, 0.0, 0.0, 5000, recalls=recalls)
+    return Calibration(n, none, none, none, none, none, 0.0, 0.0, 5000, recalls=recalls)
 
 
 def test_effort() -> None:

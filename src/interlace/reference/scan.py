@@ -50,7 +50,7 @@ def search(
     survivors = 0
     for rank, cell in enumerate(cells.order):
         tau = hits[-1].distance if len(hits) == k else INF
-        if rank >= cells.near and scan.t.base[cell] + cells.floor - tau > cells.slack:
+        if rank >= cells.near and _beyond_slack(scan.t.base[cell], tau, cells):
             break
         floors = scan.floors(cell)
         for row in np.flatnonzero(codes[:, 0] == cell).tolist():
@@ -170,6 +170,29 @@ class _Cells:
     share: np.float32
     floor: np.float32 = ZERO  # what tables add to each base at least, where it is the same in all cells
     slack: np.float32 = -INF
+    one_floor: bool = False  # tables are the same in all cells
+
+
+@np.errstate(invalid="ignore")
+def _beyond_slack(base: np.float32, tau: np.float32, cells: _Cells) -> bool:
+    if cells.one_floor:
+        return bool(base + cells.floor - tau > cells.slack)
+    return bool(np.sqrt(max(base, F(0))) - np.sqrt(max(tau, F(0))) > cells.slack)
+
+
+def _span(t: Tables, sizes: Sequence[int]) -> np.float32:
+    """What an average row adds to the smallest entries of the tables of a cell; 16 sums side by side, as native."""
+    span = F(0)
+    for table, n in zip(t.tables[0], sizes, strict=True):
+        above = np.zeros(256, F)
+        above[:n] = table[:n] - table[:n].min()
+        lanes, total = np.zeros(16, F), F(0)
+        for row in above.reshape(-1, 16):
+            lanes = lanes + row
+        for lane in lanes:
+            total = total + lane
+        span = span + total / F(n)
+    return span
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a room without bounds, a slack without bounds
@@ -186,7 +209,8 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
             square += q[d] * q[d]
         length = np.sqrt(square)
     floor = F(0)
-    if not scan.dense.of and not (codebooks.metric == "l2" and cell_terms(codebooks).step > 0):
+    one_floor = not scan.dense.of and not (codebooks.metric == "l2" and cell_terms(codebooks).step > 0)
+    if one_floor:
         for j in range(len(codebooks.columns)):
             floor = floor + scan.t.minima[order[0], j]
     # Where books share no dimension with the first, the base knows nothing of theirs.
@@ -202,7 +226,8 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
     while near < len(order) and (rows < k or base[order[near]] - nearest <= rule.spread[near] * unit):
         rows += int(sizes[order[near]])
         near += 1
-    return _Cells(order, near, F(rule.share), floor, F(rule.slack) * length)
+    slack = F(rule.slack) * (_span(scan.t, codebooks.column_sizes[1:]) if one_floor else F(1))
+    return _Cells(order, near, F(rule.share), floor, slack, one_floor)
 
 
 def _limit(hits: list[Hit], k: int, rule: Rule, share: np.float32, floors: _Floors) -> np.float32:
