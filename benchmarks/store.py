@@ -33,8 +33,8 @@ import datasets
 import interlace as il
 import machine
 import store_bars
-from interlace.arrays import Rows
-from interlace.encode import encode_rows
+from interlace.codec.encode import encode_rows
+from interlace.inputs.arrays import Rows
 from interlace.store import Limits
 from measure import one_thread, quiet
 from peers import RESULTS, write

@@ -11,7 +11,7 @@ import pytest
 
 import interlace as il
 from helpers import clustered, run_python
-from interlace.arrays import Rows
+from interlace.inputs.arrays import Rows
 
 ROWS, N_BYTES, SAMPLE = 300_000, 8, 2000
 MB = 1 << 20

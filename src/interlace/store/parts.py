@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import storage
-from .._forks import cached_property
-from ..codebooks import Codebooks
-from ..embedding import Module
+from .._threads import cached_property
+from ..codec.codebooks import Codebooks
+from ..codec.embedding import Module
+from ..engine.segments import CROSS_FLOORS, Segment, segment_in
+from ..engine.segments import verify as verify_segment
+from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError
-from ..ids import Ids
-from ..index import Index
-from ..segments import CROSS_FLOORS, Segment, segment_in
-from ..segments import verify as verify_segment
-from ..tombstones import Tombstones
+from ..files import storage
+from ..index.ids import Ids
+from ..index.index import Index
 from . import files
 from . import ids as store_ids
 from .columns import SECTION as COLUMNS_SECTION
