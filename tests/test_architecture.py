@@ -62,7 +62,6 @@ STILL_WRONG: set[tuple[str, str]] = {
     ("inputs.payload", "store.columns"),
     ("learn.joint.finish", "index.index"),
     ("learn.shapes", "index.ids"),
-    ("paper.sources", "data"),
     ("store.relearning", "estimators.baselines.registry"),
 }
 

@@ -164,7 +164,7 @@ READ = """
 import json, sys, threading, time
 import numpy as np
 import interlace as il
-from interlace.arrays import Rows
+from interlace.inputs.arrays import Rows
 
 def anonymous():
     with open("/proc/self/status") as status:

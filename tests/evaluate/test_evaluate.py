@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import interlace as il
-from interlace import evaluate
+from interlace.evaluate import answers as evaluate
 
 
 def plain_recall(found, truth, k):

@@ -129,7 +129,7 @@ def test_small_sections_are_copied(tmp_path: Path) -> None:
 WRITE = """
 import sys, time
 import numpy as np
-from interlace import storage
+from interlace.files import storage
 def blocks():
     yield np.zeros(100, np.uint8)
     if done: print("writing", flush=True); time.sleep(60)

@@ -244,7 +244,7 @@ def test_the_topline_without_scikit_learn(monkeypatch):
 
 
 def test_it_is_a_part_of_the_package():
-    assert il.judge is judge
+    assert il.judge.judge is judge.judge
     assert issubclass(InHalves, Model)
 
 

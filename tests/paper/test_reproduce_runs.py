@@ -53,7 +53,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 KILLED = """
 import os, signal, sys
 from interlace import cli
-from interlace.reproduce import Store
+from interlace.paper.results import Store
 write, written = Store.keep, []
 
 def killed(*arguments):
@@ -377,8 +377,8 @@ class TestBadInput:
         def absent(*_: Any) -> Any:
             raise FileNotFoundError("mnist/train-images-idx3-ubyte.gz was not found in /data; name its folder by root=")
 
-        monkeypatch.setattr(sources.data, "mnist", absent)
-        monkeypatch.setattr(sources.data, "cifar10", absent)
+        monkeypatch.setattr(sources.sets, "mnist", absent)
+        monkeypatch.setattr(sources.cifar, "cifar10", absent)
         code, out, err = run("real-sq", "--only", "ICQ", *TINY_RUN)
         assert code == 1
         assert "0 runs done, 0 were there, 2 failed" in out
@@ -400,7 +400,7 @@ class TestPlugin:
         code = plugin_of_the_docs()
         assert len([line for line in code.splitlines() if line.strip()]) <= 40
         (tmp_path / "mine.py").write_text(code)
-        monkeypatch.setattr(sources.data, "sift300k", lambda: (_ for _ in ()).throw(FileNotFoundError("not here")))
+        monkeypatch.setattr(sources.sets, "sift300k", lambda: (_ for _ in ()).throw(FileNotFoundError("not here")))
         before = set(methods())
         try:
             with_plugin = run("codes", "--plugin", "mine.py", "--only", "sampled words", *TINY_RUN, "--report")

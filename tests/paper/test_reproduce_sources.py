@@ -35,7 +35,7 @@ def no_sift(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent() -> Any:
         raise FileNotFoundError("not here")
 
-    monkeypatch.setattr(sources.data, "sift300k", absent)
+    monkeypatch.setattr(sources.sets, "sift300k", absent)
 
 
 class TestProblem:
@@ -79,13 +79,13 @@ class TestLoad:
         assert_array_equal(found.x, load("vectors", 0, TINY, tmp_path).x)
 
     def test_sift_where_it_is(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources.data, "sift300k", lambda: DataSet("s", np.zeros((9, 2)), np.ones((3, 2))))
+        monkeypatch.setattr(sources.sets, "sift300k", lambda: DataSet("s", np.zeros((9, 2)), np.ones((3, 2))))
         assert load("vectors", 0, TINY, tmp_path).name == "sift"
 
     def test_classes_left_out_are_searched_and_never_learned(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sources.data, "mnist", il.data.digits)
+        monkeypatch.setattr(sources.sets, "mnist", il.data.digits)
         drawn = set()
         for seed in (0, 1):
             found = load("mnist-unseen", seed, FULL, tmp_path)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import data
 from ..errors import InputError
+from .datasets import cifar, gabor, sets, splits
 from .datasets.sets import DataSet
 from .networks import features
 from .problem import Problem
@@ -28,13 +28,13 @@ def load(name: str, seed: int, size: Size, networks: Path, threads: int | None =
         raise InputError(f"no data {name!r}; there are {', '.join(NAMES)}")
     first, _, kind = name.partition("-")
     if first.startswith("synthetic"):
-        return _labelled(_cut(data.synthetic(int(first[-1]), seed), size))
+        return _labelled(_cut(sets.synthetic(int(first[-1]), seed), size))
     if first == "vectors":
         return _vectors(seed, size)
     if kind in ("gist", "unseen") and first == "cifar10":
         found = _gist(size)
     else:
-        found = _cut(data.mnist() if first == "mnist" else data.cifar10(), size)
+        found = _cut(sets.mnist() if first == "mnist" else cifar.cifar10(), size)
     if kind == "unseen":
         return _unseen(found, seed)
     if kind in ("lenet", "alexnet"):
@@ -70,21 +70,21 @@ def _labelled(found: DataSet) -> Problem:
 def _gist(size: Size) -> DataSet:
     """All of it comes from a cache, after some minutes the first time; a part is computed anew."""
     if size.rows is None:
-        return data.cifar10(features="gist")
-    images = _cut(data.cifar10(), size)
-    return replace(images, name="cifar10-gist", x=data.gist(images.x), queries=data.gist(images.queries))
+        return cifar.cifar10(features="gist")
+    images = _cut(cifar.cifar10(), size)
+    return replace(images, name="cifar10-gist", x=gabor.gist(images.x), queries=gabor.gist(images.queries))
 
 
 def _unseen(found: DataSet, seed: int) -> Problem:
     """Learned from the other classes; rows of those left out are the database, their test rows the queries."""
-    seen, unseen = data.unseen_classes(found, UNSEEN, seed)
+    seen, unseen = splits.unseen_classes(found, UNSEEN, seed)
     return Problem(unseen.name, seen.x, unseen.queries, seen.labels, unseen.query_labels, unseen.x, unseen.labels)
 
 
 def _vectors(seed: int, size: Size) -> Problem:
     """SIFT where it is, else rows that are generated: clusters in 64 dimensions of falling spread."""
     try:
-        found = data.sift300k()
+        found = sets.sift300k()
         rows, queries, name = found.x[:SIFT_ROWS], found.queries[:SIFT_QUERIES], "sift"
     except FileNotFoundError:
         rng = np.random.default_rng(seed)
