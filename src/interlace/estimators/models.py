@@ -377,7 +377,7 @@ _OPTIONAL = ("choice", "history", "codes", "labels")
 
 def _fitted_in(file: storage.File, module: Any = None) -> Fitted:
     """What a file of kind ``model`` holds, every byte of it checked; older ones lack some keys."""
-    # Books in parts have all that a model asks of Codebooks; see quantizers/parted.py.
+    # Books in parts have all that a model asks of Codebooks; see baselines/parted.py.
     codebooks: Any = books_in(file)
     embedding, meta = embedding_in(file, module), file.meta
     with file.damage_named("model"):

@@ -1,4 +1,4 @@
-"""How much work learning does: rounds, rows and beams. ``learners`` follow these numbers, ``cost`` adds them up."""
+"""How much work learning does: rounds, rows and beams. learners follow these numbers, ``cost`` adds them up."""
 
 from __future__ import annotations
 

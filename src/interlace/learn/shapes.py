@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """Books and columns that learning will make (learners/layouts.py).
+    """Books and columns that learning will make (layouts.py).
 
     ``spans`` are the first dimension of each book and the one behind its last, the cell's book first. How a split
     shares the dimensions is the data's affair: here parts are equal.
