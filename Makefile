@@ -45,9 +45,10 @@ sanitize: $(STAMP)
 	  -C cmake.define.INTERLACE_SANITIZE=ON -C cmake.define.INTERLACE_EMULATE_AVX512=ON
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
-	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_search.py tests/test_segments.py \
-	  tests/test_encode.py tests/test_ids.py tests/test_index.py tests/test_filters.py tests/test_range_search.py \
-	  tests/test_searches.py tests/test_magnitudes.py tests/test_limits.py tests/test_rounding.py tests/test_interrupts.py
+	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/engine/test_kernels.py tests/engine/test_search.py \
+	  tests/engine/test_segments.py tests/engine/test_filters.py tests/engine/test_range_search.py \
+	  tests/engine/test_searches.py tests/engine/test_limits.py tests/codec/test_encode.py tests/codec/test_rounding.py \
+	  tests/index/test_ids.py tests/index/test_index.py tests/test_magnitudes.py tests/test_interrupts.py
 
 # Many threads of Python at once, under ThreadSanitizer. It sees what the native module does, and the locks of Python and
 # NumPy, which are not built for it; its run-time does not like addresses that are too random (setarch -R).

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 import datasets
 import machine
 from interlace import ICQ
-from interlace.evaluate import exact_neighbours, recall
+from interlace.evaluate.answers import exact_neighbours, recall
 from measure import one_thread, quiet
 from peers import RESULTS, write
 

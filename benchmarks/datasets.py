@@ -16,8 +16,8 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from interlace.data import sets
-from interlace.evaluate import exact_neighbours
+from interlace.evaluate.answers import exact_neighbours
+from interlace.paper.datasets import sets
 
 FloatArray = NDArray[np.float32]
 TRUTH = 100  # neighbours kept per query

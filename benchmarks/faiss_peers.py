@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datasets import BenchSet, FloatArray
-from interlace.evaluate import agreement, recall
+from interlace.evaluate.answers import agreement, recall
 from measure import KS, Ids, Method, quiet, seconds_per_query
 from plan import Plan
 

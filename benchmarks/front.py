@@ -19,9 +19,9 @@ import faiss_peers
 import machine
 import ours
 from interlace import Index, _native
-from interlace.codebooks import Codebooks
-from interlace.evaluate import recall
-from interlace.searching import calibrate
+from interlace.codec.codebooks import Codebooks
+from interlace.engine.searching import calibrate
+from interlace.evaluate.answers import recall
 from measure import Method, one_thread, race
 from peers import RESULTS, write
 from plan import plan_for

@@ -27,7 +27,7 @@ import datasets
 import machine
 from codes import KS, ROUNDS, TIMED_ROWS, _load
 from interlace import ICQ
-from interlace.evaluate import recall
+from interlace.evaluate.answers import recall
 from interlace.quantizers import methods
 from measure import one_thread, quiet
 from peers import RESULTS, write

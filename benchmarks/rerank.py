@@ -24,7 +24,7 @@ import datasets
 import faiss_peers
 import interlace as il
 import machine
-from interlace.evaluate import recall
+from interlace.evaluate.answers import recall
 from measure import Method, one_thread, race, task_name
 from peers import RESULTS, write
 

@@ -33,8 +33,8 @@ import datasets
 import interlace as il
 import machine
 import store_bars
-from interlace.arrays import Rows
-from interlace.encode import encode_rows
+from interlace.codec.encode import encode_rows
+from interlace.inputs.arrays import Rows
 from interlace.store import Limits
 from measure import one_thread, quiet
 from peers import RESULTS, write
@@ -139,8 +139,8 @@ BUSY = """
 import sys
 import numpy as np
 import interlace as il
-from interlace.arrays import Rows
-from interlace.encode import encode_rows
+from interlace.inputs.arrays import Rows
+from interlace.codec.encode import encode_rows
 what, folder, rows = sys.argv[1:]
 x = np.load(rows, mmap_mode="r")
 store = il.open(folder, mode="a" if what == "add" else "r")

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import interlace as il
-from interlace.reproduce.sizes import size_of
-from interlace.reproduce.sources import load
+from interlace.paper.sizes import size_of
+from interlace.paper.sources import load
 
 RESULTS = Path(__file__).resolve().parent / "results"
 HEAD = {"warm_up": 2, "shape": 1, "epochs": 4}

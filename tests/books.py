@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from interlace import Book, Codebooks, Index, Norm
-from interlace.ids import Ids
-from interlace.segments import Segment
+from interlace.engine.segments import Segment
+from interlace.index.ids import Ids
 
 #: Beside the learned layouts: ``additive`` books overlap and no norm covers them, ``constant`` ones have the constant
 #: of composite quantization, ``partial`` ones overlap here and there.

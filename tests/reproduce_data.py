@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlace.reproduce.results import FORMAT, Result
-from interlace.reproduce.runs import Run
+from interlace.paper.results import FORMAT, Result
+from interlace.paper.runs import Run
 
 #: What a search of each kind costs, unless a test says otherwise.
 SEARCHES = ("two-step, 0.999", "two-step, exact", "two-step, paper", "crude order, 0.999", "crude order, exact")

@@ -24,7 +24,7 @@ from helpers import (
     same_index,
     small_index,
 )
-from interlace.arrays import BLOCK_ROWS
+from interlace.inputs.arrays import BLOCK_ROWS
 
 X = clustered(60, 6)
 Q = clustered(4, 6, seed=5)

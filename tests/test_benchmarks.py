@@ -13,7 +13,7 @@ import pytest
 
 import interlace.index
 from interlace import Index, _native
-from interlace.evaluate import exact_neighbours
+from interlace.evaluate.answers import exact_neighbours
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 TASKS = ("batch@10", "single@10", "batch@100", "single@100")
@@ -278,7 +278,7 @@ def test_all_learn_from_the_same_rows(with_faiss, monkeypatch):
         seen.append(vectors)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(interlace.learning, "Learner", learn)
+    monkeypatch.setattr(interlace.learn.learning, "Learner", learn)
     with pytest.raises(KeyboardInterrupt):
         Index.build(x, seed=3, layout="hybrid", max_train_rows=500)
     assert np.array_equal(seen[0], x[ours_module.training_rows(len(x), plan.Plan(seed=3, train_rows=500))])

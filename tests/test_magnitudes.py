@@ -11,8 +11,9 @@ import pytest
 
 import interlace as il
 from helpers import clustered, hand_made, run_python, small_index
-from interlace import _native, storage
-from interlace.encode import encode
+from interlace import _native
+from interlace.codec.encode import encode
+from interlace.files import storage
 
 LARGE = 3e37  # finite, and the square of no float32
 

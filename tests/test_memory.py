@@ -11,7 +11,7 @@ import pytest
 
 import interlace as il
 from helpers import clustered, run_python
-from interlace.arrays import Rows
+from interlace.inputs.arrays import Rows
 
 ROWS, N_BYTES, SAMPLE = 300_000, 8, 2000
 MB = 1 << 20
@@ -164,7 +164,7 @@ READ = """
 import json, sys, threading, time
 import numpy as np
 import interlace as il
-from interlace.arrays import Rows
+from interlace.inputs.arrays import Rows
 
 def anonymous():
     with open("/proc/self/status") as status:

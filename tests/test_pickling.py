@@ -14,8 +14,8 @@ import pytest
 import interlace as il
 from books import random_codebooks, random_codes
 from helpers import clustered
-from interlace.embedding import Linear
-from interlace.parts import PartsIndex
+from interlace.codec.embedding import Linear
+from interlace.index.parts import PartsIndex
 
 X = clustered(400, 8, seed=1)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from helpers import run_python
-from interlace._forks import ForkLock, cached_property
+from interlace._threads import ForkLock, cached_property
 
 SETUP = """
 import json, os, signal, sys, threading, time, warnings
@@ -46,7 +46,7 @@ for _ in range(5):
     found = index.search(q, threads=64)
     assert np.array_equal(found.ids, expected.ids)
     assert np.array_equal(found.distances, expected.distances)
-codes = il.encode.encode(codebooks, q, 64)
+codes = il.codec.encode.encode(codebooks, q, 64)
 print(json.dumps(len(os.listdir("/proc/self/task")) - before))
 """
 
@@ -85,7 +85,7 @@ def search():
 def encode():
     begun.wait()
     while True:
-        il.encode.encode(codebooks, q, 2)
+        il.codec.encode.encode(codebooks, q, 2)
 
 for work in (search, search, encode):
     threading.Thread(target=work, daemon=True).start()
@@ -156,12 +156,12 @@ if sys.argv[3] == "batch":
             store.add(np.ones((1, 12)))
             wait()
 else:
-    pack = il.segments.Segment.pack  # searches pack the rows of the log, under a lock of theirs
+    pack = il.engine.segments.Segment.pack  # searches pack the rows of the log, under a lock of theirs
     def packed(codes, codebooks):
         if threading.current_thread() is not threading.main_thread():
             wait()
         return pack(codes, codebooks)
-    il.segments.Segment.pack = packed
+    il.engine.segments.Segment.pack = packed
     def work():
         store.search(np.zeros(12))
 

@@ -13,15 +13,15 @@ from typing import Any, get_args
 import pytest
 
 import interlace as il
-from interlace import literals
-from interlace.codebooks import METRICS
-from interlace.encode import EFFORTS
-from interlace.ids import STORED
-from interlace.joint import CROSS as CROSS_WITH_LABELS
-from interlace.learners.layouts import CROSS, LAYOUTS, ROTATIONS
-from interlace.learners.prior import METHODS
-from interlace.learning import Settings
-from interlace.recipe import LOSSES, OPTIMIZERS
+from interlace.codec.codebooks import METRICS
+from interlace.codec.encode import EFFORTS
+from interlace.estimators.joint import CROSS as CROSS_WITH_LABELS
+from interlace.index.ids import STORED
+from interlace.inputs import literals
+from interlace.learn.layouts import CROSS, LAYOUTS, ROTATIONS
+from interlace.learn.learning import Settings
+from interlace.learn.prior import METHODS
+from interlace.learn.recipe import LOSSES, OPTIMIZERS
 from interlace.store.originals import KINDS
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,9 @@ import typing
 
 from ._native import simd_level
 from ._version import __version__
-from .codebooks import Book, Codebooks, Norm
+from .codec.codebooks import Book, Codebooks, Norm
+from .engine.explaining import Explanation
+from .engine.matches import Matches, RangeMatches, SearchStats
 from .errors import (
     CalibrationWarning,
     DamagedFileError,
@@ -28,18 +30,16 @@ from .errors import (
     StoreLockedError,
     UnknownIdError,
 )
-from .evaluation import Evaluation
-from .explaining import Explanation
-from .index import Index
-from .interop import from_faiss, to_faiss
-from .matches import Matches, RangeMatches, SearchStats
-from .planning import Plan, plan
-from .report import Report
+from .index.evaluation import Evaluation
+from .index.index import Index
+from .index.planning import Plan, plan
+from .index.report import Report
+from .integrations.faiss import from_faiss, to_faiss
 
 if typing.TYPE_CHECKING:
-    from .icq import ICQ
-    from .neighbors import Neighbors
-    from .recipe import Recipe
+    from .estimators.icq import ICQ
+    from .estimators.neighbors import Neighbors
+    from .learn.recipe import Recipe
     from .store import Store, create, open
 
 __all__ = [
@@ -86,12 +86,12 @@ __all__ = [
 ]
 
 
-_LATER = {"ICQ": ".icq", "Neighbors": ".neighbors", "Recipe": ".recipe"} | dict.fromkeys(
+_LATER = {"ICQ": ".estimators.icq", "Neighbors": ".estimators.neighbors", "Recipe": ".learn.recipe"} | dict.fromkeys(
     ("Store", "create", "open"), ".store"
 )
 
 
-_PACKAGES = ("data", "judge", "plot", "quantizers", "store")
+_PACKAGES = ("data", "embedding", "judge", "parts", "plot", "quantizers", "store")
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -184,7 +184,7 @@ class TestBuild:
         def interrupted(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("interlace.learners.learner.refit", interrupted)
+        monkeypatch.setattr("interlace.learn.learner.refit", interrupted)
         args = ("build", "x.npy", "-o", "half.index", "--layout", "residual", "--n-bytes", 3, "--threads", 1)
         fails(run(*args), "interrupted", 130)
         assert not (folder / "half.index").exists()
@@ -402,7 +402,7 @@ class TestErrors:
         def broken(path):
             raise RuntimeError("first line\nsecond line")
 
-        monkeypatch.setattr("interlace.storage.read", broken)
+        monkeypatch.setattr("interlace.files.storage.read", broken)
         fails(run("info", "x.index"), "unexpected RuntimeError: first line second line; --debug shows where")
 
     @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ class TestErrors:
         def stop(path):
             raise error
 
-        monkeypatch.setattr("interlace.storage.read", stop)
+        monkeypatch.setattr("interlace.files.storage.read", stop)
         fails(run("info", "x.index"), message, code)
 
     def test_a_closed_pipe_is_silent(self, folder):

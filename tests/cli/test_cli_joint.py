@@ -212,7 +212,7 @@ class TestCtrlC:
     @pytest.fixture
     def stop(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         """Ctrl-C at the end of the epoch of this number."""
-        from interlace.train.trainer import Trainer
+        from interlace.learn.joint.trainer import Trainer
 
         done = Trainer._one_epoch
 
@@ -243,7 +243,7 @@ class TestCtrlC:
         def stopped(*_: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("interlace.learners.learner.refit", stopped)
+        monkeypatch.setattr("interlace.learn.learner.refit", stopped)
         code, out, err = run("fit", "x.npy", "--layout", "residual", "--n-bytes", 3, "-o", "early.icq", "--json")
         assert (code, json.loads(out)["interrupted"]) == (130, True)
         assert "the codebooks are usable" in err

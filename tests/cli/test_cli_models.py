@@ -12,8 +12,8 @@ import pytest
 import interlace as il
 from cli_checks import fails
 from helpers import clustered, same_index
-from interlace.embedding import Linear
-from interlace.models import Fitted
+from interlace.codec.embedding import Linear
+from interlace.estimators.models import Fitted
 
 Run = Callable[..., tuple[int, str, str]]
 X, MORE = clustered(400, 8), clustered(150, 8, seed=1)

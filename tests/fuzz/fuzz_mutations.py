@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interlace import storage
+from interlace.files import storage
 from interlace.store import log as logs
 
 Rng = np.random.Generator

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 import interlace as il
-from interlace import storage
 from interlace.cli.inputs import load_model
+from interlace.files import storage
 from interlace.store import verify
 
 HERE = Path(__file__).resolve().parent
@@ -155,7 +155,7 @@ def run_model(data: bytes, folder: Path, seed: Seed) -> None:
 
 def run_checkpoint(data: bytes, folder: Path, seed: Seed) -> None:
     """A checkpoint of learning, read for the run that wrote it."""
-    from interlace.train.checkpoint import read_checkpoint
+    from interlace.learn.joint.checkpoint import read_checkpoint
 
     (folder / "file").write_bytes(data)
     with Tolerated():

@@ -15,7 +15,7 @@ from fuzz_targets import HERE, STORES, Target, targets
 
 import interlace as il
 from helpers import HANGS
-from interlace import storage
+from interlace.files import storage
 from interlace.store import log as logs
 from interlace.store import manifest as manifests
 

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
-from interlace.embedding import MLP  # noqa: E402
+from interlace.codec.embedding import MLP  # noqa: E402
 
 VERSION = 3
 

@@ -50,7 +50,7 @@ from orders_world import (
 
 import interlace as il
 from helpers import LAYOUTS, METRICS
-from interlace.embedding import Linear
+from interlace.codec.embedding import Linear
 from interlace.store import Limits
 
 CHANGES = st.one_of(

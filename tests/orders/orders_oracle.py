@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import interlace as il
-from interlace.encode import encode
-from interlace.matches import Matches, RangeMatches
+from interlace.codec.encode import encode
+from interlace.engine.matches import Matches, RangeMatches
 
 FloatArray = NDArray[np.float32]
 DoubleArray = NDArray[np.float64]

@@ -20,7 +20,7 @@ from orders_oracle import FloatArray, Mask, Payload, Rows, unit
 
 import interlace as il
 from helpers import LAYOUTS, METRICS, clustered
-from interlace.embedding import Linear
+from interlace.codec.embedding import Linear
 from interlace.store import Limits, verify
 
 DIM, RAW, LARGE = 8, 5, 2500

@@ -12,8 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from orders_machine import HybridOrders, ResidualOrders, SubspaceOrders
 
 import interlace as il
+from interlace.engine.tombstones import JoinedTombstones
 from interlace.store.snapshot import Snapshot
-from interlace.tombstones import JoinedTombstones
 
 #: 200 sequences in all, the same ones each time; 5,000 others for `make explore`.
 EXAMPLES = 67 if settings().derandomize else 1667

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import interlace as il
 from books import random_codebooks
-from interlace.encode import encode
+from interlace.codec.encode import encode
 from interlace.store import Limits
 
 #: Words are whole numbers and books share no dimension: distances are exact in float32, and tie all the time.

@@ -17,7 +17,7 @@ from store_helpers import BOOKS, LARGE, vectors
 
 import interlace as il
 from helpers import run_python
-from interlace import storage
+from interlace.files import storage
 from interlace.store import log as logs
 from interlace.store import manifest as manifests
 from interlace.store.columns import SECTION, Columns

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from store_helpers import BOOKS, check, files_of, filled, vectors
 
 import interlace as il
-from interlace.ids import RunIds
+from interlace.index.ids import RunIds
 from interlace.store import manifest as manifests
 from interlace.store import verify
 from interlace.store.manifest import Entry, Manifest

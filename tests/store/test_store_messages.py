@@ -15,7 +15,7 @@ from store_helpers import BOOKS, SMALL, Model, check, files_of, filled, vectors
 from test_store_damage import changed
 
 import interlace as il
-from interlace import storage
+from interlace.files import storage
 from interlace.store import files
 from interlace.store import log as logs
 from interlace.store import manifest as manifests

@@ -9,7 +9,7 @@ import pytest
 from store_helpers import filled
 
 from helpers import run_python
-from interlace.tombstones import Tombstones
+from interlace.engine.tombstones import Tombstones
 
 OPEN = """
 import json, sys

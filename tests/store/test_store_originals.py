@@ -14,8 +14,8 @@ from store_helpers import BOOKS, LARGE, SMALL, check, filled, vectors
 
 import interlace as il
 from helpers import clustered
-from interlace.embedding import Linear
-from interlace.margins import TARGETS, Calibration
+from interlace.codec.embedding import Linear
+from interlace.engine.margins import TARGETS, Calibration
 from interlace.store import manifest as manifests
 from interlace.store.originals import KINDS, KeptVectors, Originals, in_parts
 from interlace.store.recall import DEPTHS, effort, nearest

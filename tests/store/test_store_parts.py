@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from store_helpers import BOOKS, vectors
 
 import interlace as il
-from interlace.encode import encode
-from interlace.ids import Ids
+from interlace.codec.encode import encode
+from interlace.engine.tombstones import FEW, JoinedTombstones, Tombstones
+from interlace.index.ids import Ids
 from interlace.store import files
 from interlace.store import ids as store_ids
 from interlace.store.compaction import RATIO, plan
 from interlace.store.ids import JoinedIds, joined, of_integers
 from interlace.store.tail import Tail
-from interlace.tombstones import FEW, JoinedTombstones, Tombstones
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

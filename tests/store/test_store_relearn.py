@@ -11,7 +11,7 @@ from store_helpers import BOOKS, LARGE
 
 import interlace as il
 from helpers import clustered
-from interlace.encode import encode
+from interlace.codec.encode import encode
 from interlace.store import files
 from interlace.store import store as module
 

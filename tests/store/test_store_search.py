@@ -15,13 +15,13 @@ from store_helpers import BOOKS, LARGE, Model, check, vectors
 import interlace as il
 from books import LAYOUTS, index_of, random_codebooks, random_codes
 from helpers import ID_KINDS, build, clustered, ids_of, same_index
-from interlace.embedding import Linear
-from interlace.ids import Ids
-from interlace.index import Index
-from interlace.searching import WIDEST, hits_to_ask
+from interlace.codec.embedding import Linear
+from interlace.engine.searching import WIDEST, hits_to_ask
+from interlace.engine.tombstones import Tombstones
+from interlace.index.ids import Ids
+from interlace.index.index import Index
 from interlace.store import Limits
 from interlace.store.ids import JoinedIds
-from interlace.tombstones import Tombstones
 
 
 def index_with_removed(

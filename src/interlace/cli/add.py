@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 class _Adding:
     def __init__(self, args: argparse.Namespace, store: Store) -> None:
-        from ..data import read_payload
+        from ..inputs.payload import read_payload
         from .inputs import read_ids
         from .stores import as_store_ids
 

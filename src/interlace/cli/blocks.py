@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ..data import EXTENSIONS, read_vectors
-from ..data.lines import Payload, read_rows
-from ..data.streams import MAGIC, NpyStream
 from ..errors import InputError
+from ..inputs.lines import Payload, read_rows
+from ..inputs.readers import EXTENSIONS, read_vectors
+from ..inputs.streams import MAGIC, NpyStream
 
 #: Rows of a block: as many as this, unless so many values take more memory.
 ROWS, VALUES = 10_000, 8 << 20

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .options import add_json, add_learning, add_threads, learning
 
 if TYPE_CHECKING:
-    from ..models import Model
+    from ..estimators.models import Model
 
 HELP = "learn codes for a file of vectors and write an index"
 DESCRIPTION = """\
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Build, save, report."""
     from .. import Index
-    from ..data import read_vectors
+    from ..inputs.readers import read_vectors
     from .inputs import read_ids
     from .output import print_json, progress_bar
     from .targets import check_interlace_target

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate and tell."""
-    from ..data import read_vectors
+    from ..inputs.readers import read_vectors
     from .output import print_json
     from .stores import open_store
 

@@ -93,7 +93,7 @@ def _payload(args: argparse.Namespace, columns: dict[str, str] | None) -> Any:
     """Read in the types that the columns are to have."""
     if args.payload is None:
         return None
-    from ..data import read_payload
+    from ..inputs.payload import read_payload
     from ..store.columns import Columns
 
     if columns is None:
@@ -103,7 +103,7 @@ def _payload(args: argparse.Namespace, columns: dict[str, str] | None) -> Any:
 
 def _source(path: str, empty: bool) -> Any:
     from .. import Codebooks, Index
-    from ..storage import read
+    from ..files.storage import read
     from .inputs import load_model
 
     kind = read(path).meta.get("kind")

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, draw."""
-    from .. import demo
+    from . import demo_run as demo
     from .output import print_json, progress_bar
     from .plot import draw
 

@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Code and save."""
-    from ..data import read_vectors
     from ..errors import InputError
+    from ..inputs.readers import read_vectors
     from .inputs import load_model
     from .output import print_json, save_npy
     from .targets import check_folder

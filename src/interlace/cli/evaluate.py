@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     from ..errors import InputError
-    from ..storage import read
+    from ..files.storage import read
     from .score import score_model
 
     if args.asked is not None:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate_index(args: argparse.Namespace) -> int:
     from .. import open as open_index
-    from ..data import read_vectors
+    from ..inputs.readers import read_vectors
     from .inputs import read_truth
     from .output import print_json
 

@@ -14,7 +14,7 @@ from .joint import add_joint, check_options, labels_of, method_named, recipe_of
 from .options import add_json, add_learning, add_threads, learning
 
 if TYPE_CHECKING:
-    from ..models import Model
+    from ..estimators.models import Model
 
 HELP = "learn a model from a file of vectors, for build --model and encode"
 DESCRIPTION = """\
@@ -67,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Learn, save, tell."""
-    from ..data import read_inputs, read_vectors
     from ..errors import FitInterruptedWarning, InputError
+    from ..inputs.readers import read_inputs, read_vectors
     from .output import progress_bar, warnings_in_a_line
     from .targets import check_interlace_target
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..margins import KS, TARGETS
+from ..engine.margins import KS, TARGETS
 from .options import add_json
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
 def describe(path: str) -> dict[str, Any]:
     """Everything the command prints, JSON-able."""
     from .. import Codebooks, Index
-    from ..embedding import embedding_in
-    from ..storage import read
+    from ..codec.embedding import embedding_in
+    from ..files.storage import read
 
     if os.path.isdir(path):
         return _store(path)

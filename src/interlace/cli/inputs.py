@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import read_vectors
-from ..data.streams import NPY_ERRORS
 from ..errors import InputError
+from ..inputs.readers import read_vectors
+from ..inputs.streams import NPY_ERRORS
 
 if TYPE_CHECKING:
-    from ..models import Model
+    from ..estimators.models import Model
 
 
 def _load_npy(path: str) -> NDArray[Any]:
@@ -60,6 +60,6 @@ def read_truth(path: str, key: str | None) -> NDArray[Any]:
 
 def load_model(path: str, embedding: Any = None) -> Model:
     """A fitted model of any kind; ``embedding`` is the torch module of one that has its own."""
-    from ..quantizers import load  # only here: most commands load no model
+    from ..estimators.baselines.registry import load  # only here: most commands load no model
 
     return load(path, embedding)

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..recipe import LOSSES, OPTIMIZERS, Recipe
+from ..learn.recipe import LOSSES, OPTIMIZERS, Recipe
 from .options import natural, positive
 
 if TYPE_CHECKING:
-    from ..quantizers import Method
+    from ..estimators.baselines.registry import Method
 
 
 class _Methods:
     """Names of the registered methods that learn from labels, in lower case; imported when one is asked for."""
 
     def __iter__(self) -> Iterator[str]:
-        from ..quantizers import methods
+        from ..estimators.baselines.registry import methods
 
         return (name.lower() for name in methods(labels=True))
 
@@ -34,7 +34,7 @@ METHODS = _Methods()
 
 def method_named(name: str) -> Method:
     """The one of that name in lower case."""
-    from ..quantizers import methods
+    from ..estimators.baselines.registry import methods
 
     return next(one for one in methods(labels=True).values() if one.name.lower() == name)
 
@@ -147,7 +147,7 @@ def recipe_of(args: argparse.Namespace) -> Recipe:
 
 def labels_of(labels: str, key: str | None, data: str, vectors: Any) -> Any:
     """Labels of the rows of a file: LABELS is a file if its name ends like one, else a name inside the data's file."""
-    from ..data import LABEL_EXTENSIONS, read_labels
+    from ..inputs.label_files import LABEL_EXTENSIONS, read_labels
 
     inside = Path(labels).suffix.lower() not in LABEL_EXTENSIONS
     if inside and Path(data).suffix.lower() not in (".npz", ".parquet", ".h5", ".hdf5"):

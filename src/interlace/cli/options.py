@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import Any
 
-from ..literals import Margin
+from ..inputs.literals import Margin
 
 
 def positive(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..demo import Line, Result
+from .demo_run import Line, Result
 
 # Colours of Okabe and Ito, told apart by colour-blind readers too; peers are grey and told apart by shape.
 COLOURS = {"hybrid": "#0072B2", "subspace": "#009E73", "residual": "#D55E00"}

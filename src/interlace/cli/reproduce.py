@@ -12,7 +12,9 @@ from ..progress import Bar
 from .options import add_threads, positive
 
 if TYPE_CHECKING:
-    from ..reproduce import Run, Size, Store
+    from ..paper.results import Store
+    from ..paper.runs import Run
+    from ..paper.sizes import Size
 
 HELP = "run the experiments of the paper and draw its figures"
 DESCRIPTION = """\
@@ -67,7 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run, draw, tell."""
     from ..errors import InputError
-    from ..reproduce import FIGURES, Store, load_plugin, size_of
+    from ..paper.figures import FIGURES
+    from ..paper.plugins import load_plugin
+    from ..paper.results import Store
+    from ..paper.sizes import size_of
 
     for path in args.plugin:
         load_plugin(path)
@@ -94,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace, size: Size) -> list[Run]:
-    from ..reproduce import FIGURES, figure_of, runs_of
+    from ..paper.figures import FIGURES, figure_of, runs_of
 
     figures = list(FIGURES.values()) if args.name == "all" else [figure_of(args.name)]
     runs = [run for figure in figures for run in runs_of(figure, size, args.seeds)]
@@ -128,7 +133,7 @@ def _only(names: list[str], runs: list[Run], figure: str) -> list[Run]:
 
 
 def _list_figures(size: Size, seeds: int | None) -> int:
-    from ..reproduce import FIGURES, runs_of
+    from ..paper.figures import FIGURES, runs_of
     from .output import aligned
 
     rows: list[tuple[str, ...]] = [
@@ -146,7 +151,7 @@ def _list_runs(runs: list[Run], store: Store) -> int:
 
 
 def _run(args: argparse.Namespace, runs: list[Run], store: Store, size: Size) -> int:
-    from ..reproduce import run_all
+    from ..paper.runner import run_all
 
     lines = _Lines()
     try:
@@ -179,11 +184,11 @@ def _run(args: argparse.Namespace, runs: list[Run], store: Store, size: Size) ->
 def _show(store: Store, name: str) -> None:
     """The picture, a table, and what came of the claims of the figure."""
     from ..errors import InputError
-    from ..reproduce.checks import OPEN
-    from ..reproduce.claims import answers
-    from ..reproduce.drawing import draw, title_of
-    from ..reproduce.figures import figure_of
-    from ..reproduce.report import SHORT, SHORT_VECTORS, notes_of, picture, results_of, rows_of
+    from ..paper.checks import OPEN
+    from ..paper.claims import answers
+    from ..paper.drawing import draw, title_of
+    from ..paper.figures import figure_of
+    from ..paper.report import SHORT, SHORT_VECTORS, notes_of, picture, results_of, rows_of
     from .output import aligned
 
     results = results_of(store, figure_of(name))
@@ -208,7 +213,7 @@ def _show(store: Store, name: str) -> None:
 
 
 def _report(store: Store, folder: Path, default: bool) -> None:
-    from ..reproduce import write_report
+    from ..paper.report import write_report
 
     page, without = write_report(store, (folder.parent if default else folder) / "RESULTS.md")
     print(f"report: {page}" + (f" (no results yet: {', '.join(without)})" if without else ""))

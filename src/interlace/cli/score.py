@@ -12,7 +12,7 @@ from ..errors import InputError
 from .joint import labels_of
 
 if TYPE_CHECKING:
-    from ..models import Model
+    from ..estimators.models import Model
 
 LIST_LENGTH, AT = 100, 1000
 
@@ -81,7 +81,7 @@ def _database(args: argparse.Namespace, model: Model) -> tuple[Any, Any]:
 
 
 def _inputs(path: str, key: str | None, model: Model) -> Any:
-    from ..data import read_vectors
+    from ..inputs.readers import read_vectors
 
     return read_vectors(path, key, input_shape=None if model.embedding_ is None else model.embedding_.input_shape)
 
@@ -96,7 +96,8 @@ def _measure(
     progress: Any,
 ) -> dict[str, Any]:
     from .. import Index
-    from ..evaluate import agreement, map_of_ranking
+    from ..evaluate.answers import agreement
+    from ..evaluate.ranking import map_of_ranking
 
     given = () if database is None else (database, database_labels)
     at = AT if args.at is None else args.at

@@ -70,9 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, save, print."""
-    from .. import InputError, evaluate
+    from .. import InputError
     from .. import open as open_index
-    from ..data import read_vectors
+    from ..evaluate import answers as evaluate
+    from ..inputs.readers import read_vectors
     from .inputs import read_truth
     from .output import aligned, print_json, progress_bar
 
@@ -151,7 +152,7 @@ def search(index: Index | Store, queries: Any, k: int, progress: Progress, **how
     """``index.search`` in blocks, so that the bar moves and queries are read as they are needed; same answer."""
     import numpy as np
 
-    from ..matches import SearchStats
+    from ..engine.matches import SearchStats
 
     n, parts = len(queries), []
     for start in range(0, max(n, 1), QUERIES_PER_BLOCK):

@@ -28,7 +28,7 @@ def check_folder(output: str, what: str, *sources: str | None) -> None:
 
 def check_interlace_target(output: str, what: str, *sources: str | None) -> None:
     """The same for an interlace file, which may replace another one, but nothing else."""
-    from ..storage import read
+    from ..files.storage import read
 
     check_folder(output, what, *sources)
     if not os.path.exists(output):

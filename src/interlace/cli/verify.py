@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check a file or a store; damage is an error."""
     from .. import Codebooks, FileError, Index, store
-    from ..embedding import embedding_in
-    from ..storage import read
+    from ..codec.embedding import embedding_in
+    from ..files.storage import read
     from .output import print_json
 
     started = time.perf_counter()

@@ -6,15 +6,15 @@ downloaded; an error says what is missing, where it was looked for and where to 
 compute are kept in the folder named by INTERLACE_CACHE, else in the user's cache.
 """
 
-from .cache import cache_folder
-from .cifar import cifar10
-from .gabor import gist
-from .labels import LABEL_EXTENSIONS, read_labels
-from .lines import read_lines
-from .payload import PAYLOAD_EXTENSIONS, read_payload
-from .readers import EXTENSIONS, read_inputs, read_vectors
-from .sets import DataSet, digits, mnist, sift300k, synthetic
-from .splits import triplets, unseen_classes
+from ..inputs.label_files import LABEL_EXTENSIONS, read_labels
+from ..inputs.lines import read_lines
+from ..inputs.payload import PAYLOAD_EXTENSIONS, read_payload
+from ..inputs.readers import EXTENSIONS, read_inputs, read_vectors
+from ..paper.datasets.cache import cache_folder
+from ..paper.datasets.cifar import cifar10
+from ..paper.datasets.gabor import gist
+from ..paper.datasets.sets import DataSet, digits, mnist, sift300k, synthetic
+from ..paper.datasets.splits import triplets, unseen_classes
 
 __all__ = [
     "EXTENSIONS",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..models import Model
+from ..estimators.models import Model
 from .style import (
     BLUE,
     FAINT,

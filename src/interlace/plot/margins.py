@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import margins as margin_rules
 from .._threads import thread_count
-from ..arrays import normalize, positive
+from ..engine import margins as margin_rules
+from ..engine.searching import search_like
 from ..errors import InputError
-from ..evaluate import agreement, as_ids, recall
-from ..index import Index
-from ..searching import search_like
+from ..evaluate.answers import agreement, as_ids, recall
+from ..index.index import Index
+from ..inputs.arrays import normalize, positive
 from .style import BLUE, INK, SMALL, VERMILION, axes_or_new, kind_of, legend_below, tidy
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import describe
-from ..codebooks import Codebooks
+from ..codec.codebooks import Codebooks
 from ..errors import InputError
-from ..learners.prior import Prior
-from ..models import Model
+from ..estimators.models import Model
+from ..inputs.arrays import describe
+from ..learn.prior import Prior
 from .style import BLUE, GREY, INK, axes_or_new, kind_of, legend_below, tidy, whole_numbers
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import describe
 from ..errors import InputError
-from ..models import Model
+from ..estimators.models import Model
+from ..inputs.arrays import describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray
-from ..codebooks import Codebooks
+from ..codec.codebooks import Codebooks
+from ..inputs.arrays import FloatArray
 from .terms import CellTerms, F, Integers, PairTerms, cell_terms, inner, pair_terms, rotate, saturated, squares
 
 CELLS = 2  # the beam begins with so many where later books overlap

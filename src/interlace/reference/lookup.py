@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import FloatArray
-from ..codebooks import Codebooks
+from ..codec.codebooks import Codebooks
+from ..inputs.arrays import FloatArray
 from .terms import (
     INF,
     CellTerms,

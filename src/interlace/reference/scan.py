@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray
-from ..codebooks import Codebooks
-from ..margins import Rule
+from ..codec.codebooks import Codebooks
+from ..engine.margins import Rule
+from ..inputs.arrays import FloatArray
 from .lookup import Tables, tables
 from .terms import INF, DenseWords, F, Integers, cell_terms, cross_floors, dense_words
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray
-from ..codebooks import Book, Codebooks
+from ..codec.codebooks import Book, Codebooks
+from ..inputs.arrays import FloatArray
 
 F = np.float32
 INF = F(np.inf)

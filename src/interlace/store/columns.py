@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import storage
-from .._forks import ForkLock, cached_property
-from ..arrays import describe, to_numpy
+from .._threads import ForkLock, cached_property
 from ..errors import DamagedFileError, InputError
-from ..ids import shown_id
+from ..files import storage
+from ..index.ids import shown_id
+from ..inputs.arrays import describe, to_numpy
 from . import sound
 
 Table = Any  # pyarrow.Table

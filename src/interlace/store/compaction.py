@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..engine.segments import MAX_ROWS
 from ..errors import InputError
-from ..segments import MAX_ROWS
 
 #: A segment at least so many times larger than the one behind it is left alone.
 RATIO = 2

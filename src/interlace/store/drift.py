@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray
-from ..codebooks import Codebooks
-from ..segments import Codes
+from ..codec.codebooks import Codebooks
+from ..engine.segments import Codes
+from ..inputs.arrays import FloatArray
 
 #: Rows of a block that are measured, at most: their mean stands for the block.
 SAMPLE = 128

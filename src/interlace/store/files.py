@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .. import storage
+from ..files import storage
 
 #: Smaller parts of a file are gathered, so that one with many small arrays takes few calls.
 GATHERED = 1 << 16

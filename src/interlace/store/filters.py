@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from .._forks import ForkLock
+from .._threads import ForkLock
 from ..errors import InputError
 from .columns import Columns, Table, arrow, kind_of
 

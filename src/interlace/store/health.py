@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..margins import DEFAULT, Calibration, Covered
+from ..engine.margins import DEFAULT, Calibration, Covered
 from .compaction import Limits
 from .drift import LEAST, Drift
 from .snapshot import Snapshot

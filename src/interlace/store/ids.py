@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ids import STORED, IdArray, Ids, as_id_array
-from ..tombstones import JoinedTombstones, Tombstones
+from ..engine.tombstones import JoinedTombstones, Tombstones
+from ..index.ids import STORED, IdArray, Ids, as_id_array
 
 ROWS = 1 << 16  # strings gathered at a time
 

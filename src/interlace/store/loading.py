@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError, InputError, InterlaceError, NotAnIndexError, StoreError
-from ..index import Index
-from ..tombstones import Tombstones
+from ..index.index import Index
 from . import log as logs
 from . import manifest as manifests
 from . import parts

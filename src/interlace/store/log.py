@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.segments import Codes
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
-from ..ids import IdArray
-from ..segments import Codes
+from ..index.ids import IdArray
 from . import files
 from .files import Path
 from .originals import Bytes

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..engine.segments import MAX_ROWS
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
-from ..segments import MAX_ROWS
 from . import files
 from .drift import Drift
 from .files import Folder

@@ -7,13 +7,13 @@ import os
 from os import PathLike
 from typing import Any, Literal, overload
 
-from ..arrays import describe
-from ..codebooks import Codebooks
+from ..codec.codebooks import Codebooks
+from ..engine.segments import merge
 from ..errors import FileError, InputError, StoreError
-from ..ids import Ids
-from ..index import Index
-from ..literals import OriginalsKind
-from ..segments import merge
+from ..index.ids import Ids
+from ..index.index import Index
+from ..inputs.arrays import describe
+from ..inputs.literals import OriginalsKind
 from . import files, loading, manifest, parts
 from .columns import Columns, Table, check_arrow
 from .compaction import Limits

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray
 from ..errors import InputError
+from ..inputs.arrays import FloatArray
 
 Bytes = NDArray[np.uint8]
 KINDS = ("float16", "int8")

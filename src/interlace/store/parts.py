@@ -1,6 +1,6 @@
 """Files of a store that never change: segments, which of their rows were removed, and what all of them share.
 
-All are containers of ``storage.py``: mapped, every byte under a checksum. A segment has the sections ``segment.*``
+All are containers of ``files/storage.py``: mapped, every byte under a checksum. A segment has the sections ``segment.*``
 and ``ids.*`` of an index file; the codebooks, which are much larger than a small segment, stand once in a file of
 their own, an index without rows. Columns and originals of a segment's rows, which may be far larger than its codes,
 stand in files of their own too. Every file has the mark of its store, a random number: a foreign one is noticed.
@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import storage
-from .._forks import cached_property
-from ..codebooks import Codebooks
-from ..embedding import Module
+from .._threads import cached_property
+from ..codec.codebooks import Codebooks
+from ..codec.embedding import Module
+from ..engine.segments import CROSS_FLOORS, Segment, segment_in
+from ..engine.segments import verify as verify_segment
+from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError
-from ..ids import Ids
-from ..index import Index
-from ..segments import CROSS_FLOORS, Segment, segment_in
-from ..segments import verify as verify_segment
-from ..tombstones import Tombstones
+from ..files import storage
+from ..index.ids import Ids
+from ..index.index import Index
 from . import files
 from . import ids as store_ids
 from .columns import SECTION as COLUMNS_SECTION

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from os import PathLike
 from typing import Any
 
-from ..arrays import FloatArray
-from ..codebooks import Codebooks
-from ..embedding import Embedding
+from ..codec.codebooks import Codebooks
+from ..codec.embedding import Embedding
+from ..engine.margins import DEFAULT
+from ..engine.matches import Matches
+from ..engine.searches import Searches
 from ..errors import InputError, NotAnIndexError
-from ..evaluation import Evaluation
-from ..ids import IdArray
-from ..literals import Margin
-from ..margins import DEFAULT
-from ..matches import Matches
-from ..report import Report
-from ..searches import Searches
+from ..index.evaluation import Evaluation
+from ..index.ids import IdArray
+from ..index.report import Report
+from ..inputs.arrays import FloatArray
+from ..inputs.literals import Margin
 from . import files
 from .files import Folder
 from .health import Health

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray
+from ..engine.margins import TARGETS, Calibration
 from ..errors import InputError
-from ..index import Index
-from ..margins import TARGETS, Calibration
+from ..index.index import Index
+from ..inputs.arrays import FloatArray
 from .originals import KeptVectors
 
 K = 10

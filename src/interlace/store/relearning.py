@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from .._threads import thread_count
-from ..arrays import FloatArray, Rows, positive
-from ..codebooks import Codebooks
-from ..encode import encode
+from ..codec.codebooks import Codebooks
+from ..codec.encode import encode
+from ..engine.segments import Codes
 from ..errors import InputError
-from ..ids import Ids
-from ..index import Index
-from ..learners.layouts import LAYOUTS
-from ..learning import Settings, learn_codebooks
+from ..index.ids import Ids
+from ..index.index import Index
+from ..inputs.arrays import FloatArray, Rows, positive
+from ..learn.layouts import LAYOUTS
+from ..learn.learning import Settings, learn_codebooks
 from ..progress import Progress
-from ..segments import Codes
 from .drift import Drift
 from .originals import KeptVectors
 from .snapshot import Snapshot
@@ -92,7 +92,7 @@ def _learner(old: Codebooks, settings: dict[str, Any], progress: Progress) -> _L
     if "layout" in settings or old.layout in LAYOUTS:
         return _icq(old, settings, progress)
     # By name, because quantizers stand above stores.
-    kind = importlib.import_module("..quantizers.registry", __package__).learner_of(old.layout)
+    kind = importlib.import_module("..estimators.baselines.registry", __package__).learner_of(old.layout)
     if kind is None or old.metric != "l2":
         raise InputError(
             f"no method learns {old.metric} codebooks of the layout {old.layout!r} from vectors: name another, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import FloatArray
+from ..inputs.arrays import FloatArray
 from .originals import KeptVectors
 
 BLOCK_BYTES = 2 << 20  # of float32, made at a time: it should stay in the cache

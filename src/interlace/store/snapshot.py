@@ -15,21 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import storage
-from .._forks import cached_property
-from .._threads import thread_count
-from ..arrays import FloatArray, normalize, positive
-from ..cost import HELD_OUT_ROWS
+from .._threads import cached_property, thread_count
+from ..engine.margins import DEFAULT, Calibration
+from ..engine.matches import Matches, SearchStats
+from ..engine.searches import Searches, neighbours_of
+from ..engine.searching import Allowed, calibrate
+from ..engine.segments import Codes, Segment
+from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError, InputError
-from ..ids import IdArray, Ids, is_id
-from ..index import Index
-from ..literals import Margin
-from ..margins import DEFAULT, Calibration
-from ..matches import Matches, SearchStats
-from ..searches import Searches, neighbours_of
-from ..searching import Allowed, calibrate
-from ..segments import Codes, Segment
-from ..tombstones import Tombstones
+from ..files import storage
+from ..index.ids import IdArray, Ids, is_id
+from ..index.index import Index
+from ..inputs.arrays import FloatArray, normalize, positive
+from ..inputs.literals import Margin
+from ..learn.cost import HELD_OUT_ROWS
 from .columns import Columns, Table, arrow, check_text, taken
 from .drift import Drift
 from .extras import Extras

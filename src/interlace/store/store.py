@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._forks import ForkLock
-from .._threads import thread_count
-from ..arrays import FloatArray, Rows, to_numpy
-from ..codebooks import Codebooks
-from ..encode import EFFORTS, encode_rows
+from .._threads import ForkLock, thread_count
+from ..codec.codebooks import Codebooks
+from ..codec.encode import EFFORTS, encode_rows
+from ..engine.segments import Codes
 from ..errors import (
     DuplicateIdError,
     InputError,
@@ -28,12 +27,12 @@ from ..errors import (
     UnknownIdError,
     warn_user,
 )
-from ..ids import IdArray, Ids, as_id_array, is_id, parse_ids, shown_id
-from ..index import Index
-from ..literals import Effort, Missing
+from ..index.ids import IdArray, Ids, as_id_array, is_id, parse_ids, shown_id
+from ..index.index import Index
+from ..inputs.arrays import FloatArray, Rows, to_numpy
+from ..inputs.literals import Effort, Missing
+from ..inputs.spool import yields_blocks
 from ..progress import Progress, shown, silent
-from ..segments import Codes
-from ..spool import yields_blocks
 from .columns import Table
 from .drift import Drift, Meter
 from .extras import Extras

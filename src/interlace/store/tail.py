@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._forks import ForkLock, cached_property
-from ..codebooks import Codebooks
-from ..ids import IdArray, Ids
-from ..segments import Codes, Segment
+from .._threads import ForkLock, cached_property
+from ..codec.codebooks import Codebooks
+from ..engine.segments import Codes, Segment
+from ..index.ids import IdArray, Ids
 from .columns import Columns, Table
 from .originals import Bytes
 

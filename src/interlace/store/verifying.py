@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .. import storage
 from ..errors import DamagedFileError
-from ..index import Index
+from ..files import storage
+from ..index.index import Index
 from . import files
 from .files import Folder
 from .loading import ATTEMPTS, load, opened

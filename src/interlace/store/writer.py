@@ -18,9 +18,9 @@ import errno
 import os
 from collections.abc import Callable
 
+from ..engine.segments import Segment
 from ..errors import FileError, StoreError
-from ..index import Index
-from ..segments import Segment
+from ..index.index import Index
 from . import files, parts
 from . import manifest as manifests
 from .compaction import Group, Limits, many_removed, plan

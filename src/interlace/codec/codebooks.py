@@ -1,0 +1,484 @@
+"""What learning hands to search: frozen, validated arrays, and nothing else."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _native
+from .._threads import cached_property
+from ..errors import InputError, NotAnIndexError
+from ..files import storage
+from ..inputs.arrays import FloatArray, check_numeric, describe, to_numpy
+
+METRICS = ("l2", "ip", "cosine")
+MAX_WORDS = 256
+MAX_BOOKS = 256  # kMaxBooks of cpp/core/encode.cpp
+#: Bounds of the reach of books, the sum of the lengths of their longest words. Search squares it in float32, next to
+#: the square of a query: the largest must not overflow. Where books overlap, their terms are kept in steps of 2^-30 of
+#: that square: the smallest must leave such a step a normal number. Without overlaps there are no such steps.
+LARGEST_REACH, SMALLEST_REACH, SMALLEST_REACH_ALONE = 4e18, 1e-14, 1e-17
+
+
+def frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
+    """A read-only copy of the right type; what the type cannot hold is refused."""
+    given = to_numpy(x, name)
+    if given.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s), got {describe(given)}")
+    check_numeric(given.dtype, name)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array: NDArray[Any] = np.array(given, dtype=dtype, order="C")
+    if dtype is np.float32 and not np.isfinite(array).all():
+        raise InputError(f"{name} holds a value that is not finite in float32")
+    if dtype is not np.float32 and (array != given).any():
+        raise InputError(f"{name} must hold integers that fit {np.dtype(dtype)}, got {given[array != given][0]}")
+    array.flags.writeable = False
+    return array
+
+
+def _integer(value: Any, name: str, low: int, high: int | None = None) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = low - 1
+    if number < low or (high is not None and number > high):
+        raise InputError(
+            f"{name} must be an integer of {f'at least {low}' if high is None else f'{low} to {high}'}, got {value!r}"
+        )
+    return number
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """One quantizer C_k: ``words`` float32 [n_words, len(support)] on the dimensions ``support``, zero elsewhere."""
+
+    words: FloatArray
+    support: NDArray[np.uint32]
+
+    def __post_init__(self) -> None:
+        words = frozen(self.words, np.float32, 2, "words")
+        support = frozen(self.support, np.uint32, 1, "support")
+        if not 1 <= len(words) <= MAX_WORDS:
+            raise InputError(f"a book holds 1 to {MAX_WORDS} words, got {len(words)}")
+        if words.shape[1] != len(support):
+            raise InputError(f"words have {words.shape[1]} columns, the support has {len(support)} dimensions")
+        if len(support) > 1 and not (support[:-1] < support[1:]).all():
+            raise InputError("support must ascend without repeats")
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "support", support)
+
+    def __reduce__(self) -> Any:
+        return Book, (self.words, self.support)  # so that its copy is checked and frozen, too
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """Cross terms between the books it ``covers``, which do not depend on the query.
+
+    The value of a row is the sum of 2 w_i.w_j over pairs of covered books that no earlier norm covers; it is stored in
+    a column, as the index of the nearest of ``values``. A single value is the constant of composite quantization: it
+    stands for every row and needs no column. ``crude`` norms are read in the crude step. Without norms search computes
+    the cross terms of the rows that the crude step lets through.
+    """
+
+    values: FloatArray
+    covers: tuple[int, ...]
+    crude: bool = False
+
+    def __post_init__(self) -> None:
+        values = frozen(self.values, np.float32, 1, "norm values")
+        if not 1 <= len(values) <= MAX_WORDS:
+            raise InputError(f"a norm column holds 1 to {MAX_WORDS} values, got {len(values)}")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "covers", tuple(_integer(b, "covers", 0) for b in self.covers))
+
+    def __reduce__(self) -> Any:
+        return Norm, (self.values, self.covers, self.crude)
+
+    @property
+    def stored(self) -> bool:
+        """Whether it takes a column."""
+        return len(self.values) > 1
+
+
+class Codebooks:
+    """Books, the crude ones first, and the rotation that puts a vector into their coordinates.
+
+    A vector x is coded as mean + R (w_0 + w_1 + ...), one word of each book. The first book makes the cells; it and
+    the next ``n_crude - 1`` are the crude books (the paper's set K). Stored columns are the crude books after the
+    first, crude norms, the other books, the other norms; the first book's code is implied by the cell.
+    """
+
+    def __init__(
+        self,
+        books: list[Book] | tuple[Book, ...],
+        *,
+        dim: int,
+        n_crude: int,
+        metric: str = "l2",
+        mean: Any = None,
+        rotation: Any = None,
+        norms: list[Norm] | tuple[Norm, ...] = (),
+        beam: int = 1,
+        sweeps: int = 0,
+        layout: str = "custom",
+        crude_dims: Any = None,
+        variances: Any = None,
+        residual_variance: float = 0.0,
+        error: float = math.nan,
+        error_rows: int = 0,
+    ) -> None:
+        self.books: tuple[Book, ...] = tuple(books)
+        if not self.books:
+            raise InputError("at least one book is needed")
+        if len(self.books) > MAX_BOOKS:
+            raise InputError(f"at most {MAX_BOOKS} books fit, got {len(self.books)}")
+        self.dim = _integer(dim, "dim", 1)
+        self.n_crude = _integer(n_crude, "n_crude", 1, len(self.books))
+        self.metric = metric
+        self.norms: tuple[Norm, ...] = tuple(norms)
+        self.beam = _integer(beam, "beam", 1, MAX_WORDS)
+        self.sweeps = _integer(sweeps, "sweeps", 0, MAX_WORDS)
+        self.layout = str(layout)
+        #: The paper's sigma: variance of the part that the crude books do not see.
+        self.residual_variance = float(residual_variance)
+        if not abs(self.residual_variance) <= float(np.finfo(np.float32).max):  # false for NaN
+            raise InputError(f"residual_variance must be finite, got {residual_variance}")
+        #: Mean squared distance from their codes of ``error_rows`` rows held out of learning; NaN if there were none.
+        self.error, self.error_rows = float(error), _integer(error_rows, "error_rows", 0)
+        known = 0 <= self.error < math.inf
+        if known != bool(self.error_rows) or not (known or math.isnan(self.error)):
+            raise InputError(f"error must be at least 0, of one row or more, got {error} of {error_rows} rows")
+        if metric not in METRICS:
+            raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+        for i, book in enumerate(self.books):
+            if not isinstance(book, Book):
+                raise InputError(f"books must be Book objects; books[{i}] is {describe(book)}")
+            if len(book.support) and int(book.support[-1]) >= self.dim:
+                raise InputError(f"book {i} has dimension {int(book.support[-1])}, vectors have {self.dim}")
+        if self.norms and metric != "l2":
+            raise InputError(f"norm columns belong to l2; the {metric} metric needs none")
+        for norm in self.norms:
+            if any(not 1 <= b < len(self.books) for b in norm.covers):
+                raise InputError(f"a norm covers books 1 to {len(self.books) - 1}, got {norm.covers}")
+        self.mean: FloatArray = frozen(np.zeros(self.dim) if mean is None else mean, np.float32, 1, "mean")
+        if len(self.mean) != self.dim:
+            raise InputError(f"mean has {len(self.mean)} entries, vectors have {self.dim} dimensions")
+        self.rotation: FloatArray | None = None if rotation is None else frozen(rotation, np.float32, 2, "rotation")
+        if self.rotation is not None:
+            if self.rotation.shape != (self.dim, self.dim):
+                raise InputError(f"rotation must be {self.dim} x {self.dim}, got {describe(self.rotation)}")
+            error = np.abs(self.rotation.T.astype(np.float64) @ self.rotation - np.eye(self.dim)).max()
+            if error > 1e-3:
+                raise InputError(f"rotation must be orthonormal; R^T R differs from 1 by {error:.2g}")
+        #: The paper's xi: dimensions (after rotation) that the crude books after the first quantize.
+        self.crude_dims: NDArray[np.int32] = frozen([] if crude_dims is None else crude_dims, np.int32, 1, "crude_dims")
+        if len(self.crude_dims) and not 0 <= self.crude_dims.min() <= self.crude_dims.max() < self.dim:
+            raise InputError(f"crude_dims must lie in 0 to {self.dim - 1}, got {self.crude_dims.tolist()}")
+        self.variances: FloatArray = frozen([] if variances is None else variances, np.float32, 1, "variances")
+        self._check_norms()
+        self._check_magnitudes()
+        self._complete = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_complete" in self.__dict__:
+            raise AttributeError(f"Codebooks are frozen; {name!r} cannot be set")
+        super().__setattr__(name, value)
+
+    def _check_norms(self) -> None:
+        """Norms cover all cross terms between books after the first, or there are none and search computes them."""
+        if not self.norms:
+            return
+        covered = {(i, j) for norm in self.norms for i in norm.covers for j in norm.covers}
+        for i in range(1, len(self.books)):
+            for j in range(i + 1, len(self.books)):
+                shared = np.intersect1d(self.books[i].support, self.books[j].support)
+                if len(shared) and (i, j) not in covered:
+                    raise InputError(
+                        f"books {i} and {j} share dimension {int(shared[0])} but no norm covers their cross term; "
+                        "let norms cover all pairs, or give none"
+                    )
+
+    def _check_magnitudes(self) -> None:
+        """No sum that coding or search makes may leave float32, or int16 where terms are kept in steps."""
+        reach = self.reach
+        if reach > LARGEST_REACH:
+            raise InputError(
+                f"words are too large: the longest of each book add up to a length of {reach:.3g}, {LARGEST_REACH:g} "
+                "at most; scale the vectors down"
+            )
+        smallest = SMALLEST_REACH if self._overlap else SMALLEST_REACH_ALONE
+        if 0 < reach < smallest:
+            raise InputError(
+                f"words are too small: the longest of each book add up to a length of {reach:.3g}, and float32 cannot "
+                f"hold squared distances of vectors with less than {smallest:g}; scale the vectors up"
+            )
+        length = float(np.linalg.norm(self.mean.astype(np.float64)))
+        if length > LARGEST_REACH:
+            raise InputError(f"mean is too large: its length is {length:.3g}, {LARGEST_REACH:g} at most")
+        for i, norm in enumerate(self.norms):
+            if (largest := float(np.abs(norm.values).max())) > LARGEST_REACH**2:
+                raise InputError(f"norm {i} holds a value of size {largest:.3g}, {LARGEST_REACH**2:g} at most")
+        # Words are rounded to steps of reach / 32700, and sums of them stay within int16 (cpp/core/books.cpp).
+        if self.has_cross_sums and len(self.books) * math.sqrt(self.dim) > 32768:
+            raise InputError(f"{len(self.books)} overlapping books do not fit {self.dim} dimensions; use fewer books")
+
+    @property
+    def reach(self) -> float:
+        """Sum over books of the length of their longest word: no decoded vector is farther from the mean."""
+        return sum(
+            float(np.sqrt((book.words.astype(np.float64) ** 2).sum(1).max())) for book in self.books if book.words.size
+        )
+
+    @property
+    def _overlap(self) -> bool:
+        """Whether two books share a dimension."""
+        used = np.zeros(self.dim, np.int64)
+        for book in self.books:
+            used[book.support] += 1
+        return bool((used > 1).any())
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Stored columns in order: a book's index, or -1 - index of a norm."""
+        crude_norms = [-1 - i for i, norm in enumerate(self.norms) if norm.stored and norm.crude]
+        other_norms = [-1 - i for i, norm in enumerate(self.norms) if norm.stored and not norm.crude]
+        return (*range(1, self.n_crude), *crude_norms, *range(self.n_crude, len(self.books)), *other_norms)
+
+    @property
+    def column_sizes(self) -> list[int]:
+        """Words, or values, that a code of each column may name, the cell's first."""
+        return [len(self.books[c].words) if c >= 0 else len(self.norms[-1 - c].values) for c in (0, *self.columns)]
+
+    @property
+    def n_crude_columns(self) -> int:
+        """Stored columns that the crude step reads."""
+        return self.n_crude - 1 + sum(norm.crude for norm in self.norms if norm.stored)
+
+    @property
+    def overlaps_first(self) -> bool:
+        """Whether a later book shares dimensions with the first: then tables depend on the cell."""
+        return any(np.intersect1d(self.books[0].support, book.support).size for book in self.books[1:])
+
+    @property
+    def has_cross_sums(self) -> bool:
+        """Whether the second step adds cross terms: books after the first overlap, and there are no norms."""
+        shared = np.zeros(self.dim, np.int64)
+        for book in self.books[1:]:
+            shared[book.support] += 1
+        return self.metric == "l2" and not self.norms and bool((shared > 1).any())
+
+    @property
+    def one_floor(self) -> bool:
+        """Whether a query's tables are the same in all cells, and so is the smallest value that they add to a base."""
+        return not (self.has_cross_sums or (self.metric == "l2" and self.overlaps_first))
+
+    @property
+    def n_books(self) -> int:
+        """Number of books, norm columns not counted."""
+        return len(self.books)
+
+    @property
+    def n_cells(self) -> int:
+        """Words of the first book."""
+        return len(self.books[0].words)
+
+    @property
+    def n_bytes(self) -> int:
+        """Code bytes of a vector: every book and every norm column."""
+        return 1 + len(self.columns)
+
+    @cached_property
+    def native(self) -> _native.Books:
+        """The same arrays as the kernels want them."""
+        return _native.Books(
+            dim=self.dim,
+            metric=METRICS.index(self.metric),
+            mean=self.mean,
+            rotation=self.rotation,
+            words=[book.words for book in self.books],
+            supports=[book.support for book in self.books],
+            norm_values=[norm.values for norm in self.norms],
+            norm_covers=[np.array(norm.covers, np.uint32) for norm in self.norms],
+            ignored=[np.array(norm.covers, np.uint32) for norm in self.norms if not norm.stored],
+            constant=float(sum(norm.values[0] for norm in self.norms if not norm.stored)),
+            columns=list(self.columns),
+            n_crude=self.n_crude_columns,
+        )
+
+    def spans(self, q: FloatArray) -> FloatArray:
+        """What an average row adds to the smallest entries of all tables, for queries [n, dim]; 0 unless one_floor."""
+        out = np.empty(len(q), np.float32)
+        _native.spans(self.native, np.ascontiguousarray(q), out)
+        return out
+
+    def bases(self, q: FloatArray) -> FloatArray:
+        """Base of every cell for queries [n, dim]: what search adds for the first book, up to rounding."""
+        cells = np.zeros((self.n_cells, self.dim), np.float32)
+        cells[:, self.books[0].support] = self.books[0].words
+        y = q - self.mean if self.metric == "l2" else q
+        if self.rotation is not None:
+            y = y @ self.rotation
+        products = y @ cells.T
+        if self.metric != "l2":
+            return np.asarray((1.0 if self.metric == "cosine" else 0.0) - (q @ self.mean)[:, None] - products)
+        shared = np.zeros(self.dim, np.int64)
+        for book in self.books:
+            shared[book.support] += 1
+        alone = [book.support for book in self.books[1:] if (shared[book.support] == 1).all()]
+        covered = np.unique(np.concatenate([np.zeros(0, np.uint32), *alone]))
+        # Dimensions that only later books cover are not part of the base.
+        outside = np.setdiff1d(covered, self.books[0].support)
+        y = np.delete(y, outside, axis=1)
+        base = (y**2).sum(1)[:, None] - 2 * products + (cells**2).sum(1)[None]
+        constant = sum((norm.values[0] for norm in self.norms if not norm.stored), np.float32(0))
+        return np.asarray(np.maximum(base, np.float32(0)) + constant, np.float32)
+
+    def decode(self, codes: NDArray[np.uint8]) -> FloatArray:
+        """Codes uint8 [n, 1 + n_columns], the cell's first -> vectors float32 [n, dim].
+
+        The vector of a code does not depend on the codes that are decoded with it, to the last bit.
+        """
+        total = np.zeros((len(codes), self.dim), np.float32)
+        for position, column in enumerate((0, *self.columns)):
+            if column >= 0:
+                book = self.books[column]
+                total[:, book.support] += book.words[codes[:, position]]
+        if self.rotation is not None:
+            # One product for each row: a single one for all rows rounds a row differently in other company, and a
+            # search by id gives the same answer for any number of ids.
+            total = (total[:, None, :] @ self.rotation.T)[:, 0]
+        return np.asarray(total + self.mean, np.float32)
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Named arrays and a JSON-able description; the inverse is :meth:`from_arrays`."""
+        arrays: dict[str, NDArray[Any]] = {
+            "mean": self.mean,
+            "crude_dims": self.crude_dims,
+            "variances": self.variances,
+        }
+        if self.rotation is not None:
+            arrays["rotation"] = self.rotation
+        for i, book in enumerate(self.books):
+            arrays[f"words.{i}"], arrays[f"support.{i}"] = book.words, book.support
+        for i, norm in enumerate(self.norms):
+            arrays[f"norm.{i}"] = norm.values
+        description = {
+            "dim": self.dim,
+            "metric": self.metric,
+            "layout": self.layout,
+            "n_books": len(self.books),
+            "n_crude": self.n_crude,
+            "beam": self.beam,
+            "sweeps": self.sweeps,
+            "residual_variance": self.residual_variance,
+            "norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in self.norms],
+        }
+        if self.error_rows:
+            description |= {"error": self.error, "error_rows": self.error_rows}
+        return arrays, description
+
+    def with_error(self, error: float, rows: int) -> Codebooks:
+        """The same books, with the mean error of rows that they were not learned from."""
+        arrays, description = self.to_arrays()
+        return Codebooks.from_arrays(arrays, {**description, "error": error, "error_rows": rows})
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
+        """Inverse of :meth:`to_arrays`; validates like the constructor."""
+        return cls(
+            [Book(arrays[f"words.{i}"], arrays[f"support.{i}"]) for i in range(int(description["n_books"]))],
+            dim=description["dim"],
+            n_crude=description["n_crude"],
+            metric=description["metric"],
+            mean=arrays["mean"],
+            rotation=arrays.get("rotation"),
+            norms=[
+                Norm(arrays[f"norm.{i}"], tuple(d["covers"]), bool(d["crude"]))
+                for i, d in enumerate(description["norms"])
+            ],
+            error=description.get("error", math.nan),
+            error_rows=description.get("error_rows", 0),
+            beam=description["beam"],
+            sweeps=description.get("sweeps", 0),  # absent in files of version 1
+            layout=description["layout"],
+            crude_dims=arrays["crude_dims"],
+            variances=arrays["variances"],
+            residual_variance=description["residual_variance"],
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file of its own, atomically."""
+        arrays, description = self.to_arrays()
+        storage.write(
+            path, {f"codebooks.{k}": v for k, v in arrays.items()}, {"kind": "codebooks", "codebooks": description}
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Codebooks:
+        """Read what :meth:`save` wrote, or the codebooks of an index file."""
+        return codebooks_of(storage.read(path))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Codebooks):
+            return NotImplemented
+        if other is self:
+            return True
+        (mine, my_description), (theirs, their_description) = self.to_arrays(), other.to_arrays()
+        return (
+            my_description == their_description
+            and mine.keys() == theirs.keys()
+            and all(np.array_equal(mine[k], theirs[k]) for k in mine)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> Any:
+        """Arrays and their description, which the copy checks again; the native object is made again when needed."""
+        return _unpickled, self.to_arrays()
+
+    def __copy__(self) -> Codebooks:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Codebooks:
+        return self  # nothing in it ever changes
+
+    def __repr__(self) -> str:
+        words = sorted({len(book.words) for book in self.books})
+        counted = f"{words[0]}" if len(words) == 1 else f"{words[0]}-{words[-1]}"
+        stored = sum(norm.stored for norm in self.norms)
+        norms = f" + {stored} norm column{'s' * (stored > 1)}" if stored else ""
+        norms += " + a constant" if stored < len(self.norms) else ""
+        return (
+            f"Codebooks({self.layout}, {self.metric}, dim={self.dim}: {self.n_books} books of {counted} words{norms}, "
+            f"{self.n_crude} crude; {self.n_bytes} bytes per vector)"
+        )
+
+
+def _unpickled(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
+    return Codebooks.from_arrays(arrays, description)
+
+
+def codebooks_of(file: storage.File) -> Codebooks:
+    """The codebooks inside an opened file of any kind, their bytes checked."""
+    description = file.description("codebooks")
+    if "parts" in description:
+        raise NotAnIndexError(
+            f"{file.path!r} holds codebooks in parts: interlace.quantizers.load(path) loads the model of them"
+        )
+    prefix = "codebooks."
+    names = [name for name in file.names if name.startswith(prefix)]
+    for name in names:
+        file.check(name)
+    arrays = {name[len(prefix) :]: file.array(name) for name in names}
+    if file.version == 1:  # there a norm of one value had a column too: with two values it still has
+        norms = {name for name, array in arrays.items() if name.startswith("norm.") and array.shape == (1,)}
+        arrays = {name: np.repeat(array, 2) if name in norms else array for name, array in arrays.items()}
+    with file.damage_named("codebooks"):
+        return Codebooks.from_arrays(arrays, description)

@@ -1,0 +1,52 @@
+"""Vectors -> codes, in native code; `reference.encode` is the same in plain NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .. import _native
+from ..engine.segments import Codes
+from ..inputs.arrays import FloatArray, Rows, normalize
+from ..progress import Progress, silent
+from .codebooks import Codebooks
+
+#: Is given blocks as they are coded, those of the cosine metric with length 1, and their codes.
+Watch = Callable[[FloatArray, Codes], None]
+#: Width of the beam and sweeps of iterated conditional modes after it, from fast to best.
+EFFORTS = {"fastest": (1, 0), "fast": (2, 0), "balanced": (8, 0), "best": (32, 4)}
+
+
+def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None = None) -> Codes:
+    """Checked float32 rows [n, dim] -> uint8 [n, 1 + n_columns], the cell's code first.
+
+    Rows of the cosine metric must have length 1 already. ``effort`` is one of ``EFFORTS``; by default that of the
+    codebooks.
+    """
+    beam, sweeps = (codebooks.beam, codebooks.sweeps) if effort is None else EFFORTS[effort]
+    codes = np.empty((len(x), 1 + len(codebooks.columns)), np.uint8)
+    _native.encode(codebooks.native, x, beam, sweeps, threads, codes)
+    return codes
+
+
+def encode_rows(
+    codebooks: Codebooks,
+    rows: Rows,
+    threads: int,
+    effort: str | None = None,
+    progress: Progress = silent,
+    watch: Watch | None = None,
+) -> Codes:
+    """The same for rows that are read in blocks; those of the cosine metric are normalised here."""
+    codes, start = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8), 0
+    for block in rows.blocks():
+        progress("coding", start / len(rows))
+        if codebooks.metric == "cosine":
+            block = normalize(block, name="x", first_row=start)
+        coded = encode(codebooks, block, threads, effort)
+        codes[start : start + len(block)] = coded
+        if watch is not None:
+            watch(block, coded)
+        start += len(block)
+    return codes

@@ -1,0 +1,1 @@
+"""Packed rows and their search: segments, margins and their calibration, filters, explanations, results."""

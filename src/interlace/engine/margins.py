@@ -1,0 +1,311 @@
+"""What a search may skip: the rules behind ``margin``, and the calibration that gives them their numbers."""
+
+from __future__ import annotations
+
+import functools
+import math
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._threads import cached_property
+from ..codec.codebooks import MAX_WORDS
+from ..errors import CalibrationWarning, InputError, warn_user
+from ..inputs.arrays import FloatArray
+
+KS = (1, 10, 100)
+TARGETS = (0.99, 0.999, 0.9999)
+DEFAULT = 0.999  #: where a search is given none
+#: A change of the number of rows by this factor changes no rule.
+GROWTH = 1.1
+#: Beyond this factor of growth the rows are no longer those that were calibrated, whatever k is.
+MOST_GROWTH = 2.0
+#: A gap beyond which all cells are equally far; its products stay within float32.
+FARTHEST = 1e6
+#: Any gap will do. Not infinite, because the unit it is multiplied by may be 0.
+ANY_GAP = float(np.finfo(np.float32).max)
+#: No unit of l2 is smaller: rows that equal words leave bases of 0.
+SMALLEST_UNIT = 1e-30
+NO_SPREAD: FloatArray = np.zeros(0, np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What the native search is told (cpp/core/search.h); ``label`` is what stats show."""
+
+    kind: str  # share, paper, none
+    share: float
+    sigma: float
+    label: str
+    spread: FloatArray = field(default_factory=lambda: NO_SPREAD)  # by rank of a cell; empty: visit all
+    least: float = 0.0
+    reach: float = 0.0
+    slack: float = -math.inf
+    #: A query whose k-th hit is farther than this (for ip: than this times its length) is searched again, exactly.
+    farthest: float = math.inf
+    #: So is one with a larger share of its hits in cells beyond the slack.
+    strays: float = 1.0
+
+    @property
+    def arguments(self) -> tuple[str, float, float, FloatArray, float, float, float]:
+        """As the native functions take them."""
+        return self.kind, self.share, self.sigma, self.spread, self.least, self.reach, self.slack
+
+
+EXACT = Rule("share", 1.0, 0.0, "exact")
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The numbers of a calibrated rule for one k, one target and one number of rows."""
+
+    share: float
+    weight: float
+    stop: float
+    slack: float
+    strays: float
+    farthest: float
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """Why a calibration has no rule; ``stale`` where it had one, and the rows have changed since."""
+
+    why: str
+    stale: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The rule for each k and each target agreement, and the number of rows ``n`` it was made for.
+
+    The exact rule keeps a row while crude - crude_floor <= tau - floor. The calibrated one keeps it while
+    crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks targets
+    that the queries were too few for. Cells are visited in ascending order of their base while
+    log(1 + rank) + weight * gap <= stop, with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop) and
+    ``gap`` as :func:`gaps` measures it, or while their excess over tau, as :func:`excess` measures it, is at most the
+    slack, with ``slacks`` float32 [len(KS), len(TARGETS)].
+
+    Queries unlike the ``queries`` that it was made from are searched exactly: those whose smallest base (``reach``: the
+    distance) is beyond ``reach``, those whose k-th hit is beyond ``farthest`` float32 [len(KS)], and those with more
+    than a share ``strays`` float32 [len(KS), len(TARGETS)] of their hits in cells beyond the slack: cells that were
+    visited for their rank alone, so others like them were not. ``error`` is the mean squared distance from their codes
+    of ``error_rows`` rows that were held out of learning; NaN where there were none. ``recalls`` are those of a store
+    that keeps originals: recall@10 after a re-rank of that many rows, for each target.
+    """
+
+    n: int
+    shares: NDArray[np.float32]
+    cells: NDArray[np.float32]
+    slacks: NDArray[np.float32]
+    strays: NDArray[np.float32]
+    farthest: NDArray[np.float32]
+    least: float
+    reach: float
+    queries: int  # 0: of a version whose calibrations promised more than they kept; they are not used
+    error: float = math.nan
+    error_rows: int = 0
+    recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
+    deep: bool = False  # a k beyond the largest calibrated one takes the rule of that one; not stored
+
+    @classmethod
+    def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration:
+        """From a file."""
+        shape = (len(KS), len(TARGETS))
+        shares, cells = arrays["shares"], arrays["cells"]
+        slacks = arrays.get("slacks", np.full(shape, -np.inf, np.float32))
+        farthest = arrays.get("farthest", np.full(len(KS), np.inf, np.float32))
+        strays = arrays.get("strays", np.ones(shape, np.float32))
+        found = {"shares": shares, "cells": cells, "slacks": slacks, "farthest": farthest, "strays": strays}
+        for (name, array), expected in zip(found.items(), (shape, (*shape, 2), shape, (len(KS),), shape), strict=True):
+            if array.shape != expected:
+                raise ValueError(f"{name} of shape {array.shape}")
+        least, reach = float(description["least"]), float(description["reach"])
+        error, rows = description.get("error"), int(description.get("error_rows", 0))
+        if error is not None and not (0 <= float(error) < math.inf and rows > 0):
+            raise ValueError(f"an error of {error!r:.60} of {rows} rows")
+        queries = int(description.get("queries", 0))
+        if queries < 0 or int(description["n"]) < 0:
+            raise ValueError(f"{queries} queries, {description['n']!r:.60} rows")
+        if queries and not {"slacks", "farthest"} <= arrays.keys():
+            raise ValueError(f"{queries} queries, but no slacks or farthest")
+        if "strays" not in arrays:
+            queries = 0  # its slacks are in another unit
+        return cls(
+            n=int(description["n"]),
+            shares=shares,
+            cells=cells,
+            slacks=slacks,
+            strays=strays,
+            farthest=farthest,
+            least=least,
+            reach=reach,
+            queries=queries,
+            error=math.nan if error is None else float(error),
+            error_rows=rows,
+            recalls=tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ())),
+        )
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[np.float32]], dict[str, Any]]:
+        """Sections and description of a file; the inverse is :meth:`stored`."""
+        description: dict[str, Any] = {
+            "n": self.n,
+            "ks": list(KS),
+            "targets": list(TARGETS),
+            "least": self.least,
+            "reach": self.reach,
+            "queries": self.queries,
+            "error": None if math.isnan(self.error) else self.error,
+            "error_rows": self.error_rows,
+        }
+        if self.recalls:
+            description["recalls"] = self.recalls
+        arrays = {"shares": self.shares, "cells": self.cells}
+        if self.queries:  # what an older version wrote stays as it was
+            arrays |= {"slacks": self.slacks, "farthest": self.farthest, "strays": self.strays}
+        return arrays, description
+
+    @cached_property
+    def _rules(self) -> NDArray[np.float64]:
+        """Share, weight, stop, slack and strays [len(KS), len(TARGETS), 5]."""
+        parts = (self.shares[..., None], self.cells, self.slacks[..., None], self.strays[..., None])
+        return np.concatenate(parts, axis=2).astype(np.float64)
+
+    def rule(self, k: int, target: float, n: int) -> Covered | Uncovered:
+        """The numbers that are safe for k, target and n rows, or why there are none: search exactly.
+
+        Targets round up. Of n rows the k nearest are spread as the k * self.n / n nearest were of the rows that it was
+        made for; so a rule must be good for both numbers, and takes the most careful value of all stored k around them.
+        With ``deep``, for hits that are re-ranked, a larger k takes the rule of the largest stored one: of the hits
+        beyond that k more may be lost than the target says, those in far cells.
+        """
+        if self.deep:
+            k = min(k, KS[-1])
+        if not self.queries:
+            return Uncovered("was calibrated by an older version: call calibrate()", stale=True)
+        if target > TARGETS[-1]:
+            return Uncovered(f"is beyond {TARGETS[-1]}, the largest calibrated target")
+        if k > KS[-1]:
+            return Uncovered(f"is not calibrated for k = {k}, beyond {KS[-1]}")
+        changed = Uncovered(f"was calibrated for {self.n:,} rows, there are {n:,}: call calibrate()", stale=True)
+        as_if = k * self.n / max(1, n)
+        low, high = min(k, as_if * GROWTH), max(k, as_if / GROWTH)
+        if self.deep:
+            high = min(high, KS[-1])
+        if low < KS[0] or high > KS[-1] or n > self.n * MOST_GROWTH:
+            return changed
+        first = max(i for i, stored in enumerate(KS) if stored <= low)
+        last = next(i for i, stored in enumerate(KS) if stored >= high)
+        column = next(j for j, stored in enumerate(TARGETS) if stored >= target)
+        found = self._rules[first : last + 1, column]
+        if np.isnan(found).any():
+            return Uncovered(f"needs more than {self.queries:,} calibration queries")
+        share, weight, stop, slack, strays = found.max(0).tolist()
+        farthest = float(np.interp(math.log(max(as_if, 1e-9)), np.log(KS), self.farthest))
+        return Covered(share, weight, stop, slack, strays, farthest)
+
+    def targets(self, k: int, n: int) -> list[float]:
+        """The stored targets that have a rule for k and n rows."""
+        return [target for target in TARGETS if isinstance(self.rule(k, target, n), Covered)]
+
+
+@functools.lru_cache(maxsize=64)  # a single query takes less time than this does
+def spread_of(weight: float, stop: float) -> FloatArray:
+    """The largest gap at which the cell of each rank is visited; the first cell always is."""
+    room = stop - np.log1p(np.arange(MAX_WORDS))
+    allowed = np.where(room < 0, -1.0, room / weight if weight > 0 else ANY_GAP)
+    allowed[allowed >= FARTHEST] = ANY_GAP  # as gaps() sees it
+    allowed[0] = ANY_GAP
+    spread = allowed.astype(np.float32)
+    spread.flags.writeable = False
+    return spread
+
+
+def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
+    """How far the base of each cell [queries, cells], ascending, is above the smallest one, in units of the query.
+
+    The unit is the smallest base itself for l2 (but ``least`` at least); elsewhere, where a base may have any sign, the
+    distance from the smallest base to their mean.
+    """
+    above = bases.astype(np.float64) - bases[:, :1]
+    unit = np.maximum(bases[:, :1], least) if metric == "l2" else above.mean(1, keepdims=True)
+    # A unit of 0 (rows that equal words) leaves the cells at distance 0 near and all others far.
+    return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), SMALLEST_UNIT), FARTHEST))
+
+
+def excess(
+    bases: NDArray[np.floating], tau: NDArray[np.floating], floors: NDArray[np.floating], spans: NDArray[np.floating]
+) -> NDArray[np.float64]:
+    """How far the cells of these bases [queries, m] exceed tau, floors and spans [queries, 1], in units of the query.
+
+    Where the tables of a query are the same in all cells (``spans`` > 0), the lower bound of a cell is its base plus
+    the smallest entries of the tables (``floors``), and the unit is what an average row adds to it. Elsewhere (l2) it
+    is the difference of the distances themselves, not of their squares.
+    """
+    bases, tau = bases.astype(np.float64), tau.astype(np.float64)
+    roots = np.sqrt(np.maximum(bases, 0)) - np.sqrt(np.maximum(tau, 0))
+    return np.asarray(np.where(spans > 0, (bases + floors - tau) / np.maximum(spans, SMALLEST_UNIT), roots))
+
+
+def parse(
+    margin: Any, *, k: int, n: int, calibration: Calibration | None, sigma: float, filtered: bool = False
+) -> Rule:
+    """``"exact"``, ``"paper"``, ``inf`` or a target agreement between 0 and 1 -> the rule to run."""
+    if isinstance(margin, str):
+        if margin == "exact":
+            return EXACT
+        if margin == "paper":
+            return Rule("paper", 1.0, sigma, f"paper (sigma {sigma:.4g})")
+        raise InputError(f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {margin!r}")
+    if isinstance(margin, bool) or not isinstance(margin, int | float | np.integer | np.floating):
+        raise InputError(
+            f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {type(margin).__name__}"
+        )
+    return _number(float(margin), k, n, calibration, filtered)
+
+
+@functools.lru_cache(maxsize=256)  # single queries ask for the same rule again and again
+def _number(margin: float, k: int, n: int, calibration: Calibration | None, filtered: bool) -> Rule:
+    if margin == math.inf:
+        return Rule("none", 1.0, 0.0, "inf")
+    if not 0 < margin < 1:
+        raise InputError(f"margin as a target agreement must lie between 0 and 1 ('exact' for 1), got {margin}")
+    found = Uncovered("not calibrated") if calibration is None else calibration.rule(k, margin, n)
+    if isinstance(found, Covered) and filtered:
+        found = Uncovered("has no rule for filters")
+    if isinstance(found, Uncovered):
+        if found.stale and calibration is not None:
+            _warn_once(
+                calibration, f"searches with a margin of {margin:g} run exactly, which is slower: it {found.why}"
+            )
+        return Rule("share", 1.0, 0.0, f"exact ({margin:g} {found.why})")
+    assert calibration is not None
+    return Rule(
+        "share",
+        found.share,
+        0.0,
+        f"{margin:g} (share {found.share:.4f}, cells {_cells(found)})",
+        spread_of(found.weight, found.stop),
+        calibration.least,
+        calibration.reach,
+        found.slack,
+        found.farthest,
+        found.strays,
+    )
+
+
+def _cells(found: Covered) -> str:
+    return f"{found.weight:g}/{found.stop:.3f}" if found.stop < FARTHEST else "all"
+
+
+_WARNED: weakref.WeakSet[Calibration] = weakref.WeakSet()
+
+
+def _warn_once(calibration: Calibration, text: str) -> None:
+    """One warning for each calibration, not for each search."""
+    if calibration not in _WARNED:
+        _WARNED.add(calibration)
+        warn_user(text, CalibrationWarning)

@@ -1,0 +1,55 @@
+"""Other quantizers, to compare with: one class each, with ``fit``, ``encode`` and ``index``, on the same search.
+
+torch is imported only when a method that learns with labels is fitted. docs/quantizers.md has a table of them.
+"""
+
+from functools import partial
+
+from ..icq import ICQ
+from .ckmeans import CKMeans
+from .cq import CQ
+from .dpq import DPQ
+from .dqn import DQN
+from .lopq import LOPQ
+from .msq import MSQ
+from .opq import OPQ
+from .pq import PQ
+from .pqn import PQN
+from .registry import Method, load, method, methods, register, unregister
+from .sq import SQ
+from .vectors import VectorModel
+
+__all__ = [
+    "CQ",
+    "DPQ",
+    "DQN",
+    "LOPQ",
+    "MSQ",
+    "OPQ",
+    "PQ",
+    "PQN",
+    "SQ",
+    "CKMeans",
+    "Method",
+    "VectorModel",
+    "load",
+    "method",
+    "methods",
+    "register",
+    "unregister",
+]
+
+register("ICQ", ICQ, labels=True)
+register("SQ+CQ", partial(SQ, "cq"), labels=True)
+register("SQ+PQ", partial(SQ, "pq"), labels=True)
+register("PQ", PQ)
+register("OPQ", OPQ)
+register("CKMeans", CKMeans)
+register("LOPQ", LOPQ)
+register("CQ", CQ)
+register("MSQ", MSQ)
+
+register("DQN", DQN, labels=True)
+register("DPQ", DPQ, labels=True)
+register("PQN", PQN, labels=True)
+register("PQN+CQ", partial(PQN, "cq"), labels=True)

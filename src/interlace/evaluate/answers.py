@@ -1,0 +1,226 @@
+"""How good answers are: recall against the true neighbours, agreement of two searches, and the true neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codec.codebooks import METRICS
+from ..errors import InputError
+from ..inputs.arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
+
+#: ``exact_neighbours`` holds this many distances at a time.
+BLOCK_QUERIES, BLOCK_ROWS = 256, 8192
+#: ``distances_of`` holds so many differences at a time, by 8 bytes.
+BLOCK_VALUES = 1 << 22
+
+
+def recall(found_ids: Any, true_ids: Any, k: int, *, found_distances: Any = None, true_distances: Any = None) -> float:
+    """Mean share of the true k nearest among the first k found (recall@k, sometimes called k-recall@k).
+
+    Ids are [queries, at least k] (or 1-D for one query; ``Matches`` will do), best first. Padding (-1 or None) in
+    ``found_ids`` never counts; true neighbours that are padding are not asked for.
+
+    With distances of both (of the vectors themselves, not of their codes: :func:`distances_of`), ties count: a row
+    found is a hit as well if it is no farther than the k-th true neighbour.
+    """
+    found, truth = as_ids(found_ids, "found_ids"), as_ids(true_ids, "true_ids")
+    k = positive(k, "k")
+    for name, ids in (("found_ids", found), ("true_ids", truth)):
+        if ids.shape[1] < k:
+            raise InputError(f"recall@{k} needs at least {k} ids per query, {name} has {ids.shape[1]}")
+    _same_queries(found, truth, "found_ids", "true_ids")
+    found, truth = found[:, :k], truth[:, :k]
+    asked = _real(truth).sum(1)
+    if not asked.any():
+        raise InputError("true_ids holds no id at all")
+    if found_distances is None and true_distances is None:
+        hits = _common(truth, found)
+    else:
+        near = _no_farther(found_distances, true_distances, found, truth)
+        hits = np.minimum(_hits_with_ties(found, truth, near), asked)
+    return float((hits[asked > 0] / asked[asked > 0]).mean())
+
+
+def _no_farther(
+    found_distances: Any, true_distances: Any, found: NDArray[Any], truth: NDArray[Any]
+) -> NDArray[np.bool_]:
+    """bool [queries, k]: which of the found are as near as the last true neighbour."""
+    if found_distances is None or true_distances is None:
+        raise InputError("found_distances and true_distances belong together: give both, or none")
+    near = []
+    for name, values, ids in (("found_distances", found_distances, found), ("true_distances", true_distances, truth)):
+        array = to_numpy(values, name)
+        array = array[None, :] if array.ndim == 1 else array
+        if array.ndim != 2 or len(array) != len(ids) or array.shape[1] < ids.shape[1] or array.dtype.kind not in "fiu":
+            raise InputError(f"{name} must be numbers {list(ids.shape)}, one for each id, got {describe(array)}")
+        near.append(array[:, : ids.shape[1]])
+    last = np.where(_real(truth), near[1], -np.inf).max(1)
+    return np.asarray(near[0] <= last[:, None], np.bool_)
+
+
+def _hits_with_ties(found: NDArray[Any], truth: NDArray[Any], near: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Rows found that are true neighbours or as near; one that was found twice counts once."""
+    hits = np.zeros(len(found), np.int64)
+    real = _real(found)
+    for i, (ids, wanted) in enumerate(zip(found.tolist(), truth.tolist(), strict=True)):
+        true = set(wanted)
+        hits[i] = len({v for v, n, r in zip(ids, near[i], real[i], strict=True) if r and (n or v in true)})
+    return hits
+
+
+def agreement(a: Any, b: Any) -> float:
+    """Mean over queries of |A and B| / k for two answers of the same k; 1 when they hold the same ids in any order.
+
+    With fewer than k real hits the larger number of them takes the place of k; two empty answers agree.
+    """
+    first, second = as_ids(a, "a"), as_ids(b, "b")
+    _same_queries(first, second, "a", "b")
+    if first.shape[1] != second.shape[1]:
+        raise InputError(f"a has {first.shape[1]} ids per query, b has {second.shape[1]}")
+    size = np.maximum(_real(first).sum(1), _real(second).sum(1))
+    common = _common(first, second)
+    return float(np.where(size > 0, common / np.maximum(size, 1), 1.0).mean())
+
+
+def exact_neighbours(
+    x: Any, q: Any, k: int, metric: str = "l2", *, dtype: Any = np.float64
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Rows [queries, k] of x nearest to each query and their distances, by brute force over every row.
+
+    Distances ascend for every metric, as in ``Matches``: squared (l2), -q.x (ip), 1 - cosine. Ties go to the smaller
+    row; fewer than k rows are padded with -1 and inf. x is read in blocks, so beyond the queries and the answer memory
+    stays below 64 MB (256 queries x 8192 rows of distances, their order) + 8192 * dim * 32 bytes, however long x is.
+    ``dtype=np.float32`` takes half the time, but rounding may then swap near neighbours.
+    """
+    if metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    k = positive(k, "k")
+    rows = x if isinstance(x, Rows) else Rows(x)
+    queries, single = as_queries(q, rows.dim)
+    if metric == "cosine":
+        queries = normalize(queries, name="queries")
+    width = min(k, len(rows))
+    best_ids = np.full((len(queries), width), -1, np.int64)
+    best = np.full((len(queries), width), np.inf, dtype)
+    start = 0
+    for block in rows.blocks(BLOCK_ROWS):
+        if metric == "cosine":
+            block = normalize(block, name="x", first_row=start)
+        wide = block.astype(dtype, copy=False)
+        squares = np.einsum("ij,ij->i", wide, wide) if metric == "l2" else None
+        for at in range(0, len(queries), BLOCK_QUERIES):
+            part = slice(at, at + BLOCK_QUERIES)
+            distances = _distances(queries[part].astype(dtype, copy=False), wide, squares, metric)
+            ids, values = _smallest(distances, min(width, len(block)))
+            _merge(best_ids[part], best[part], ids + start, values)
+        start += len(block)
+    pad = ((0, 0), (0, k - width))
+    best_ids = np.pad(best_ids, pad, constant_values=-1)
+    nearest = np.pad(best.astype(np.float32), pad, constant_values=np.inf)
+    return (best_ids[0], nearest[0]) if single else (best_ids, nearest)
+
+
+def distances_of(x: Any, q: Any, rows: Any, metric: str = "l2") -> FloatArray:
+    """True distances float32 [queries, k] of given rows of x from each query; inf where a row is -1.
+
+    As :func:`exact_neighbours` has them: squared (l2), -q.x (ip), 1 - cosine; what :func:`recall` needs to see ties.
+    """
+    if metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    source = x if isinstance(x, Rows) else Rows(x)
+    queries, single = as_queries(q, source.dim)
+    wanted = as_ids(rows, "rows")
+    if wanted.dtype.kind not in "iu" or len(wanted) != len(queries):
+        raise InputError(f"rows must be integers [{len(queries)}, k], one list for each query, got {describe(wanted)}")
+    if wanted.size and not -1 <= wanted.min() <= wanted.max() < len(source):
+        raise InputError(f"rows must lie in 0 to {len(source) - 1}, or be -1; got {wanted.min()} to {wanted.max()}")
+    if metric == "cosine":
+        queries = normalize(queries, name="queries")
+    out = np.full(wanted.shape, np.inf, np.float32)
+    step = max(1, BLOCK_VALUES // max(1, wanted.shape[1] * source.dim))
+    for start in range(0, len(queries), step):
+        part = wanted[start : start + step].astype(np.int64)
+        query, place = np.nonzero(part >= 0)
+        needed, position = np.unique(part[query, place], return_inverse=True)
+        vectors = source.take(needed)
+        if metric == "cosine":
+            vectors = normalize(vectors, name="x", rows=needed)
+        theirs = vectors[position.reshape(-1)].astype(np.float64)
+        mine = queries[start + query].astype(np.float64)
+        if metric == "l2":
+            found = ((theirs - mine) ** 2).sum(1)
+        else:
+            found = (1.0 if metric == "cosine" else 0.0) - (theirs * mine).sum(1)
+        out[start + query, place] = found
+    return out[0] if single else out
+
+
+def _distances(queries: NDArray[Any], rows: NDArray[Any], squares: NDArray[Any] | None, metric: str) -> NDArray[Any]:
+    """[queries, rows], ascending means nearer. One matrix product, changed in place."""
+    products: NDArray[Any] = queries @ rows.T
+    if squares is None:
+        np.negative(products, out=products)
+        return np.add(products, 1, out=products) if metric == "cosine" else products
+    products *= -2
+    products += squares
+    products += np.einsum("ij,ij->i", queries, queries)[:, None]
+    np.maximum(products, 0, out=products)  # rounding may fall below zero
+    return products
+
+
+def _smallest(distances: NDArray[Any], k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Columns and values of the k smallest of each row, by ascending column."""
+    columns = np.argpartition(distances, k - 1, axis=1)[:, :k]
+    last = np.take_along_axis(distances, columns, 1).max(1)
+    # Where more than k reach the last value, the partition has picked any of them: choose by column.
+    for row in np.flatnonzero((distances <= last[:, None]).sum(1) > k):
+        columns[row] = np.argsort(distances[row], kind="stable")[:k]
+    columns.sort(axis=1)
+    return columns, np.take_along_axis(distances, columns, 1)
+
+
+def _merge(best_ids: NDArray[np.int64], best: NDArray[Any], ids: NDArray[np.int64], values: NDArray[Any]) -> None:
+    """Better hits into the running answer. Later rows stand behind, so a stable sort keeps ties by row."""
+    all_ids, all_values = np.concatenate([best_ids, ids], 1), np.concatenate([best, values], 1)
+    order = np.argsort(all_values, axis=1, kind="stable")[:, : best.shape[1]]
+    best_ids[:] = np.take_along_axis(all_ids, order, 1)
+    best[:] = np.take_along_axis(all_values, order, 1)
+
+
+def as_ids(ids: Any, name: str) -> NDArray[Any]:
+    """Ids [queries, k] of an answer, strings as objects; ``Matches`` will do."""
+    array = to_numpy(getattr(ids, "ids", ids), name)
+    array = array[None, :] if array.ndim == 1 else array
+    if array.ndim != 2 or array.dtype.kind not in "iuOUST":
+        raise InputError(f"{name} must be ids [queries, k], integers or strings, got {describe(array)}")
+    return array.astype(object) if array.dtype.kind in "UST" else array
+
+
+def _same_queries(a: NDArray[Any], b: NDArray[Any], name_a: str, name_b: str) -> None:
+    if len(a) != len(b):
+        raise InputError(f"{name_a} has {len(a)} queries, {name_b} has {len(b)}")
+    if len(a) == 0:
+        raise InputError(f"{name_a} and {name_b} hold no query")
+    if (a.dtype == object) != (b.dtype == object):
+        raise InputError(f"{name_a} has dtype {a.dtype}, {name_b} has {b.dtype}: strings never equal integers")
+
+
+def _real(ids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Not padding: -1, or None among strings."""
+    if ids.dtype == object:
+        return np.array([[v is not None for v in row] for row in ids.tolist()], np.bool_).reshape(ids.shape)
+    return np.asarray(ids >= 0 if ids.dtype.kind == "u" else ids != -1, np.bool_)
+
+
+def _common(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
+    """Ids of each row of a that the same row of b holds; [n, k, k] comparisons, at most some 16 MB at a time."""
+    out = np.empty(len(a), np.int64)
+    step = max(1, (1 << 24) // max(1, a.shape[1] * b.shape[1]))
+    for start in range(0, len(a), step):
+        part = slice(start, start + step)
+        equal = np.asarray(a[part, :, None] == b[part, None, :], np.bool_)
+        out[part] = (equal.any(2) & _real(a[part])).sum(1)
+    return out

@@ -1,0 +1,135 @@
+"""What codes lose and what a search costs: quantization error, table additions, effective length, time.
+
+Public names are in ``evaluate``; docs/measures.md has the definitions.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._threads import thread_count
+from ..codec.codebooks import Codebooks
+from ..codec.encode import encode
+from ..engine.matches import SearchStats
+from ..errors import InputError
+from ..inputs.arrays import FloatArray, Rows, describe, normalize, positive
+
+BLOCK_ROWS = 16384
+
+
+class QuantizationError(NamedTuple):
+    """What :func:`quantization_error` found."""
+
+    error: float  #: mean over rows of the squared distance of a vector from what its code stands for
+    relative: float | None  #: its share of the rows' total variance; None where they have none
+
+
+def quantization_error(model: Any, x: Any, *, threads: int | None = None) -> QuantizationError:
+    """How far codes are from what they code: the mean squared error, also as a share of the total variance.
+
+    ``model`` is a fitted quantizer (anything with ``embed``, ``encode`` and ``decode``) or :class:`Codebooks`; x are
+    its inputs. Errors are those of vectors after the embedding, where there is one: of two embeddings only shares can
+    be compared. The total variance is the mean squared distance of the vectors from their mean, so that a single word
+    at the mean has a share of 1. With the cosine metric vectors have length 1.
+    """
+    pairs = _coded(model, x, thread_count(threads)) if isinstance(model, Codebooks) else _coded_by_model(model, x)
+    count, error, spread = 0, 0.0, 0.0
+    mean: Any = 0.0
+    for vectors, decoded in pairs:
+        wide, n = vectors.astype(np.float64), len(vectors)
+        error += float(((wide - decoded) ** 2).sum())
+        # Spread round the mean of all, from that of each block round its own: sums of squares would cancel.
+        own = wide.mean(0)
+        spread += float(((wide - own) ** 2).sum() + ((own - mean) ** 2).sum() * count * n / (count + n))
+        mean = mean + (own - mean) * n / (count + n)
+        count += n
+    if not count:
+        raise InputError(f"a quantization error needs at least one row, got {describe(x)}")
+    return QuantizationError(error / count, error / spread if spread > 0 else None)
+
+
+def _coded(codebooks: Codebooks, x: Any, threads: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    start = 0
+    for block in Rows(x, dim=codebooks.dim).blocks(BLOCK_ROWS):
+        vectors = normalize(block, name="x", first_row=start) if codebooks.metric == "cosine" else block
+        yield vectors, codebooks.decode(encode(codebooks, vectors, threads))
+        start += len(block)
+
+
+def _coded_by_model(model: Any, x: Any) -> Iterator[tuple[FloatArray, FloatArray]]:
+    for name in ("embed", "encode", "decode"):
+        if not callable(getattr(model, name, None)):
+            raise InputError(f"model must be a fitted quantizer or Codebooks, got {describe(model)} without {name}")
+    vectors, codes = model.embed(x), model.encode(x)
+    if getattr(getattr(model, "codebooks_", None), "metric", "l2") == "cosine":
+        vectors = normalize(vectors, name="x")
+    for start in range(0, len(vectors), BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        yield vectors[part], model.decode(codes[part])
+
+
+def ops_per_vector(work: Any, codebooks: Any = None) -> float:
+    """Table additions per query and database vector of a search: ``Matches`` or its ``stats``. The paper's Average Ops.
+
+    Alone, those that our search made: one for each visited cell, the crude columns of each scanned row, the others of
+    each survivor. With ``codebooks`` (or what has their ``n_books`` and ``n_crude``) those of the two-step search as
+    the paper has it: every row pays for every crude book, a survivor for all books; K where everything survives. A
+    first book of one word, which codebooks without cells have, adds nothing and is not counted.
+    """
+    stats = getattr(work, "stats", work)
+    if not isinstance(stats, SearchStats):
+        raise InputError(f"ops are counted in the stats of a search (Matches or SearchStats), got {describe(work)}")
+    if codebooks is None:
+        return stats.ops_per_vector
+    alone = int(isinstance(codebooks, Codebooks) and codebooks.n_cells == 1)
+    return stats.two_step_ops(codebooks.n_books - alone, codebooks.n_crude - alone)
+
+
+def effective_length(bits: float, ops: float, ops_reference: float) -> float:
+    """Bits that the reference would have to use to be searched as fast: ``bits * ops / ops_reference``.
+
+    ``ops`` are those of a code of ``bits`` bits, ``ops_reference`` those of the reference at the same length: the
+    paper's is supervised quantization searched exhaustively, with as many additions as books.
+    """
+    for name, value in (("bits", bits), ("ops", ops), ("ops_reference", ops_reference)):
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not number or not 0 < value < math.inf:
+            raise InputError(f"{name} must be a number above 0, got {value!r}")
+    return float(bits * ops / ops_reference)
+
+
+class TimeRatio(NamedTuple):
+    """What :func:`time_ratio` found: medians in seconds, and the first by the second. Below 1, a is the faster one."""
+
+    ratio: float
+    seconds_a: float
+    seconds_b: float
+
+
+def time_ratio(
+    a: Callable[[], Any], b: Callable[[], Any], rounds: int = 9, *, clock: Callable[[], float] = time.perf_counter
+) -> TimeRatio:
+    """Wall-clock time of ``a()`` by that of ``b()``: medians of ``rounds`` calls of each, in turns.
+
+    Both are called once before anything is timed. In every other round b comes first, so that a machine that slows
+    down, or a cache that one leaves warm, favours neither.
+    """
+    rounds = positive(rounds, "rounds")
+    for name, call in (("a", a), ("b", b)):
+        if not callable(call):
+            raise InputError(f"{name} must be a function without arguments, got {describe(call)}")
+        call()
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(2 * rounds):
+        second = number % 4 in (1, 2)  # a b, b a, a b, ...
+        call = b if second else a
+        started = clock()
+        call()
+        seconds[second].append(clock() - started)
+    median_a, median_b = (float(np.median(seconds[which])) for which in (False, True))
+    return TimeRatio(median_a / median_b if median_b > 0 else math.inf, median_a, median_b)

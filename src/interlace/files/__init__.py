@@ -1,0 +1,1 @@
+"""The checksummed file that everything is stored in (docs/format.md)."""

@@ -1,0 +1,1 @@
+"""`Index`: packed rows with ids, an embedding and a file; its report, plan and evaluation; an index in parts."""

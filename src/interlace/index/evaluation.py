@@ -1,0 +1,256 @@
+"""How good an index is, and how fast: its own ground truth, recall, agreement, speed and size in one object."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._threads import thread_count
+from ..codec.codebooks import Codebooks
+from ..engine import margins
+from ..engine.margins import DEFAULT
+from ..engine.matches import Matches, SearchStats
+from ..engine.searching import search_rows
+from ..engine.segments import Segment
+from ..errors import InputError
+from ..evaluate.answers import agreement, as_ids, exact_neighbours, recall
+from ..inputs.arrays import FloatArray, Rows, normalize, positive
+from ..inputs.literals import Margin
+from .ids import IdArray, Ids
+from .report import Report
+
+#: Searches are timed this often, or for so many seconds, whichever ends first; single queries are so many at most.
+REPEATS, SECONDS, SINGLES = 5, 0.5, 200
+_LEFT_OUT = "each one's own row left out"
+
+
+class Searchable(Protocol):
+    """What is asked of an index; it stands above this module."""
+
+    codebooks: Codebooks
+    _ids: Ids
+    _calibration: margins.Calibration | None
+
+    def __len__(self) -> int: ...
+
+    _segments: tuple[Segment, ...]
+
+    def _codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]: ...
+    def _queries(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]: ...
+    def _rows(self, x: Any, embedded: bool) -> Rows: ...
+    def search(self, q: Any, k: int, *, margin: Margin, threads: int | None, embedded: bool) -> Matches: ...
+    def report(self) -> Report: ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What :meth:`Index.evaluate` found; None where there was nothing to tell it from."""
+
+    rows: int
+    queries: int  #: that were evaluated
+    k: int
+    queries_from: str  #: where the queries came from
+    truth_from: str | None  #: where the true neighbours came from; None: there are none, and no recall
+    recall: dict[int, float]  #: recall@j by j, of 1, 10 and k: share of the true j nearest among the first j found
+    agreement: float  #: mean share of an answer that the exhaustive scan of the codes gives too
+    queries_per_second: float  #: all queries in one call
+    queries_per_second_single: float  #: one call for each query
+    bytes_per_vector: float  #: codes and row numbers (``Report.code_bytes_per_vector``)
+    quantization_error: float | None  #: mean squared distance of a row from the vector that its code stands for
+    #: the same as a share of the variance of the rows; above 1, x is not what was added, or the books do not fit it
+    relative_error: float | None
+    stats: SearchStats = field(repr=False)  #: of all queries in one call
+
+    @property
+    def ops_per_vector(self) -> float:
+        """Table additions per query and row."""
+        return self.stats.ops_per_vector
+
+    @property
+    def scanned(self) -> float:
+        """Share of the rows whose crude distance was looked at."""
+        return self.stats.scanned / (self.stats.queries * self.stats.rows)
+
+    @property
+    def survivors(self) -> float:
+        """Share of the rows that were compared with the whole code."""
+        return self.stats.survivors / (self.stats.queries * self.stats.rows)
+
+    @property
+    def margin(self) -> str:
+        """The rule that ran, with its parameter."""
+        return self.stats.margin
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every number by name, one level deep; recalls are ``recall@j``."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("recall", "stats")}
+        found |= {f"recall@{j}": value for j, value in self.recall.items()}
+        found |= {name: getattr(self, name) for name in ("ops_per_vector", "scanned", "survivors", "margin")}
+        return found | {"threads": self.stats.threads, "simd": self.stats.simd}
+
+    def __str__(self) -> str:
+        threads = f"{self.stats.threads} thread{'s' * (self.stats.threads > 1)}"
+        facts = [(f"recall@{j}", f"{value:.4f}") for j, value in self.recall.items()]
+        facts += [
+            ("agreement", f"{self.agreement:.4f} with the exhaustive scan of the codes"),
+            ("margin", self.margin),
+            ("queries per second", f"{self.queries_per_second:,.0f} in a batch ({threads}, {self.stats.simd})"),
+            ("", f"{self.queries_per_second_single:,.0f} one by one"),
+            ("ops per vector", f"{self.ops_per_vector:.3f}"),
+            ("scanned, survivors", f"{self.scanned:.1%}, {self.survivors:.3%} of the rows"),
+            ("bytes per vector", f"{self.bytes_per_vector:.2f}"),
+        ]
+        if self.quantization_error is not None:
+            share = "" if self.relative_error is None else f", {self.relative_error:.2%} of the variance"
+            facts.append(("quantization error", f"{self.quantization_error:.4g}{share}"))
+        truth = "no true neighbours" if self.truth_from is None else f"truth: {self.truth_from}"
+        lines = [f"{self.rows:,} rows, {self.queries:,} queries ({self.queries_from}), k={self.k}; {truth}"]
+        return "\n".join([*lines, *(f"  {name:<19}{value}" for name, value in facts)])
+
+
+def evaluate_index(
+    index: Searchable,
+    queries: Any = None,
+    k: int = 10,
+    *,
+    truth: Any = None,
+    x: Any = None,
+    margin: Margin = DEFAULT,
+    sample: int = 1000,
+    threads: int | None = None,
+    seed: int = 0,
+    embedded: bool = False,
+) -> Evaluation:
+    """See :meth:`Index.evaluate`."""
+    k, sample = positive(k, "k"), positive(sample, "sample")
+    rng = np.random.default_rng(positive(seed, "seed", least=0))
+    workers = thread_count(threads)
+    n, metric = len(index), index.codebooks.metric
+    if n < (2 if queries is None else 1):
+        raise InputError(
+            "an empty index cannot be evaluated"
+            if n == 0
+            else "the only row of this index has no neighbours; pass queries to evaluate it"
+        )
+    if truth is not None and queries is None:
+        raise InputError("truth tells the neighbours of your queries: pass queries too")
+    rule, scan = (
+        margins.parse(m, k=k, n=n, calibration=index._calibration, sigma=index.codebooks.residual_variance)
+        for m in (margin, math.inf)
+    )
+    rows = None if x is None else _rows(x, index, embedded)
+    # The sample of rows: the queries, where none are given, and what the quantization error is measured on.
+    chosen = np.sort(rng.choice(n, min(n, sample), replace=False))
+    originals = None if rows is None else _directed(rows.take(chosen), metric, "x", chosen)
+    decoded = index.codebooks.decode(index._codes_of(chosen))
+    if queries is not None:
+        vectors, truth = _given(index._queries(queries, embedded)[0], truth, k, sample, rng)
+        vectors, own, queries_from = _directed(vectors, metric, "queries"), None, "given"
+    elif originals is not None:
+        vectors, own, queries_from = originals, chosen, f"rows of x, {_LEFT_OUT}"
+    else:
+        vectors, own, queries_from = _directed(decoded, metric, "queries"), chosen, f"rows as coded, {_LEFT_OUT}"
+    batch, single, stats = _speed(index, vectors, k, margin, threads)  # first: it is quick, and refuses what must be
+    truth_from = None if truth is None else "given"
+    if truth is None and rows is not None:
+        truth_from, nearest = "exact neighbours in x", exact_neighbours(rows, vectors, k + (own is not None), metric)[0]
+        truth = index._ids.take(without(nearest, own))
+    answers = [_answer(index, vectors, k, r, workers, own) for r in (rule, scan)]
+    error, share = (None, None) if originals is None else _error(originals, decoded)
+    return Evaluation(
+        rows=n,
+        queries=len(vectors),
+        k=k,
+        queries_from=queries_from,
+        truth_from=truth_from,
+        recall={} if truth is None else {j: recall(answers[0], truth, j) for j in sorted({1, 10, k}) if j <= k},
+        agreement=agreement(*answers),
+        queries_per_second=batch,
+        queries_per_second_single=single,
+        bytes_per_vector=index.report().code_bytes_per_vector,
+        quantization_error=error,
+        relative_error=share,
+        stats=stats,
+    )
+
+
+def without(found: NDArray[np.int64], own: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Rows found [queries, k + 1] less each query's own one; where it was not found, less the last."""
+    if own is None:
+        return found
+    drop = found == own[:, None]
+    drop[~drop.any(1), -1] = True
+    return np.asarray(found[~drop]).reshape(len(found), found.shape[1] - 1)
+
+
+def _rows(x: Any, index: Searchable, embedded: bool) -> Rows:
+    rows = index._rows(x, embedded)
+    if len(rows) != len(index):
+        raise InputError(
+            f"x must hold the rows of the index in the order they were added: {len(index)} expected, got {len(rows)}"
+        )
+    return rows
+
+
+def _directed(vectors: FloatArray, metric: str, name: str, rows: NDArray[np.int64] | None = None) -> FloatArray:
+    return normalize(vectors, name=name, rows=rows) if metric == "cosine" else vectors
+
+
+def _given(
+    vectors: FloatArray, truth: Any, k: int, sample: int, rng: np.random.Generator
+) -> tuple[FloatArray, IdArray | None]:
+    """At most ``sample`` of the user's queries, and their true neighbours."""
+    if len(vectors) == 0:
+        raise InputError("queries has no rows; an evaluation needs at least one")
+    ids = None if truth is None else as_ids(truth, "truth")
+    if ids is not None and (len(ids) != len(vectors) or ids.shape[1] < k):
+        raise InputError(
+            f"truth must hold at least k={k} ids for each of {len(vectors)} queries, got shape {ids.shape}"
+        )
+    if len(vectors) > sample:
+        kept = np.sort(rng.choice(len(vectors), sample, replace=False))
+        vectors, ids = vectors[kept], None if ids is None else ids[kept]
+    return vectors, ids
+
+
+def _answer(
+    index: Searchable, vectors: FloatArray, k: int, rule: margins.Rule, threads: int, own: NDArray[np.int64] | None
+) -> IdArray:
+    """Ids found. With its own row left out, a query is searched as in an index that does not hold it: one more hit
+    under the rule of k, because then the last of the others is the k-th."""
+    rows = search_rows(index.codebooks, index._segments, vectors, k + (own is not None), rule, threads)[0]
+    return index._ids.take(without(rows, own))
+
+
+def _speed(
+    index: Searchable, vectors: FloatArray, k: int, margin: Margin, threads: int | None
+) -> tuple[float, float, SearchStats]:
+    """Queries per second in one call and in calls of their own, as users make them; the work of the one call."""
+    stats = index.search(vectors, k, margin=margin, threads=threads, embedded=True).stats  # also warms up
+    best, until = math.inf, time.perf_counter() + SECONDS
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        index.search(vectors, k, margin=margin, threads=threads, embedded=True)
+        best = min(best, time.perf_counter() - started)
+        if time.perf_counter() > until:
+            break
+    until, seconds = time.perf_counter() + SECONDS, []
+    for query in vectors[:SINGLES]:
+        started = time.perf_counter()
+        index.search(query, k, margin=margin, threads=threads, embedded=True)
+        seconds.append(time.perf_counter() - started)
+        if started > until:
+            break
+    return len(vectors) / best, 1 / float(np.median(seconds)), stats
+
+
+def _error(originals: FloatArray, decoded: FloatArray) -> tuple[float, float | None]:
+    """Mean squared distance of rows from what their codes stand for, and its share of their variance."""
+    error = float(((originals.astype(np.float64) - decoded) ** 2).sum(1).mean())
+    variance = float(originals.var(0, dtype=np.float64).sum())
+    return error, error / variance if variance > 0 else None

@@ -1,0 +1,77 @@
+"""Where the bytes of an index are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..codec.codebooks import Codebooks
+from ..codec.embedding import Embedding
+from ..engine.segments import Segment
+from .ids import Ids
+
+
+@dataclass(frozen=True)
+class Report:
+    """Bytes by part. ``code_bytes_per_vector`` counts code columns, padding and row numbers."""
+
+    rows: int
+    n_bytes: int  #: code bytes asked for
+    codes: int  #: code columns, padding included
+    row_numbers: int  #: which row stands where, and the bounds of the cells
+    ids: int  #: explicit ids and their sorted section; 0 for default ids
+    learned: int  #: words, rotation, mean
+    tables: int  #: precomputed by the native core when an index is opened
+    file: int | None  #: size of the file, for an index opened from one
+    embedding: int = 0  #: weights of the embedding; those of a user's module, which no file holds, are not counted
+    embedding_kind: str | None = None  #: linear, mlp, lenet, ...
+
+    @classmethod
+    def of(
+        cls,
+        codebooks: Codebooks,
+        segments: Sequence[Segment],
+        ids: Ids,
+        file: int | None,
+        embedding: Embedding | None = None,
+    ) -> Report:
+        """Measure an index."""
+        return cls(
+            rows=ids.n_kept,
+            n_bytes=codebooks.n_bytes,
+            codes=sum(s.code_bytes for s in segments),
+            row_numbers=sum(s.row_bytes for s in segments),
+            ids=sum(a.nbytes for a in ids.arrays.values()),
+            learned=sum(a.nbytes for a in codebooks.to_arrays()[0].values()),
+            tables=codebooks.native.table_bytes,
+            file=file,
+            embedding=0 if embedding is None else embedding.n_bytes,
+            embedding_kind=None if embedding is None else embedding.label,
+        )
+
+    @property
+    def code_bytes_per_vector(self) -> float:
+        """What one more vector costs, ids aside."""
+        return (self.codes + self.row_numbers) / max(1, self.rows)
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.codes + self.row_numbers + self.ids + self.learned + self.embedding + self.tables
+
+    def __str__(self) -> str:
+        parts = [
+            ("codes", self.codes),
+            ("row numbers", self.row_numbers),
+            ("ids", self.ids),
+            ("learned arrays", self.learned),
+            *([] if self.embedding_kind is None else [("embedding", self.embedding)]),
+            ("stored", self.total - self.tables),
+            ("tables in memory", self.tables),
+        ]
+        lines = [f"{self.rows} rows, {self.code_bytes_per_vector:.2f} code bytes per vector (n_bytes={self.n_bytes})"]
+        kind = {"embedding": f" ({self.embedding_kind})"}
+        lines += [f"  {name:<17}{size:>14,} bytes{kind.get(name, '')}" for name, size in parts]
+        if self.file is not None:
+            lines.append(f"  {'file':<17}{self.file:>14,} bytes")
+        return "\n".join(lines)

@@ -1,0 +1,310 @@
+"""Anything array-like -> checked float32 rows. The only place where input is converted or rejected.
+
+What is checked is a copy that nobody else has, a block at a time, and the copy is what is used: values, or a shape,
+that change between check and use would get past the check.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from .spool import spool, yields_blocks
+from .tables import ArrowRows, arrow_rows, frame_dtype, is_frame
+
+FloatArray = NDArray[np.float32]
+
+#: Squares of larger values, summed over a few thousand dimensions, leave the range of float32.
+LARGEST = 1e16
+BLOCK_ROWS = 16384
+
+
+def describe(x: Any) -> str:
+    """Type, dtype and shape of an argument, for error messages."""
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if shape is None and _package(x) == "pyarrow":  # whose text reads values, which nobody has validated
+        return f"{type(x).__name__} of type {getattr(x, 'type', 'unknown')}"
+    if shape is None:
+        return f"{type(x).__name__} {x!r:.60}"
+    return f"{type(x).__name__} of shape {tuple(shape)}" + ("" if dtype is None else f" and dtype {dtype}")
+
+
+def to_numpy(x: Any, name: str) -> NDArray[Any]:
+    """NumPy view (or copy) of arrays, nested lists, torch tensors and DLPack objects; torch is never imported.
+
+    It is never of a subclass, whose shape and items may be anything.
+    """
+    if type(x).__module__.startswith("numpy.ma"):
+        if np.ma.is_masked(x):
+            raise InputError(f"{name} has masked entries, which have no value; fill them first: {describe(x)}")
+        x = x.data
+    if isinstance(x, np.ndarray):
+        return x if type(x) is np.ndarray else np.asarray(x)
+    try:
+        if _package(x) == "torch":
+            x = x.detach().cpu()
+            if str(x.dtype) == "torch.bfloat16":
+                x = x.float()
+            return np.asarray(x.numpy())
+        if hasattr(x, "__array__"):
+            return np.asarray(x)
+        if hasattr(x, "__dlpack__"):
+            return np.from_dlpack(x)
+        return np.asarray(x)
+    except (ValueError, TypeError, RuntimeError, BufferError) as error:
+        raise InputError(f"{name} cannot be read as an array: {describe(x)} ({error})") from error
+
+
+def to_matrix(x: Any, name: str, first_row: int = 0) -> NDArray[Any]:
+    """As :func:`to_numpy`, for vectors: tables too; what could only be misread is refused."""
+    if isinstance(x, np.ndarray):  # single queries should be quick
+        return to_numpy(x, name)
+    _refuse_kinds(x, name)
+    if is_frame(x):
+        frame_dtype(x, name)
+    table = arrow_rows(x, name, first_row)
+    return to_numpy(x, name) if table is None else table[:]
+
+
+def _package(x: Any) -> str:
+    return type(x).__module__.partition(".")[0]
+
+
+def _refuse_kinds(x: Any, name: str) -> None:
+    if isinstance(x, str | os.PathLike):
+        raise InputError(f"{name} is a path, not vectors: open the file by il.data.read_vectors({os.fspath(x)!r})")
+    if type(x).__module__.startswith("scipy.sparse"):
+        raise InputError(f"{name} is sparse; densify it, by toarray() or in blocks of rows: {describe(x)}")
+
+
+def check_numeric(dtype: np.dtype[Any], name: str) -> None:
+    """Real numbers only: object, complex, text, bool and dates are refused by name."""
+    if dtype.kind not in "fiu" and dtype.name != "bfloat16":  # bfloat16: ml_dtypes
+        raise InputError(f"{name} must hold real numbers (float16/32/64 or integers), got dtype {dtype}")
+
+
+def as_rows(
+    x: Any, *, name: str, dim: int | None = None, first_row: int = 0, n: int | None = None, copied: bool = True
+) -> FloatArray:
+    """2-D input of any accepted kind -> C-contiguous float32 [n, dim], every value finite and in range.
+
+    ``first_row`` is added to row numbers in messages, so that blocks of a large input are named as the user sees them;
+    ``n`` is how many rows there must be. The result shares no memory with x, unless ``copied`` is False, for what is
+    larger than memory and only ever read by NumPy.
+    """
+    array = to_matrix(x, name, first_row)
+    if array.ndim != 2:
+        raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}")
+    check_numeric(array.dtype, name)
+    if dim is not None and array.shape[1] != dim:
+        raise InputError(f"{name} has {array.shape[1]} dimensions, the index has {dim}")
+    if array.shape[1] == 0:
+        raise InputError(f"{name} has no dimensions: {describe(array)}")
+    if n is not None and len(array) != n:
+        raise InputError(
+            f"{name} gives {len(array)} rows from row {first_row} on, {n} expected by its shape, which is wrong, or "
+            "changed while it was read"
+        )
+    if copied:
+        array = np.array(array, order="C")
+    if array.dtype.kind in "iu" and array.dtype.itemsize > 2:
+        _refuse(
+            np.abs(array.astype(np.float64)) > 2**24,
+            array,
+            "beyond 2^24, where float32 skips integers; scale them first",
+            name,
+            first_row,
+        )
+    if array.dtype == np.float32:  # the usual case, and single queries should be quick
+        rows = np.ascontiguousarray(array)
+    else:
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(array, dtype=np.float32)
+    if rows.size and not np.abs(rows).max() <= LARGEST:  # NaN compares false
+        _refuse(~(np.abs(rows) <= LARGEST), array, f"too large (more than {LARGEST:g})", name, first_row)
+    return rows
+
+
+def _refuse(bad: NDArray[np.bool_], array: NDArray[Any], reason: str, name: str, first_row: int) -> None:
+    """Name the first bad value and its place."""
+    if bad.any():
+        row, column = (int(v) for v in np.argwhere(bad)[0])
+        value = array[row, column]
+        reason = reason if np.isfinite(float(value)) else "not a finite number (NaN and inf are refused)"
+        raise InputError(f"{name}[{row + first_row}, {column}] is {value}, {reason}")
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What is converted only when its rows are asked for."""
+
+    source: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.source[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class _Flat:
+    """Inputs of more than one dimension as rows, whose values keep their order."""
+
+    source: Any
+    shape: tuple[int, int]
+    name: str
+
+    @property
+    def dtype(self) -> Any:
+        return self.source.dtype
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        return to_numpy(self.source[rows], self.name).reshape(-1, self.shape[1])
+
+
+def flat(x: Any, inputs: tuple[int, ...], name: str) -> Any:
+    """Rows [n, prod(inputs)] as they are, inputs [n, *inputs] as such rows; anything else is refused."""
+    shape, width = tuple(x.shape), math.prod(inputs)
+    if len(shape) == 2 and shape[1] == width:
+        return x
+    if len(shape) > 2 and shape[1:] == inputs:
+        return _Flat(x, (shape[0], width), name)
+    each = f"[n, {', '.join(map(str, inputs))}]"
+    raise InputError(
+        f"{name} must be inputs {each}{f' or flat rows [n, {width}]' if len(inputs) > 1 else ''}, as the embedding "
+        f"takes them, got {describe(x)}"
+    )
+
+
+def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) -> Any:
+    """Something with ``shape``, ``dtype`` and ``[rows]``; converted no further than it must be as a whole."""
+    _refuse_kinds(x, name)
+    if isinstance(x, ArrowRows) or (_package(x) == "h5py" and hasattr(x, "shape")):
+        return x
+    if is_frame(x):
+        return _View(x.iloc, x.shape, frame_dtype(x, name))
+    if _package(x) == "torch" and hasattr(x, "shape"):
+        device = getattr(getattr(x, "device", None), "type", "cpu")
+        if device != "cpu" or str(x.dtype) == "torch.bfloat16":  # others are viewed, not copied, by NumPy
+            return _View(x.detach(), tuple(x.shape), np.dtype(np.float32))
+    if (table := arrow_rows(x, name)) is not None:
+        return table
+    listed = isinstance(x, list | tuple) and len(x) > 0 and getattr(x[0], "shape", None) == inputs  # inputs, not blocks
+    if yields_blocks(x) and not listed:
+        width = dim if inputs is None else math.prod(inputs)
+        read = _block if inputs is None else functools.partial(_block, inputs=inputs)
+        return spool(x, name, width, read, lambda rows, first: as_rows(rows, name=name, first_row=first))
+    return to_numpy(x, name)
+
+
+def _block(x: Any, name: str, first_row: int, inputs: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """What an iterator yielded, as an array; its values are checked when they are read."""
+    block = to_matrix(x, name, first_row)
+    if inputs is not None:
+        block = flat(block, inputs, name)[:]
+    if block.ndim != 2:
+        raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}; yield blocks of many rows")
+    check_numeric(block.dtype, name)
+    return block
+
+
+class Rows:
+    """A 2-D input that is read in blocks.
+
+    Arrays, memmaps, HDF5 data sets, torch tensors, lists, tables (Arrow, pandas, ...), and iterables of blocks of any
+    of these, which are kept in a temporary file. With ``inputs``, the shape of one input, arrays [n, *inputs] are read
+    as rows too.
+    """
+
+    def __init__(
+        self, x: Any, *, name: str = "x", dim: int | None = None, inputs: tuple[int, ...] | None = None
+    ) -> None:
+        self._source: Any = _source(x, name, dim, inputs)
+        if inputs is not None:
+            self._source = flat(self._source, inputs, name)
+        self._name = name
+        shape = tuple(
+            self._source.shape
+        )  # once: of a file that grows, or of what is not honest, it may be another later
+        if len(shape) != 2:
+            raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}")
+        if dim is not None and shape[1] != dim:
+            raise InputError(f"{name} has {shape[1]} dimensions, the index has {dim}")
+        if shape[1] == 0:
+            raise InputError(f"{name} has no dimensions: {describe(self._source)}")
+        check_numeric(np.dtype(self._source.dtype), name)
+        self._n = int(shape[0])
+        self._width = self.dim = int(shape[1])
+
+    def __len__(self) -> int:
+        return self._n
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[FloatArray]:
+        """Checked float32 blocks in order."""
+        for start in range(0, len(self), rows):
+            yield self.part(start, min(start + rows, len(self)))
+
+    def part(self, start: int, stop: int) -> FloatArray:
+        """Consecutive rows, all of them at once."""
+        stop = min(stop, len(self))
+        block = self._source[start:stop]
+        return as_rows(block, name=self._name, dim=self._width, first_row=start, n=stop - start)
+
+    def take(self, rows: NDArray[np.int64]) -> FloatArray:
+        """The given rows, ascending; read block by block, so that a memmap stays on disk."""
+        out = np.empty((len(rows), self._width), np.float32)
+        for start in range(0, len(rows), BLOCK_ROWS):
+            part = rows[start : start + BLOCK_ROWS]
+            block = self._source[part] if len(part) else self._source[:0]
+            try:
+                out[start : start + len(part)] = as_rows(block, name=self._name, dim=self._width, n=len(part))
+            except InputError:
+                # Name the row as the user numbers it, not its place in the sample.
+                for row in part:
+                    self.part(int(row), int(row) + 1)
+                raise
+        return out
+
+
+def as_queries(q: Any, dim: int) -> tuple[FloatArray, bool]:
+    """Queries [n, dim] and whether a single 1-D query was given."""
+    array = to_matrix(q, "queries")
+    single = array.ndim == 1
+    if array.ndim not in (1, 2):
+        raise InputError(f"queries must be 1-D [dimensions] or 2-D [rows, dimensions], got {describe(q)}")
+    return as_rows(array[None, :] if single else array, name="queries", dim=dim), single
+
+
+def normalize(x: FloatArray, *, name: str, first_row: int = 0, rows: NDArray[np.int64] | None = None) -> FloatArray:
+    """Rows of length 1, for the cosine metric; a row of zeros has no direction and is refused.
+
+    ``rows``, or ``first_row`` for a block, says which rows of the user's input these are.
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64))
+    if (lengths == 0).any():
+        row = int(np.argmin(lengths != 0))
+        row = row + first_row if rows is None else int(rows[row])
+        raise InputError(f"{name}[{row}] is all zeros; the cosine metric needs a direction")
+    return np.asarray(x / lengths[:, None], np.float32)
+
+
+def positive(value: Any, name: str, *, least: int = 1) -> int:
+    """An integer of at least 1 (or ``least``) that fits int64, or a clear error."""
+    try:
+        number: int | None = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number < 2**63:
+        raise InputError(
+            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
+        )
+    return number

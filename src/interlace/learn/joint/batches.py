@@ -1,0 +1,213 @@
+"""What a user passes to ``fit`` -> seeded batches of (inputs, labels, row numbers), and a validation split.
+
+Orders depend on (seed, epoch) alone, so a resumed run goes on as the first one would have. Rows are read and converted
+a batch at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from ...errors import InputError
+from ...inputs.arrays import Rows, describe, positive
+from ...inputs.spool import yields_blocks
+from .datasets import Items, LoaderItems, looks_like_a_dataset, seeded
+from .labels import Labels, encode_labels, triplets
+from .layers import Shape
+from .sources import Blocks, Flat, Listed, Numbers, Source, check_shape
+
+__all__ = ["Batch", "Data", "triplets"]
+
+#: Inputs float32 [n, *input_shape], class numbers int64 [n], row numbers int64 [n].
+Batch = tuple[Tensor, Tensor, Tensor]
+
+#: Rows of the first look that are held at a time.
+BLOCK_ROWS = 256
+
+
+class Data:
+    """Rows with labels.
+
+    ``x`` is array-like, flat [n, dim] or images [n, channels, height, width], with ``y`` integers, bools or strings; or
+    a torch ``Dataset`` or ``DataLoader`` of (input, label) pairs without ``y``. ``input_shape`` reads rows in another
+    shape, such as flat images, or inputs of a user's module that are neither.
+
+    Row numbers of batches count the rows of this object, ``rows`` has their numbers in what the user passed.
+    """
+
+    def __init__(self, x: Any, y: Any = None, *, input_shape: Shape | None = None) -> None:
+        with seeded(0):  # a dataset may draw, to augment its items
+            self._source: Source = open_source(x, input_shape)
+            if isinstance(self._source, Items) and y is not None:
+                raise InputError("a dataset has its labels in its items; pass it without y")
+            look(self._source)
+            y = self._source.labels() if y is None else y
+        n = len(self._source)
+        self.labels: Labels  #: int64 [n], 0 .. n_classes - 1
+        self.labels, self.classes = encode_labels(y, n)
+        self.rows: Numbers = np.arange(n)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def input_shape(self) -> Shape:
+        """Of one row."""
+        return self._source.shape
+
+    @property
+    def n_classes(self) -> int:
+        """Of the whole input; a part may hold fewer of them."""
+        return len(self.classes)
+
+    def split(self, validation: float = 0.1, seed: int = 0) -> tuple[Data, Data]:
+        """Rows to learn from and rows to validate on, the given share of every class as nearly as can be.
+
+        Every class keeps a row to learn from. Shares too small for whole rows go to classes at random, so that all rows
+        held out are the share of all rows; at least one row is.
+        """
+        seed = positive(seed, "seed", least=0)
+        if isinstance(validation, bool) or not isinstance(validation, float | int) or not 0 < validation < 1:
+            raise InputError(f"validation must be a share of the rows between 0 and 1, got {validation!r}")
+        rng = np.random.default_rng([seed, 0x5F11])  # not the draws of any epoch
+        counts = np.bincount(self.labels, minlength=self.n_classes)
+        taken = _shares(counts, validation, rng)
+        shuffled = rng.permutation(len(self))
+        order = shuffled[np.argsort(self.labels[shuffled], kind="stable")]  # by class, at random within it
+        starts = np.cumsum(counts) - counts
+        held = np.concatenate([order[a : a + t] for a, t in zip(starts, taken, strict=True)])
+        mask = np.zeros(len(self), np.bool_)
+        mask[held] = True
+        return self._part(~mask), self._part(mask)
+
+    def evenly(self, most: int) -> Data:
+        """At most so many rows, spread evenly over all of them."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[np.unique(np.linspace(0, len(self) - 1, min(positive(most, "most"), len(self))).astype(np.int64))] = True
+        return self._part(mask)
+
+    def digest(self) -> str:
+        """Of the labels and some of the inputs, which a dataset may draw anew: there of the labels alone."""
+        found = hashlib.sha256(self.labels.tobytes() + self.rows.tobytes() + repr(self.classes.tolist()).encode())
+        if not isinstance(self._source, Items):
+            for inputs, _, _ in self.evenly(BLOCK_ROWS).rows_in_order(BLOCK_ROWS):
+                found.update(inputs.numpy().tobytes())
+        return found.hexdigest()[:16]
+
+    def batches(self, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
+        """One epoch in an order that depends on (seed, epoch) alone.
+
+        The last batch may be short; a single row joins the batch before it. A ``DataLoader`` makes its own batches:
+        then ``size`` is not used, and the order is repeated only if its sampler has no generator of its own.
+        """
+        size, epoch, seed = _size(size), positive(epoch, "epoch", least=0), positive(seed, "seed", least=0)
+        if isinstance(self._source, LoaderItems):
+            places = np.full(len(self._source), -1, np.int64)
+            places[self.rows] = np.arange(len(self))
+            for inputs, rows in self._source.batches(places, seed, epoch):
+                yield self._batch(inputs, places[rows])
+            return
+        order = np.random.default_rng([seed, epoch]).permutation(len(self))
+        starts = list(range(0, len(self), size))
+        if len(starts) > 1 and len(self) - starts[-1] == 1:
+            starts.pop()
+        for number, (start, stop) in enumerate(zip(starts, [*starts[1:], len(self)], strict=True)):
+            yield self._read(order[start:stop], seed, epoch, number)
+
+    def rows_in_order(self, size: int) -> Iterator[Batch]:
+        """Every row once, from the first to the last, for encoding and statistics."""
+        for number, start in enumerate(range(0, len(self), size := positive(size, "size"))):
+            yield self._read(np.arange(start, min(start + size, len(self))), 0, 0, number)
+
+    def _read(self, places: Numbers, *seed: int) -> Batch:
+        with seeded(*seed):
+            inputs = self._source.read(self.rows[places])
+        return self._batch(inputs, places)
+
+    def _batch(self, inputs: Any, places: Numbers) -> Batch:
+        return torch.from_numpy(inputs), torch.from_numpy(self.labels[places]), torch.from_numpy(places)
+
+    def _part(self, mask: Any) -> Data:
+        part = copy.copy(self)
+        part.rows, part.labels = self.rows[mask], self.labels[mask]
+        return part
+
+
+def look(source: Source) -> None:
+    """Read a sample: what is wrong with it is told before anything is learned, and before labels are judged."""
+    n = len(source)
+    rows = np.unique(np.linspace(0, n - 1, min(n, source.sample)).astype(np.int64))
+    for start in range(0, len(rows), BLOCK_ROWS):
+        source.read(rows[start : start + BLOCK_ROWS])
+
+
+def open_source(x: Any, input_shape: Shape | None = None) -> Source:
+    """The source for what a user passed. ``input_shape`` says how one row is to be read, where its shape does not."""
+    source: Source
+    if isinstance(x, DataLoader):
+        source = LoaderItems(x)
+    elif isinstance(x, Dataset) or looks_like_a_dataset(x):
+        source = Items(x)
+    elif isinstance(x, list | tuple) and not yields_blocks(x):
+        source = Blocks(Listed(x))
+    elif len(getattr(x, "shape", (0, 0))) == 2:
+        source = Flat(Rows(x))
+    else:
+        source = Blocks(x)
+    if not len(source):
+        raise InputError(f"there are no rows to learn from: {describe(x)}")
+    if input_shape is None:
+        check_shape(source.shape)
+    elif math.prod(input_shape) != math.prod(source.shape):
+        raise InputError(f"input_shape {tuple(input_shape)} does not fit rows of shape {source.shape}")
+    else:
+        source.shape = tuple(input_shape)
+    return source
+
+
+def _shares(counts: Numbers, validation: float, rng: np.random.Generator) -> Numbers:
+    """Rows of each class to hold out: never all of them, in sum the share of all rows."""
+    room = np.maximum(counts - 1, 0)
+    wanted = min(max(1, round(validation * int(counts.sum()))), int(room.sum()))
+    if wanted == 0:
+        raise InputError(
+            f"no row can be held out for validation: each of {len(counts)} classes has a single row; validation=0 "
+            "learns from all"
+        )
+    exact = validation * counts
+    taken: Numbers = np.minimum(np.floor(exact).astype(np.int64), room)
+    while (missing := wanted - int(taken.sum())) > 0:
+        # The largest fractions first, by chance among equals.
+        open_ = np.flatnonzero(taken < room)
+        rank = np.lexsort((rng.random(len(open_)), -(exact - taken)[open_]))
+        taken[open_[rank[:missing]]] += 1
+    return taken
+
+
+def _size(size: int) -> int:
+    if positive(size, "size") < 2:
+        raise InputError("size must be at least 2 rows per batch: the variance of one row is none")
+    return int(size)
+
+
+def input_blocks(dataset: Any) -> Iterator[Any]:
+    """The inputs of a dataset, in the order of its items and without their labels, a block at a time."""
+    source = open_source(dataset)
+    with seeded(0):  # a dataset may draw, to augment its items
+        for start in range(0, len(source), BLOCK_ROWS):
+            yield source.read(np.arange(start, min(start + BLOCK_ROWS, len(source))))
+
+
+def dataset_labels(dataset: Any) -> Any:
+    """The labels of a dataset as it has them, in the order of its items."""
+    with seeded(0):
+        return open_source(dataset).labels()

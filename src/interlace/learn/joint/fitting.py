@@ -1,0 +1,130 @@
+"""One call: data and settings -> embedding and codebooks."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ...codec.codebooks import Codebooks
+from ...codec.embedding import Embedding
+from ...errors import FewRowsWarning, InputError, warn_user
+from ...progress import Progress
+from ..prior import Prior
+from ..recipe import Joint
+from .batches import Data
+from .finish import finish
+from .networks import Network, build, describe, to_embedding, wrap
+from .trainer import Trainer
+
+#: Dimensions of linear and mlp embeddings, unless there are more classes than that.
+DIM = 16
+#: Multiply-adds of a row from which a second thread of torch pays. Below, threads mostly wait for each other, and where
+#: other work runs beside they wait long.
+WORTH_THREADS = 1_000_000
+
+
+@dataclass(frozen=True)
+class JointlyLearned:
+    """What joint learning gives."""
+
+    codebooks: Codebooks
+    embedding: Embedding
+    sample: NDArray[np.int64]  #: rows that were learned from, ascending; the others validated
+    prior: Prior | None
+    history: list[dict[str, Any]]
+    score: float | None  #: validation MAP of the epoch that was kept
+    interrupted: bool
+    info: dict[str, Any]  #: for the model card
+
+
+def default_dim(embedding: str, raw: int, n_classes: int) -> int | None:
+    """16, or enough for the classes; never more than the input has. CNNs have their own."""
+    if embedding in ("linear", "mlp"):
+        wanted = max(DIM, 8 * math.ceil(n_classes / 8))
+        return min(wanted, raw) if embedding == "linear" else wanted
+    return None
+
+
+def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLearned:
+    """Learn embedding, books and prior. The settings are checked; nothing outside is changed."""
+    network = _network(data, settings)
+    if settings.kind == "pq" and settings.n_books > network.dim:
+        raise InputError(
+            f"{settings.n_books} product books need as many dimensions, the embedding has dim={network.dim}"
+        )
+    learn, held_out = data.split(settings.validation, settings.seed) if settings.validation > 0 else (data, None)
+    if (n := len(learn)) < settings.n_words:
+        text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
+        warn_user(text, FewRowsWarning)
+    trainer = Trainer(network, learn, held_out, settings, progress)
+    with _threads(settings.threads if describe(network)["multiply_adds"] >= WORTH_THREADS else 1):
+        complete = trainer.run()
+        codebooks, stopped = _finished(trainer, settings.n_crude)
+    state = trainer.state
+    split = state.plan is not None and state.plan.xi is not None
+    prior = state.prior_of(codebooks.variances) if split else None
+    score = None if math.isinf(trainer.best_score) else trainer.best_score
+    info = {
+        "kind": settings.kind,
+        "loss": settings.loss,
+        "optimize": settings.optimize,
+        "cross": settings.cross,
+        "recipe": settings.recipe.to_dict(),
+        "rows": len(data),
+        "classes": data.n_classes,
+        "epochs": len(trainer.history),
+        "validation_map": score,
+        "network": describe(network),
+    }
+    return JointlyLearned(
+        codebooks, to_embedding(network), learn.rows, prior, trainer.history, score, stopped or not complete, info
+    )
+
+
+def _finished(trainer: Trainer, n_crude: int | None) -> tuple[Codebooks, bool]:
+    """Codebooks of the best epoch, and whether there was a Ctrl-C meanwhile.
+
+    It must not cost what was learned: the step begins anew, which is quick beside learning. A second one is meant.
+    """
+    try:
+        trainer.best()
+        return finish(trainer.state, trainer.data, n_crude), False
+    except KeyboardInterrupt:
+        trainer.best()
+        return finish(trainer.state, trainer.data, n_crude), True
+
+
+def _network(data: Data, settings: Joint) -> Network:
+    embedding, dim = settings.embedding, settings.dim
+    if isinstance(embedding, nn.Module):
+        try:
+            own = copy.deepcopy(embedding)  # learning starts from the user's weights and leaves them as they are
+        except Exception as error:  # whatever a user's class raises
+            raise InputError(f"{type(embedding).__name__} cannot be copied by copy.deepcopy: {error}") from error
+        if not all(p.is_leaf for p in own.parameters()):  # what torch.jit makes of a copy
+            raise InputError(f"{type(embedding).__name__} cannot be learned: its copy has no parameters of its own")
+        return wrap(own, data.input_shape, dim)
+    if dim is None:
+        dim = default_dim(embedding, math.prod(data.input_shape), data.n_classes)
+    generator = torch.Generator().manual_seed(settings.seed)
+    return build(embedding, input_shape=data.input_shape, dim=dim, hidden=settings.hidden, generator=generator)
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    """torch on so many threads, and as it was afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,206 @@
+"""L_P: the bi-modal prior on the variances of the embedding, with its robustness term, learned by gradient.
+
+    L_P = -sum over i of log(pi1 N(lambda_i; 0, sigma1) + pi2 SN(lambda_i; mu2, sigma2, alpha2))
+          - robustness * log(sum over i of pi2 SN(lambda_i))
+
+It pulls the variances apart, a few up to mu2 and the others to 0, and Theta = (sigma1, sigma2, mu2) after them. What
+the prior is and how it is fitted alone is in `learners.prior`; values here equal those there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from ....errors import InputError
+from ....inputs.arrays import describe
+from ...prior import ALPHA2, PI2, ROBUSTNESS, SIGMA1_FLOOR, SIGMA2_FLOOR, Prior, fit_em, start_prior
+from ...skew_normal import LOG_SQRT_2PI, skew_normal_mode
+from .rows import or_one
+
+#: A parameter set to its floor starts this little (relative) above it, or no gradient would lift it again.
+_ABOVE_FLOOR = 1e-3
+_NEAR_FLOOR = 1.02
+#: The largest variance in units of the mean, at most; beyond, the unit is the largest one's share. Of 512 dimensions 10
+#: may have all the variance. In units of the mean they are 50 then, the high mode is as steep as for 2, and when one of
+#: them moves by a hundredth L_P drowns L_E.
+_WIDEST = 4.0
+#: Without a floor sigma1 has run to 0 when it is this small against the mean variance.
+_VANISHED = 1e-3
+
+
+class PriorLoss(nn.Module):
+    """L_P of variances [dim], with the parameters Theta.
+
+    Normally lambda is divided by its mean (or by a quarter of the largest, if that is more), the mixture is computed in
+    logarithms, sigmas and mu2 are softplus parameters with floors (.1, .25 and 0 times that unit), and the loss is
+    divided by dim, so that gamma1 holds for any unit and dim. The gradient runs through that unit: then it is at right
+    angles to scaling all variances together, and L_P changes the shape of the spectrum without blowing up or shrinking
+    the embedding.
+
+    ``raw=True`` is the paper as written: raw variances, free parameters, densities multiplied out, a plain sum. It
+    underflows to inf and NaN on data of the wrong scale; :meth:`collapsed` says so.
+    """
+
+    def __init__(
+        self, *, pi2: float = PI2, alpha2: float = ALPHA2, robustness: float = ROBUSTNESS, raw: bool = False
+    ) -> None:
+        super().__init__()
+        if not 0 <= robustness < math.inf:
+            raise InputError(f"robustness must be a number of at least 0, got {robustness!r}")
+        self.pi2, self.alpha2, self.robustness, self.raw = pi2, alpha2, robustness, raw
+        self._sigma1, self._sigma2, self._mu2 = (nn.Parameter(torch.zeros(())) for _ in range(3))
+        self.set_prior(Prior(0.0, 0.5, 2.0, 1.0, alpha2, 1.0 - pi2, pi2, 1.0))  # checks pi2 and alpha2 too
+
+    @property
+    def sigma1(self) -> Tensor:
+        """In units of :meth:`unit`, or of the variances when raw; so are sigma2 and mu2."""
+        return self._sigma1 if self.raw else SIGMA1_FLOOR + F.softplus(self._sigma1)
+
+    @property
+    def sigma2(self) -> Tensor:
+        return self._sigma2 if self.raw else SIGMA2_FLOOR + F.softplus(self._sigma2)
+
+    @property
+    def mu2(self) -> Tensor:
+        return self._mu2 if self.raw else F.softplus(self._mu2)
+
+    def forward(self, variances: Tensor) -> Tensor:
+        """The loss: per dimension, or their sum when raw."""
+        _check(variances)
+        if self.raw:
+            return self._as_written(variances)
+        values = variances / or_one(self.unit(variances))
+        z1, z2 = values / self.sigma1, (values - self.mu2) / self.sigma2
+        low = math.log(1.0 - self.pi2) - 0.5 * z1.square() - LOG_SQRT_2PI - self.sigma1.log()
+        high = math.log(2.0 * self.pi2) - 0.5 * z2.square() - LOG_SQRT_2PI - self.sigma2.log()
+        high = high + torch.special.log_ndtr(self.alpha2 * z2)
+        likelihood: Tensor = torch.logaddexp(low, high).sum() + self.robustness * high.logsumexp(0)
+        return -likelihood / len(variances)
+
+    def unit(self, variances: Tensor) -> Tensor:
+        """What lambda is divided by; the mean where the prior is as written."""
+        mean = variances.mean()
+        return mean if self.raw else torch.maximum(mean, variances.max() / _WIDEST)
+
+    def _as_written(self, variances: Tensor) -> Tensor:
+        z1, z2 = variances / self.sigma1, (variances - self.mu2) / self.sigma2
+        normal = (-0.5 * z1.square()).exp() / (math.sqrt(2 * math.pi) * self.sigma1)
+        skew_normal = (-0.5 * z2.square()).exp() / (math.sqrt(2 * math.pi) * self.sigma2)
+        skew_normal = 2 * skew_normal * torch.special.ndtr(self.alpha2 * z2)
+        high: Tensor = self.pi2 * skew_normal
+        return -((1.0 - self.pi2) * normal + high).log().sum() - self.robustness * high.sum().log()
+
+    # --- to and from the prior of `learners`
+
+    @classmethod
+    def from_prior(cls, prior: Prior, *, robustness: float = ROBUSTNESS, raw: bool = False) -> PriorLoss:
+        """A loss whose Theta, pi2 and alpha2 are those of a prior."""
+        loss = cls(pi2=prior.pi2, alpha2=prior.alpha2, robustness=robustness, raw=raw)
+        loss.set_prior(prior)
+        return loss
+
+    def set_prior(self, prior: Prior) -> None:
+        """Theta from a prior, in place, so that an optimiser keeps its parameters."""
+        if (prior.mu1, prior.pi2, prior.alpha2) != (0.0, self.pi2, self.alpha2):
+            raise InputError(
+                f"the prior must have mu1 = 0, pi2 = {self.pi2} and alpha2 = {self.alpha2}, got {prior.to_dict()}"
+            )
+        if self.raw:
+            theta = [prior.scale * value for value in (prior.sigma1, prior.sigma2, prior.mu2)]
+        else:
+            theta = [
+                _inverse_softplus(max(prior.sigma1 - SIGMA1_FLOOR, _ABOVE_FLOOR * SIGMA1_FLOOR)),
+                _inverse_softplus(max(prior.sigma2 - SIGMA2_FLOOR, _ABOVE_FLOOR * SIGMA2_FLOOR)),
+                _inverse_softplus(max(prior.mu2, _ABOVE_FLOOR)),
+            ]
+        with torch.no_grad():
+            for parameter, value in zip((self._sigma1, self._sigma2, self._mu2), theta, strict=True):
+                parameter.fill_(value)
+
+    def to_prior(self, scale: float) -> Prior:
+        """The prior of variances whose mean is ``scale``."""
+        unit = scale if self.raw else 1.0
+        sigma1, sigma2, mu2 = (float(value.detach()) / unit for value in (self.sigma1, self.sigma2, self.mu2))
+        return Prior(0.0, sigma1, mu2, sigma2, self.alpha2, 1.0 - self.pi2, self.pi2, scale)
+
+    def start(self, variances: Any) -> Prior:
+        """Theta where learning should start: mu2 at the largest variance, the high mode on what exceeds the mean."""
+        return self._set(start_prior(variances, pi2=self.pi2, alpha2=self.alpha2, scale=self.scale(variances)))
+
+    def fit_em(self, variances: Any) -> Prior:
+        """Theta by expectation maximisation (standardised and with floors, raw or not)."""
+        scale = self.scale(variances)
+        return self._set(fit_em(variances, pi2=self.pi2, alpha2=self.alpha2, robustness=self.robustness, scale=scale))
+
+    def scale(self, variances: Any) -> float:
+        """The unit as a number, for a prior of these variances; 1 where all are 0."""
+        values = (
+            variances.detach().cpu().double() if isinstance(variances, Tensor) else torch.tensor(variances).double()
+        )
+        return float(or_one(self.unit(values)))
+
+    def _set(self, prior: Prior) -> Prior:
+        self.set_prior(prior)
+        return prior
+
+    # --- what follows
+
+    def high(self, variances: Tensor) -> Tensor:
+        """psi: bool [dim], never empty and never everything (`Prior.high`)."""
+        mask = self._prior_of(variances).high(variances)
+        return torch.as_tensor(mask, device=variances.device)
+
+    def high_by_rule(self, variances: Tensor) -> Tensor:
+        """psi by the paper's plain rule, pi2 SN > pi1 N: it may have holes, be empty or be everything."""
+        mask = self._prior_of(variances).responsibilities(variances) > 0.5
+        return torch.as_tensor(mask, device=variances.device)
+
+    def collapsed(self, variances: Tensor) -> str | None:
+        """What is wrong with the two modes, in words for a warning, or None.
+
+        sigma1 at its floor alone is nothing wrong: the low mode is there to be pressed to 0.
+        """
+        _check(variances)
+        theta = [float(value.detach()) for value in (self.sigma1, self.sigma2, self.mu2)]
+        if not bool(variances.isfinite().all()) or not all(map(math.isfinite, theta)):
+            return f"not finite: sigma1, sigma2, mu2 = {theta}, variances up to {float(variances.max())}"
+        unit = float(or_one(variances.detach().mean())) if self.raw else 1.0
+        if min(theta[:2]) <= _VANISHED * unit:
+            return f"a sigma ran to 0: sigma1, sigma2 = {theta[:2]} where the mean variance is {unit:g}"
+        dim, peak = len(variances), self._peak(variances)
+        # What overshoots the high mode is of it, steep as its density falls there (`Prior.high`); as written, not.
+        judged = variances if self.raw else variances.clamp(max=max(0.0, peak))
+        shares = self._prior_of(variances).responsibilities(judged)
+        n_high = int((shares > 0.5).sum())
+        if n_high == 0:
+            largest, held = float(variances.max()), float(shares.sum())
+            past = f"; the largest variance, {largest:.3g}, lies past its peak at {peak:.3g}" if largest > peak else ""
+            return f"the high mode is emptied: no dimension of {dim} is in psi, the mode holds {held:.2g} of them{past}"
+        if n_high == dim > 1:
+            return f"the low mode is emptied: all {dim} dimensions are in psi"
+        if not self.raw and n_high == 1 < dim and theta[1] < _NEAR_FLOOR * SIGMA2_FLOOR:
+            return f"the high mode is a spike on one dimension: sigma2 = {theta[1]:.3g} is at its floor"
+        return None
+
+    def _peak(self, variances: Tensor) -> float:
+        """Where the high mode is highest, in the unit of the variances."""
+        prior = self._prior_of(variances)
+        return prior.scale * skew_normal_mode(prior.mu2, prior.sigma2, prior.alpha2)
+
+    def _prior_of(self, variances: Tensor) -> Prior:
+        _check(variances)
+        return self.to_prior(self.scale(variances))
+
+
+def _check(variances: Tensor) -> None:
+    if not isinstance(variances, Tensor) or variances.ndim != 1 or not len(variances):
+        raise InputError(f"variances must be a tensor [dim] with at least one, got {describe(variances)}")
+
+
+def _inverse_softplus(value: float) -> float:
+    return value + math.log(-math.expm1(-value))

@@ -1,0 +1,107 @@
+"""L_E by name: of the embedding alone while it warms up, then of queries against codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ...inputs.arrays import FloatArray
+from ..recipe import LOSSES, Recipe
+from .losses.asymmetric_triplet import asymmetric_triplet
+from .losses.classification import CrossEntropy
+from .losses.contrastive import supervised_contrastive
+from .losses.pairwise import pairwise
+from .losses.regression import ridge_regression
+from .losses.soft_hard import gini, joint_central, soft_hard
+from .losses.triplet import triplet
+from .soft import Soft
+
+#: A squared error of one-hot labels is this much flatter than the logarithms of the other losses.
+REGRESSION_WEIGHT = 10.0
+#: Of the strongest direction, squared: what a direction that the loss does not see keeps.
+REST = 1e-2
+#: Losses with a linear classifier, and those that look at soft codes.
+HEADS, SOFT = ("cross_entropy", "soft_hard"), ("soft_hard", "soft_triplet")
+
+
+class EmbeddingLoss(nn.Module):
+    """The part of the objective that knows labels. ``st`` are quantized rows with straight-through gradients."""
+
+    def __init__(self, name: str, dim: int, n_classes: int, recipe: Recipe, generator: torch.Generator) -> None:
+        super().__init__()
+        if name not in LOSSES:
+            raise InputError(f"loss must be one of {', '.join(LOSSES)}, got {name!r}")
+        self.name, self.n_classes, self.recipe = name, n_classes, recipe
+        self.head = CrossEntropy(dim, n_classes, generator=generator) if name in HEADS else None
+        self.takes_soft = name in SOFT
+
+    def of_embedding(self, z: Tensor, labels: Tensor, unit: float) -> Tensor:
+        """Before there are books. ``unit`` divides squared distances: 1 lets the embedding find its own scale."""
+        if self.head is not None:
+            loss: Tensor = self.head(z, labels)
+            return loss + self.recipe.central * joint_central(z, z, labels) if self.name == "soft_hard" else loss
+        if self.name == "pairwise":
+            return pairwise(z, labels)
+        if self.name == "contrastive":
+            return supervised_contrastive(z, z, labels, 1.0 / unit)
+        if self.name == "regression":
+            return REGRESSION_WEIGHT * ridge_regression(z, labels, self.n_classes, self.recipe.ridge)
+        if self.name == "triplet":
+            return triplet(z, labels, margin=self.recipe.triplet_margin)
+        return asymmetric_triplet(z, z, labels)
+
+    def of_codes(self, z: Tensor, st: Tensor, labels: Tensor, soft: Soft | None = None) -> Tensor:
+        """Queries are z, the database is st: what is learned is the asymmetric search itself.
+
+        ``soft`` are the soft codes for a loss that ``takes_soft``. DQN's pairs look at z alone: its books learn from
+        the quantization error.
+        """
+        if self.takes_soft and soft is None:
+            raise InputError(f"loss {self.name!r} needs soft codes")
+        if self.head is not None and soft is not None:
+            found = soft_hard(self.head, soft.rows, st, labels, central=self.recipe.central)
+            return found + self.recipe.gini * gini(soft.weights)
+        if self.head is not None:
+            loss: Tensor = self.head(z, labels) + self.head(st, labels)
+            return loss
+        if self.name == "contrastive":
+            return supervised_contrastive(z, st, labels, self.recipe.scale)
+        if self.name == "regression":
+            return REGRESSION_WEIGHT * ridge_regression(st, labels, self.n_classes, self.recipe.ridge)
+        if self.name == "triplet":
+            return triplet(st, labels, margin=self.recipe.triplet_margin)
+        if self.name == "pairwise":
+            return pairwise(z, labels)
+        return asymmetric_triplet(z, st if soft is None else soft.rows, labels)
+
+    def shear(self, z: FloatArray, labels: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """A matrix [dim, dim] after which distances mean what the loss means; None for losses made of distances.
+
+        Cross-entropy and regression see z through a linear map A only and leave its distances to chance. With
+        (A A^T)^(1/2) a distance of z is one of what the map predicts; a little of everything else is left. The central
+        loss of soft_hard looks at distances.
+        """
+        if self.head is not None and self.name != "soft_hard":
+            seen = self.head.weight.detach().double().cpu().numpy().T
+        elif self.name == "regression":
+            centred = z.astype(np.float64) - z.mean(0, dtype=np.float64)
+            gram = centred.T @ centred
+            gram += self.recipe.ridge * np.trace(gram) / len(gram) * np.eye(len(gram))
+            seen = np.linalg.solve(gram, centred.T @ np.eye(self.n_classes)[labels])
+        else:
+            return None
+        values, axes = np.linalg.eigh(seen @ seen.T)
+        values = np.maximum(values, 0.0) + REST * max(float(values.max()), 1e-30)
+        return np.asarray((axes * np.sqrt(values)) @ axes.T)
+
+    def fold(self, matrix: Tensor, offset: Tensor) -> None:
+        """The embedding became (z - offset) @ matrix: the head keeps its answers."""
+        if self.head is None:
+            return
+        with torch.no_grad():
+            head, weight = self.head, self.head.weight.double()
+            head.bias.add_((weight @ offset.to(weight)).to(head.bias))
+            head.weight.copy_(weight @ torch.linalg.inv(matrix.to(weight)).T)

@@ -1,0 +1,171 @@
+"""One pass over the rows: the losses of each batch, their gradients, a step of the optimiser."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import InputError, warn_user
+from ...inputs.arrays import FloatArray
+from .batches import Data
+from .losses.interleave import interleaving
+from .losses.quantization import cross_penalty, cross_terms, norm_byte_error, norm_byte_values, quantization_error
+from .phases import Phases
+from .soft import soften
+from .state import BLOCK_ROWS, State
+from .variance import OnlineVariance
+
+
+class Passes:
+    """Passes over the rows to learn from, one or more in an epoch."""
+
+    def __init__(self, state: State, data: Data, phases: Phases) -> None:
+        self.state, self.data, self.phases = state, data, phases
+        self.online = OnlineVariance(paper=state.recipe.fading)
+        self.codes: NDArray[np.uint8] | None = None  # kept from pass to pass by the alternating optimisation
+        self._norm_values: list[FloatArray] = []
+        self._left_out = False  # whether it was told that batches were
+
+    def code_rows(self) -> NDArray[np.uint8]:
+        """Codes of all rows learned from, all that the turns keep of the data."""
+        return self.state.code_rows(self.data)
+
+    def passage(
+        self, phase: str, *, embedding: bool = True, books: bool = True, kept_codes: bool = False
+    ) -> dict[str, float]:
+        """One pass over the rows; means of the losses. ``embedding`` and ``books`` say what may move."""
+        state, recipe, settings = self.state, self.state.recipe, self.state.settings
+        self.online.reset()
+        # Books are learned for the vectors that will be coded: dropout and batch statistics end with the first phases.
+        state.network.train(embedding and phase != "learn")
+        state.network.reseed(settings.seed * 1_000_003 + state.epoch)
+        if phase == "learn" and settings.cross == "byte":
+            self._refresh_norm_values()
+        assert state.optimizer is not None
+        sums: dict[str, float] = {}
+        seen = left_out = 0  # a DataLoader may leave rows out, or repeat them
+        size = recipe.batch_rows(len(self.data))
+        for inputs, labels, rows in self.data.batches(size, state.epoch, settings.seed):
+            self._set_rates(phase, min(1.0, seen / len(self.data)), embedding, books)
+            seen += len(labels)
+            inputs, labels = inputs.to(state.device), labels.to(state.device)
+            with self._precision():
+                z = state.network(inputs).float()
+            parts = self._losses(phase, z, labels, rows.numpy() if kept_codes else None)
+            loss = sum(parts.values(), torch.zeros((), device=state.device))
+            state.optimizer.zero_grad(set_to_none=True)
+            if loss.requires_grad:  # not where the embedding has no parameters and there are no books yet
+                loss.backward()  # type: ignore[no-untyped-call]
+                if self._is_finite(loss, parts):
+                    state.optimizer.step()
+                else:
+                    left_out += len(labels)
+            for name, value in parts.items():
+                sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(labels)
+        if not seen:
+            raise InputError(f"the DataLoader gave no batch of the {len(self.data)} rows to learn from")
+        if left_out == seen and phase == "warm-up":  # later there is something to keep
+            raise InputError(
+                f"no batch of epoch {state.epoch} had a finite loss, so the embedding cannot be learned: does the "
+                "module give NaN or inf in training mode, or for some rows?"
+            )
+        return {name: value / seen for name, value in sums.items()}
+
+    def _is_finite(self, loss: Tensor, parts: dict[str, Tensor]) -> bool:
+        """Whether to take the step: the prior as written overflows at some scales, and would leave nothing but NaN."""
+        assert self.state.optimizer is not None
+        groups = self.state.optimizer.param_groups
+        gradients = [p.grad for group in groups for p in group["params"] if p.grad is not None]
+        # Whatever is not finite shows in the sum.
+        finite = bool(torch.stack([loss.detach(), *(g.sum() for g in gradients)]).sum().isfinite())
+        if not finite and not self._left_out:
+            self._left_out = True
+            values = ", ".join(f"{name} {float(value.detach()):.3g}" for name, value in parts.items())
+            warn_user(
+                f"a loss or its gradient is not finite ({values}), first in epoch {self.state.epoch}: such batches are "
+                "left out",
+                RuntimeWarning,
+            )
+        return finite
+
+    def _losses(self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None) -> dict[str, Tensor]:
+        """The weighted parts by name: embedding, quantization, cross, prior, interleaving."""
+        state, recipe = self.state, self.state.recipe
+        variances = self.online.update(z)
+        parts: dict[str, Tensor] = {}
+        if phase != "learn":
+            parts["embedding"] = state.objective.of_embedding(z, labels, state.unit)
+        else:
+            books, plan = state.planned_books()
+            if rows is None:
+                codes = books.encode(z.detach(), recipe.sweeps)
+            else:
+                assert self.codes is not None
+                codes = torch.from_numpy(self.codes[rows].astype(np.int64)).to(state.device)
+            words = books.effective()
+            of_rows = books.of_rows(words, codes)
+            zq = torch.stack(of_rows).sum(0)
+            takes_soft = state.objective.takes_soft
+            soft = soften(z, words, books.support, codes, recipe.softness) if takes_soft else None
+            error = recipe.soft_error if takes_soft and state.settings.kind == "pq" else recipe.error
+            parts["embedding"] = state.objective.of_codes(z, zq + z - z.detach(), labels, soft)
+            parts["quantization"] = error * quantization_error(z, zq)
+            parts["cross"] = recipe.cross * self._cross(of_rows)
+            if plan.xi is not None:
+                xi = torch.from_numpy(plan.xi).to(state.device)
+                parts["interleaving"] = recipe.gamma2 * interleaving(words, xi)
+        if phase != "warm-up" and state.has_split:
+            parts["prior"] = recipe.gamma1 * state.prior(variances)
+        return parts
+
+    def _cross(self, of_rows: list[Tensor]) -> Tensor:
+        _, plan = self.state.planned_books()
+        cross = self.state.settings.cross
+        groups = [group for group in plan.groups if len(group) > 1]
+        if cross == "exact" or not groups:
+            return of_rows[0].new_zeros(())
+        if cross == "constant":
+            return cross_penalty(of_rows, groups)
+        terms = (cross_terms([of_rows[k] for k in group]) for group in groups)
+        return sum(
+            (norm_byte_error(term, values) for term, values in zip(terms, self._norm_values, strict=True)),
+            of_rows[0].new_zeros(()),
+        )
+
+    @torch.no_grad()
+    def _refresh_norm_values(self) -> None:
+        books, plan = self.state.planned_books()
+        z = torch.from_numpy(self.state.embed(self.data, BLOCK_ROWS)).to(self.state.device)
+        of_rows = books.of_rows(books.effective(), books.encode(z, self.state.recipe.sweeps))
+        self._norm_values = [
+            norm_byte_values(cross_terms([of_rows[k] for k in group]).cpu().numpy())
+            for group in plan.groups
+            if len(group) > 1
+        ]
+
+    def _set_rates(self, phase: str, done: float, embedding: bool, books: bool) -> None:
+        """In the last phase rates fall linearly to nothing; what must not move gets none.
+
+        Theta follows the variances of the embedding and moves with it.
+        """
+        state = self.state
+        assert state.optimizer is not None
+        fall = 1.0
+        if phase == "learn":
+            gone = state.epoch - self.phases.first_with_books + done
+            fall = max(1.0 - gone / max(1, self.phases.lengths[2]), 1e-3)
+        of_books = {id(p) for p in (state.books.parameters() if state.books is not None else ())}
+        for group in state.optimizer.param_groups:
+            moves = books if id(group["params"][0]) in of_books else embedding
+            group["lr"] = group["rate"] * fall if moves else 0.0
+
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        """bfloat16 where it pays: the network, on a GPU. Distances and variances stay in float32."""
+        if self.state.device.type == "cuda":
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        return contextlib.nullcontext()

@@ -1,0 +1,178 @@
+"""warm-up, shape, learn: how long each phase is, and what happens between two of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import EmbeddingCollapsedWarning, PriorCollapsedWarning, warn_user
+from .axes import bimodal_axes, principal_axes
+from .batches import Data
+from .books import start_books
+from .datasets import seeded
+from .networks import fold
+from .plans import plan_for
+from .state import SAMPLE_ROWS, State
+
+#: A total variance below this share of the mean square is what rounding leaves of none.
+ROUNDING = 1e-12
+#: Random weights give every output a variance near 1. Of 1,024 outputs no two rows are near enough for a loss made of
+#: distances, and the first steps shrink all rows to one point: with a total variance above this the output is scaled to
+#: total variance 1, where the loss only weighs distances within classes against all.
+MOST_VARIANCE, START_ROWS = 32.0, 1_000
+#: Of the rates of warm-up and shape, what networks other than linear and mlp take: larger steps kill their relus.
+NETWORK_SHARE = 0.2
+#: Dimensions up to which books learn at their full rate. The total variance is about 1, so that with more of them a
+#: coordinate of a word is shorter, and steps of Adam are as long in each: of 1,024, three steps would cross the book.
+BOOK_DIMS = 16
+
+
+class Phases:
+    """The phases of one run. :meth:`enter` changes the state; its optimiser starts anew."""
+
+    def __init__(self, state: State, data: Data) -> None:
+        self.state, self.data = state, data
+        recipe = state.recipe
+        #: Epochs of the three phases.
+        self.lengths = (recipe.warm_up, recipe.shape if state.has_split else 0, recipe.epochs)
+
+    @property
+    def total(self) -> int:
+        """Epochs of all phases."""
+        return sum(self.lengths)
+
+    @property
+    def first_with_books(self) -> int:
+        """The number of the first epoch of the last phase."""
+        return self.lengths[0] + self.lengths[1]
+
+    def of(self, epoch: int) -> str:
+        """The phase of an epoch."""
+        return "warm-up" if epoch < self.lengths[0] else "shape" if epoch < self.first_with_books else "learn"
+
+    def enter(self, phase: str) -> None:
+        """What happens between two phases."""
+        state = self.state
+        if phase == "warm-up":
+            self._bound_start()
+        else:
+            self._normalize(rotate=phase == "shape" or not state.has_split or state.recipe.shape == 0)
+        if phase == "shape":
+            state.prior.start(state.variances(self.data))
+        if phase == "learn":
+            self._start_books()
+        state.optimizer = optimizer_for(phase, state)
+
+    @torch.no_grad()
+    def _bound_start(self) -> None:
+        """Scale the output where there is too much of it; in training mode, as batch norm knows no statistics yet."""
+        state = self.state
+        if not state.recipe.rotate or not any(p.requires_grad for p in state.network.parameters()):
+            return
+        state.network.train()
+        inputs = next(self.data.evenly(START_ROWS).rows_in_order(START_ROWS))[0]
+        with seeded(state.settings.seed, 0, device=state.device):  # of dropout in a user's module
+            z = state.network(inputs.to(state.device)).double()
+        total = float(z.var(0, correction=0).sum())
+        if total > MOST_VARIANCE:
+            fold(state.network, np.eye(z.shape[1]) / math.sqrt(total), z.mean(0).cpu())
+
+    def _normalize(self, rotate: bool) -> None:
+        """Centre, rotate to principal axes, scale to total variance 1: free for L_E, and weights hold at any scale."""
+        state, recipe = self.state, self.state.recipe
+        if not recipe.rotate:
+            return
+        sample = self.data.evenly(SAMPLE_ROWS)
+        z = state.embed(sample).astype(np.float64)
+        mean = z.mean(0)
+        dim = len(mean)
+        covariance = np.cov((z - mean).T, bias=True).reshape(dim, dim)
+        matrix = np.eye(dim)
+        if rotate:
+            # The identity is to stay one, up to its unit and axes.
+            fixed = state.network.name == "identity"
+            shear = None if fixed else state.objective.shear(z.astype(np.float32), sample.labels)
+            matrix = matrix if shear is None else shear
+            turned = matrix.T @ covariance @ matrix
+            bimodal = recipe.level and state.has_split
+            axes = bimodal_axes(turned, self._most_leading, recipe) if bimodal else principal_axes(turned)[1]
+            matrix = matrix @ axes
+        total = float(np.trace(matrix.T @ covariance @ matrix))
+        if total <= ROUNDING * float(np.square(z @ matrix).sum(1).mean()):
+            if rotate:  # which is done once
+                self._tell_collapse()
+            total = 1.0
+        matrix = matrix / math.sqrt(total)
+        fold(state.network, matrix, mean)
+        state.objective.fold(torch.from_numpy(matrix), torch.from_numpy(mean))
+        state.unit = 1.0 / total * state.unit
+
+    def _tell_collapse(self) -> None:
+        warn_user(
+            "the embedding gives all rows the same vector, so codes can tell none apart; if rows differ, a smaller "
+            f"rate_warm_up than {self.state.recipe.rate_warm_up:g} may help, see docs/joint.md",
+            EmbeddingCollapsedWarning,
+        )
+
+    @property
+    def _most_leading(self) -> int:
+        """Linear maps tell classes apart in one dimension less than there are classes; psi is to be a small part."""
+        return max(2, min(self.data.n_classes - 1, self.state.network.dim - 1))
+
+    def _start_books(self) -> None:
+        state, recipe, settings = self.state, self.state.recipe, self.state.settings
+        z = state.embed(self.data, SAMPLE_ROWS)
+        variances = z.astype(np.float64).var(0)
+        xi = None
+        if state.has_split:
+            if recipe.shape == 0 or recipe.theta == "em":
+                state.prior.fit_em(variances)
+            xi = self._psi(torch.from_numpy(variances))
+        plan = plan_for(settings.kind, settings.n_books, variances, xi, recipe)
+        words = start_books(z, plan.support, min(settings.n_words, len(z)), state.rng, settings.threads)
+        state.use(plan, words)
+
+    def _psi(self, variances: Tensor) -> NDArray[np.bool_]:
+        state = self.state
+        wrong = state.prior.collapsed(variances)
+        if wrong is None and len(variances) == 1:
+            wrong = "an embedding of one dimension has no second mode"
+        if wrong is not None:
+            warn_user(
+                f"the prior collapsed ({wrong}); psi is made of the largest variances, see docs/joint.md",
+                PriorCollapsedWarning,
+            )
+        if state.recipe.raw_variances and wrong is None:
+            return np.asarray(state.prior.high_by_rule(variances).cpu().numpy())
+        if state.prior_of(variances) is None:
+            state.prior.fit_em(variances)
+        return np.asarray(state.prior.high(variances).cpu().numpy())
+
+
+def optimizer_for(phase: str, state: State) -> torch.optim.Optimizer:
+    """Adam with a group of its own for each part, which ``rate`` is the rate of."""
+    recipe = state.recipe
+    share = 1.0 if state.network.name in ("identity", "linear", "mlp") else NETWORK_SHARE
+    groups: list[dict[str, Any]] = [
+        {"params": list(state.network.parameters()), "rate": recipe.rate_embedding},
+        {"params": list(state.objective.parameters()), "rate": recipe.rate_head},
+    ]
+    if phase == "warm-up":
+        groups[0] |= {"rate": share * recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
+        groups[1] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
+    elif phase == "shape":
+        groups[0]["rate"], groups[1]["rate"] = share * recipe.rate_shape, recipe.rate_shape
+    if phase != "warm-up" and recipe.theta == "gradient":
+        groups.append({"params": list(state.prior.parameters()), "rate": recipe.rate_theta})
+    if phase == "learn":
+        books, _ = state.planned_books()
+        share = min(1.0, math.sqrt(BOOK_DIMS / state.network.dim))
+        groups.append({"params": list(books.parameters()), "rate": share * recipe.rate_books})
+    groups = [group for group in groups if group["params"]]
+    # One pass over the weights instead of ten: with a thousand dimensions they take longer than their gradients.
+    return torch.optim.Adam(groups, lr=recipe.rate_embedding, fused=state.device.type in ("cpu", "cuda"))

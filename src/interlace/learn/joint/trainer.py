@@ -1,0 +1,222 @@
+"""Embedding, books and prior learned together: warm-up, shaping of the variances, then all four losses.
+
+    L = L_E + error |z - zq|^2 + cross Var(cross terms) + gamma1 L_P + gamma2 L_ICQ
+
+One epoch at a time; between epochs everything can be written down and taken up again. ``state.py`` has what is learned,
+``phases.py`` what happens between phases, ``passes.py`` the losses of a batch.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...errors import DamagedFileError
+from ...evaluate.ranking import map_of_ranking
+from ...progress import Progress
+from ..recipe import Joint
+from .alternate import alternate
+from .batches import Data
+from .checkpoint import (
+    Arrays,
+    check_path,
+    file_for,
+    load_optimizer,
+    optimizer_arrays,
+    plan_arrays,
+    plan_in,
+    read_checkpoint,
+    write_checkpoint,
+)
+from .datasets import seeded
+from .layers import statistics_of
+from .networks import Network
+from .passes import Passes
+from .phases import Phases, optimizer_for
+from .state import BLOCK_ROWS, State
+
+#: The score after each epoch; more would cost as much as the epoch itself on small data.
+VALIDATION_QUERIES, VALIDATION_ROWS = 1_000, 5_000
+
+
+class Trainer:
+    """One run. :meth:`run` goes through the epochs that are left; :meth:`best` puts the best one back."""
+
+    def __init__(
+        self, network: Network, data: Data, validation: Data | None, settings: Joint, progress: Progress
+    ) -> None:
+        self.data, self.validation = data, validation
+        self.settings, self.recipe, self.progress = settings, settings.recipe, progress
+        self.state = State(network, data.n_classes, settings)
+        self.phases = Phases(self.state, data)
+        self.passes = Passes(self.state, data, self.phases)
+        self.best_score, self.waited = -math.inf, 0
+        self.history: list[dict[str, Any]] = []
+        self._best: Arrays | None = None
+        check_path(settings.checkpoint)
+
+    # --- the run
+
+    def run(self) -> bool:
+        """Whether it came to its end; False after Ctrl-C with something usable, which is kept."""
+        state, phases = self.state, self.phases
+        if not self._resume():
+            self._look()
+        try:
+            while state.epoch < phases.total and self.waited < self.recipe.patience:
+                phase = phases.of(state.epoch)
+                if state.epoch == 0 or phase != phases.of(state.epoch - 1):
+                    phases.enter(phase)
+                self._one_epoch(phase)
+                state.epoch += 1
+                self._save()
+            if state.books is None:  # a recipe without epochs of the last phase
+                phases.enter("learn")
+        except KeyboardInterrupt:
+            if state.books is None or state.plan is None:
+                raise
+            return False
+        return True
+
+    def best(self) -> None:
+        """Back to the epoch with the best validation score."""
+        if self._best is not None:
+            self.state.load(self._best)
+
+    def _look(self) -> None:
+        """Statistics of the inputs. Rows held out are read too: a bad one is told now, not when learning is done.
+
+        So is an embedding that starts with NaN.
+        """
+        network = self.state.network
+        if self.recipe.standardize and network.standardizes:
+            rows = (inputs for inputs, _, _ in self.data.rows_in_order(BLOCK_ROWS))
+            network.set_statistics(*statistics_of(rows, network.standardize.shape))
+        if self.validation is not None:
+            for _ in self.validation.rows_in_order(BLOCK_ROWS):
+                pass
+        self.state.embed(self.data, BLOCK_ROWS)
+
+    # --- one epoch
+
+    def _one_epoch(self, phase: str) -> None:
+        started = time.perf_counter()
+        state, settings = self.state, self.settings
+        if phase == "learn" and state.epoch >= self.phases.first_with_books + self.recipe.hard_after:
+            state.harden()
+        turns = phase == "learn" and settings.optimize == "alternate"
+        # A user's module may draw from the global generator, by nn.Dropout for one.
+        with seeded(settings.seed, state.epoch, device=state.device):
+            sums = alternate(self.passes) if turns else self.passes.passage(phase)
+        if self.recipe.theta == "em" and phase != "warm-up" and state.has_split:
+            state.prior.fit_em(self.passes.online.variances)
+        row: dict[str, Any] = {"epoch": state.epoch, "phase": phase, **sums}
+        if phase != "warm-up" and state.has_split:
+            row["psi"] = state.psi(self.passes.online.variances)
+        if phase == "learn":
+            row["map"] = self.validate()
+            if row["map"] is None or row["map"] > self.best_score:
+                self.best_score, self.waited = row["map"] or -math.inf, 0
+                self._best = state.arrays()
+            else:
+                self.waited += 1
+        row["seconds"] = time.perf_counter() - started
+        self.history.append(row)
+        self._say(row)
+
+    @torch.no_grad()
+    def validate(self) -> float | None:
+        """MAP of held-out rows against the codes of (a sample of) the rows learned from; None without held-out rows."""
+        state = self.state
+        if self.validation is None or state.books is None:
+            return None
+        queries, database = self.validation.evenly(VALIDATION_QUERIES), self.data.evenly(VALIDATION_ROWS)
+        z = torch.from_numpy(state.embed(database)).to(state.device)
+        words = state.final_words()
+        codes = state.books.encode(z, self.recipe.sweeps, words)
+        decoded = torch.stack(state.books.of_rows(words, codes)).sum(0)
+        result = map_of_ranking(state.embed(queries), decoded.cpu().numpy(), queries.labels, database.labels)
+        return float(result["map"])
+
+    def _say(self, row: dict[str, Any]) -> None:
+        short = {"embedding": "L_E", "quantization": "L_C", "prior": "L_P", "interleaving": "L_ICQ"}
+        parts = row | {"quantization": row.get("quantization", 0.0) + row.get("cross", 0.0)}
+        text = " ".join(f"{name} {parts[key]:.3g}" for key, name in short.items() if key in row)
+        if row.get("map") is not None:
+            text += f" MAP {row['map']:.3f}"
+        done, total = self.state.epoch + 1, self.phases.total
+        self.progress(f"{row['phase']} {done}/{total}: {text}", done / total)
+
+    # --- checkpoints
+
+    @cached_property
+    def configuration(self) -> dict[str, Any]:
+        """What a checkpoint must agree with."""
+        settings, network = self.settings, self.state.network
+        names = ("kind", "n_books", "n_words", "loss", "optimize", "cross", "seed")
+        return {name: getattr(settings, name) for name in names} | {
+            "recipe": self.recipe.to_dict(),
+            "embedding": network.name,
+            "input_shape": list(network.input_shape),
+            "dim": network.dim,
+            "weights": {name: list(value.shape) for name, value in network.state_dict().items()},
+            "rows": len(self.data),
+            "classes": self.data.n_classes,
+            "data": self.data.digest(),
+        }
+
+    @cached_property
+    def _file(self) -> Path:
+        return file_for(self.settings.checkpoint, self.configuration)
+
+    def _save(self) -> None:
+        if self.settings.checkpoint is None:
+            return
+        state = self.state
+        assert state.optimizer is not None
+        plan, groups = plan_arrays(state.plan)
+        arrays = state.arrays() | optimizer_arrays(state.optimizer) | plan
+        if self._best is not None:
+            arrays |= {f"best.{name}": array for name, array in self._best.items()}
+        meta = {
+            "epoch": state.epoch,
+            "best_score": None if math.isinf(self.best_score) else self.best_score,
+            "waited": self.waited,
+            "unit": state.unit,
+            "history": self.history,
+            "groups": groups,
+            "rng": state.rng.bit_generator.state,
+        }
+        write_checkpoint(self._file, arrays, meta, self.configuration)
+
+    def _resume(self) -> bool:
+        """Take up the checkpoint, if there is one."""
+        if self.settings.checkpoint is None:
+            return False
+        found = read_checkpoint(self._file, self.configuration)
+        if found is None:
+            return False
+        try:
+            self._take_up(*found)
+        except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError) as error:
+            raise DamagedFileError(f"checkpoint {str(self._file)!r} is damaged: {error}") from error
+        return True
+
+    def _take_up(self, arrays: Arrays, meta: dict[str, Any]) -> None:
+        state = self.state
+        state.epoch, self.waited, state.unit = int(meta["epoch"]), int(meta["waited"]), float(meta["unit"])
+        self.best_score = -math.inf if meta["best_score"] is None else float(meta["best_score"])
+        self.history = list(meta["history"])
+        state.rng.bit_generator.state = meta["rng"]
+        if (plan := plan_in(arrays, meta["groups"])) is not None:
+            state.use(plan, arrays["books.words"])
+        state.load(arrays)
+        state.optimizer = optimizer_for(self.phases.of(state.epoch - 1), state)
+        load_optimizer(state.optimizer, arrays)
+        best = {name[5:]: array for name, array in arrays.items() if name.startswith("best.")}
+        self._best = best or None

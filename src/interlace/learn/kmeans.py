@@ -1,0 +1,71 @@
+"""Seeded k-means on native kernels: same seed, same words, for any number of threads."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _native
+from ..inputs.arrays import FloatArray
+
+
+def nearest(x: FloatArray, words: FloatArray, threads: int) -> tuple[NDArray[np.int32], FloatArray]:
+    """Index of the nearest word of each row, and |w|^2 - 2 x.w of it."""
+    index, score = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
+    _native.nearest(np.ascontiguousarray(x), np.ascontiguousarray(words), threads, index, score)
+    return index, score
+
+
+def means(
+    x: FloatArray, labels: NDArray[np.int32], old: FloatArray, threads: int
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Mean of the rows of each label and their number; a label without rows keeps its old word."""
+    sums, counts = np.empty(old.shape, np.float64), np.empty(len(old), np.int64)
+    _native.cluster_sums(np.ascontiguousarray(x), labels, threads, sums, counts)
+    filled = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], old)
+    return filled.astype(np.float32), counts
+
+
+def kmeans(
+    x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15, spread: float = 1.0
+) -> FloatArray:
+    """At most ``n_words`` words for the rows of x; fewer when the rows have fewer distinct values.
+
+    Words start at rows, moved towards the mean: ``spread`` is the part of their distance from it that they keep.
+    """
+    if (unit := _unit(x)) != 1:
+        words = kmeans(x / unit, n_words, rng=rng, threads=threads, iterations=iterations, spread=spread)
+        return np.asarray(words * unit, np.float32)
+    n_words = min(n_words, len(x))
+    words = x[np.sort(rng.choice(len(x), n_words, replace=False))]
+    if spread != 1.0:
+        mean = x.mean(0, dtype=np.float64)
+        words = (mean + spread * (words - mean)).astype(np.float32)
+    words = lloyd(x, words, threads=threads, iterations=iterations)
+    return in_use(words, nearest(x, words, threads)[0])
+
+
+def _unit(x: FloatArray) -> np.float32:
+    """A power of two that brings values whose squares float32 could not hold into its range; 1 for all others."""
+    largest = float(np.abs(x).max(initial=0))
+    return np.float32(1 if largest == 0 or 1e-9 < largest < 1e12 else 2.0 ** math.frexp(largest)[1])
+
+
+def lloyd(x: FloatArray, words: FloatArray, *, threads: int, iterations: int) -> FloatArray:
+    """Words moved to the means of their rows, again and again; one without rows restarts where rows are coded worst."""
+    squares = np.einsum("ij,ij->i", x, x)
+    for _ in range(iterations):
+        labels, score = nearest(x, words, threads)
+        words, counts = means(x, labels, words, threads)
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            worst = np.argsort(-(score + squares), kind="stable")[: len(empty)]
+            words[empty] = x[worst]
+    return words
+
+
+def in_use(words: FloatArray, labels: NDArray[np.int32]) -> FloatArray:
+    """The words that some row has."""
+    return np.ascontiguousarray(words[np.bincount(labels, minlength=len(words)) > 0])

@@ -1,5 +1,0 @@
-"""Learners: vectors -> `Codebooks`. NumPy and native kernels only."""
-
-from .layouts import LAYOUTS
-
-__all__ = ["LAYOUTS"]

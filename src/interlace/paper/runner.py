@@ -1,0 +1,242 @@
+"""Runs what is missing, one run after the other; a kill at any moment loses nothing that was finished."""
+
+from __future__ import annotations
+
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+from .._version import __version__
+from ..errors import FitInterruptedWarning, InputError, InterlaceError
+from ..estimators.baselines.registry import method
+from ..estimators.models import Model
+from ..learn.recipe import Recipe
+from .figures import BASELINES, FIGURES
+from .measure import baseline, measure
+from .problem import Problem
+from .results import Result, Store
+from .runs import Run
+from .sizes import Size
+from .sources import GENERATED, load
+
+#: What a data set costs against a synthetic one, roughly: for the time that is left.
+COSTS = {"mnist": 6.0, "cifar10": 6.0, "vectors": 4.0}
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Outcome:
+    """What came of the runs that were asked for."""
+
+    done: list[Run] = field(default_factory=list)
+    copied: list[Run] = field(default_factory=list)
+    there: list[Run] = field(default_factory=list)
+    failed: dict[Run, str] = field(default_factory=dict)
+
+
+def run_all(
+    runs: Sequence[Run],
+    store: Store,
+    size: Size,
+    *,
+    resume: bool = True,
+    threads: int | None = None,
+    say: Say = lambda text: None,
+    progress: Callable[[], Any] = lambda: False,
+    debug: bool = False,
+) -> Outcome:
+    """Fit, measure and write every run that has no result yet.
+
+    A run that fails (data that are not there, an error in a user's method) is told and left out, the others go on; with
+    ``debug`` its error is raised. A folder that cannot be written is told before anything is fitted. With
+    ``resume=False`` results that are there are an error, and checkpoints of fits that were killed are removed.
+    ``progress`` makes, for each fit, what its estimator takes under that name.
+    """
+    missing = store.missing(runs)
+    outcome = Outcome(there=[run for run in runs if run not in set(missing)])
+    if not resume:
+        _start_anew(store, runs, outcome.there)
+    for run in outcome.there:  # a kill between its result and the end of its checkpoint leaves both
+        store.forget(run)
+    if missing:
+        store.check_writable()
+    left, clock = sum(_cost(run, size) for run in missing), _Clock()
+    worker = _Worker(store, size, threads, progress, say)
+    for number, run in enumerate(missing, 1):
+        if store.read(run) is not None:  # another process was quicker
+            outcome.there.append(run)
+            continue
+        known = store.same(run, FIGURES)
+        if known is not None:
+            store.write(run, {"copied_from": known["run"]["figure"], **_measured(known)})
+            outcome.copied.append(run)
+        else:
+            say(f"[{number}/{len(missing)}{clock.left(left)}] {run.title}")
+            try:
+                text = store.text(run, worker.result(run))
+            except Exception as error:  # a user's method may raise anything
+                if debug:
+                    raise
+                why = _why(error)
+                say("  failed as before" if why in outcome.failed.values() else f"  failed: {why}")
+                outcome.failed[run] = why
+            else:
+                store.keep(run, text)  # what cannot be written ends it: later results would be lost as well
+                store.forget(run)
+                outcome.done.append(run)
+                clock.passed(_cost(run, size))
+        left -= _cost(run, size)
+    return outcome
+
+
+class _Worker:
+    """Holds the data of the last run: the next one mostly has the same."""
+
+    def __init__(self, store: Store, size: Size, threads: int | None, progress: Callable[[], Any], say: Say) -> None:
+        self.store, self.size, self.threads, self.progress, self.say = store, size, threads, progress, say
+        self._loaded: tuple[tuple[str, int], Problem] | None = None
+        self._refused: dict[tuple[str, int], Exception] = {}
+
+    def problem(self, run: Run) -> Problem:
+        """Its data; what could not be loaded once is not looked for again."""
+        key = run.data, run.seed
+        if key in self._refused:
+            raise self._refused[key]
+        if self._loaded is None or self._loaded[0] != key:
+            self._loaded = None  # two large sets need not be in memory
+            try:
+                found = load(run.data, run.seed, self.size, self.store.folder / "networks", self.threads)
+            except (InterlaceError, FileNotFoundError) as error:
+                self._refused[key] = error
+                raise
+            if found.name == GENERATED:
+                self.say(
+                    f"  no SIFT file was found: {run.data} are rows that are generated, to compare among themselves"
+                )
+            self._loaded = key, found
+        return self._loaded[1]
+
+    def result(self, run: Run) -> Result:
+        """All that the JSON holds beside the run itself."""
+        with _heard() as said:
+            problem = self.problem(run)
+            self.store.check_data(run, problem.description["sha256"])
+            started = time.perf_counter()
+            model = None if run.method in BASELINES else self.fitted(run, problem)
+            seconds = time.perf_counter() - started
+            found = baseline(run.method, problem, run.seed) if model is None else measure(model, problem)
+        return {
+            "data": problem.description,
+            "measures": found,
+            "fit": {} if model is None else _fit_of(model),
+            "fit_seconds": seconds,
+            "seconds": time.perf_counter() - started,
+            "versions": versions(),
+            "warnings": said,
+        }
+
+    def fitted(self, run: Run, problem: Problem) -> Model:
+        """The estimator of a run, fitted; it goes on from a checkpoint that a kill left."""
+        settings: dict[str, Any] = dict(run.settings)
+        if run.labels:
+            changes = dict(run.changes) | dict(self.size.recipe)
+            if run.recipe == "paper":
+                settings["recipe"] = Recipe.paper(**changes)
+            elif changes:
+                settings["recipe"] = Recipe(**changes)
+            settings["embedding"] = run.embedding
+            settings["checkpoint"] = checkpoint = self.store.checkpoint(run)
+            checkpoint.parent.mkdir(parents=True, exist_ok=True)
+            if run.dim is not None:
+                settings["dim"] = run.dim
+            if run.loss is not None:
+                settings["loss"] = run.loss
+        model = method(run.method).make(
+            n_books=run.n_books, seed=run.seed, threads=self.threads, progress=self.progress(), **settings
+        )
+        if not isinstance(model, Model):
+            made = type(model).__name__
+            raise InputError(
+                f"the method {run.method!r} makes an instance of {made}, not an interlace.estimators.models.Model"
+            )
+        return model.fit(problem.x, problem.labels) if run.labels else model.fit(problem.x)
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Warnings as a list of what they said; that of an interrupted fit becomes the interruption that it was."""
+    said: list[str] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.simplefilter("error", FitInterruptedWarning)
+            yield said
+    except FitInterruptedWarning as error:
+        raise KeyboardInterrupt from error
+    said += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+
+
+class _Clock:
+    """Seconds for each unit of cost so far -> what is left."""
+
+    def __init__(self) -> None:
+        self._started, self._cost = time.perf_counter(), 0.0
+
+    def passed(self, cost: float) -> None:
+        self._cost += cost
+
+    def left(self, cost: float) -> str:
+        if not self._cost:
+            return ""
+        minutes = (time.perf_counter() - self._started) / self._cost * cost / 60
+        return f", {minutes:.0f} min left" if minutes >= 1 else ", less than a minute left"
+
+
+def _cost(run: Run, size: Size) -> float:
+    """Against a synthetic set, in which every book costs as much as a third of what comes before."""
+    rows = COSTS.get(run.data.partition("-")[0], 1.0) if size.rows is None else 1.0
+    network = {512: 4.0, 1024: 8.0}.get(run.dim or 0, 1.0) * (1.0 if run.embedding == "linear" else 10.0)
+    return rows * network * (3 + run.n_books)
+
+
+def _start_anew(store: Store, runs: Iterable[Run], there: list[Run]) -> None:
+    if there:
+        raise InputError(
+            f"{str(store.folder)!r} has results of {len(there)} of these runs ({there[0].name}.json, ...), which are "
+            "never overwritten: move them away, or give another --out"
+        )
+    for run in runs:
+        store.forget(run)
+
+
+def _why(error: Exception) -> str:
+    """In one line; errors that nobody foresaw with their kind."""
+    known = isinstance(error, InterlaceError | OSError)
+    text = str(error) if known else f"{type(error).__name__}: {error} (--debug shows where)"
+    return " ".join(text.split())
+
+
+def _measured(result: Result) -> Result:
+    return {name: value for name, value in result.items() if name not in ("format", "size", "run", "copied_from")}
+
+
+def _fit_of(model: Model) -> dict[str, Any]:
+    """How learning went, as far as the method tells."""
+    info = model.fit_info_
+    names = ("epochs", "validation_map", "loss", "recipe")
+    return {name: info[name] for name in names if name in info}
+
+
+def versions() -> dict[str, str]:
+    """Of what the numbers depend on."""
+    found = {"interlace": __version__, "python": platform.python_version()}
+    for name in ("numpy", "torch", "scikit-learn"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found

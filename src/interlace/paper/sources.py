@@ -1,0 +1,95 @@
+"""Data of the figures by name: rows to learn from, a database, queries; cut to the size that is run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from .datasets import cifar, gabor, sets, splits
+from .datasets.sets import DataSet
+from .networks import features
+from .problem import Problem
+from .sizes import Size
+
+#: SIFT rows of ``vectors``, and their queries.
+SIFT_ROWS, SIFT_QUERIES = 100_000, 1_000
+GENERATED = "generated"  #: what ``vectors`` are where there is no SIFT
+UNSEEN = 3  #: classes that are left out
+
+
+def load(name: str, seed: int, size: Size, networks: Path, threads: int | None = None) -> Problem:
+    """The data set of that name, drawn or split by ``seed`` where it is drawn; networks are kept in a folder."""
+    if name not in NAMES:
+        raise InputError(f"no data {name!r}; there are {', '.join(NAMES)}")
+    first, _, kind = name.partition("-")
+    if first.startswith("synthetic"):
+        return _labelled(_cut(sets.synthetic(int(first[-1]), seed), size))
+    if first == "vectors":
+        return _vectors(seed, size)
+    if kind in ("gist", "unseen") and first == "cifar10":
+        found = _gist(size)
+    else:
+        found = _cut(sets.mnist() if first == "mnist" else cifar.cifar10(), size)
+    if kind == "unseen":
+        return _unseen(found, seed)
+    if kind in ("lenet", "alexnet"):
+        return features(name, _labelled(found), size, networks, threads)
+    return _labelled(found)
+
+
+NAMES = (
+    *("synthetic1", "synthetic2", "synthetic3", "mnist", "mnist-images", "mnist-lenet", "mnist-unseen"),
+    *("cifar10-gist", "cifar10-images", "cifar10-alexnet", "cifar10-unseen", "vectors"),
+)
+
+
+def _cut(whole: DataSet, size: Size) -> DataSet:
+    """The first rows: all sets are shuffled."""
+
+    def part(array: NDArray[Any] | None, most: int | None) -> Any:
+        return None if array is None else array[:most]
+
+    return replace(
+        whole,
+        x=whole.x[: size.rows],
+        labels=part(whole.labels, size.rows),
+        queries=whole.queries[: size.queries],
+        query_labels=part(whole.query_labels, size.queries),
+    )
+
+
+def _labelled(found: DataSet) -> Problem:
+    return Problem(found.name, found.x, found.queries, found.labels, found.query_labels)
+
+
+def _gist(size: Size) -> DataSet:
+    """All of it comes from a cache, after some minutes the first time; a part is computed anew."""
+    if size.rows is None:
+        return cifar.cifar10(features="gist")
+    images = _cut(cifar.cifar10(), size)
+    return replace(images, name="cifar10-gist", x=gabor.gist(images.x), queries=gabor.gist(images.queries))
+
+
+def _unseen(found: DataSet, seed: int) -> Problem:
+    """Learned from the other classes; rows of those left out are the database, their test rows the queries."""
+    seen, unseen = splits.unseen_classes(found, UNSEEN, seed)
+    return Problem(unseen.name, seen.x, unseen.queries, seen.labels, unseen.query_labels, unseen.x, unseen.labels)
+
+
+def _vectors(seed: int, size: Size) -> Problem:
+    """SIFT where it is, else rows that are generated: clusters in 64 dimensions of falling spread."""
+    try:
+        found = sets.sift300k()
+        rows, queries, name = found.x[:SIFT_ROWS], found.queries[:SIFT_QUERIES], "sift"
+    except FileNotFoundError:
+        rng = np.random.default_rng(seed)
+        spread = 0.93 ** np.arange(64)
+        centres = rng.normal(size=(200, 64))
+        every = (centres[rng.integers(200, size=21_000)] + 0.5 * rng.normal(size=(21_000, 64))) * spread
+        rows, queries, name = every[:20_000].astype(np.float32), every[20_000:].astype(np.float32), GENERATED
+    return Problem(name, rows[: size.rows], queries[: size.queries])

@@ -1,0 +1,353 @@
+"""The file format: docs/format.md against what is written, and golden files of every version."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import books
+import interlace as il
+from helpers import ID_KINDS, LAYOUTS, build, clustered, hand_made, ids_of, same_index, small_index
+from interlace.codec import embedding
+from interlace.estimators.models import Fitted
+from interlace.files import storage
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+
+
+# --- docs/format.md ---------------------------------------------------------------------------------------------------
+
+DOC = (ROOT / "docs" / "format.md").read_text()
+
+
+def table(first_column: str) -> list[list[str]]:
+    """Rows of the documentation's table whose first heading is this, without backticks."""
+    lines = DOC.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first_column} |")) + 2
+    rows = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip().strip("`") for cell in line.strip("|").split(" | ")])
+    return rows
+
+
+def random_index(layout: str) -> il.Index:
+    rng = np.random.default_rng(3)
+    codebooks = books.random_codebooks(rng, layout, sweeps=2)
+    return books.index_of(codebooks, books.random_codes(rng, codebooks, 300))
+
+
+def documented_files() -> dict[str, il.Index]:
+    empty = il.Index(hand_made())
+    calibrated = small_index(ids="int64")
+    calibrated.calibrate(clustered(400, 4))
+    rng = np.random.default_rng(8)
+    integers = {
+        "run": np.arange(300) + 7,
+        "runs out of order": np.concatenate([np.arange(100) + 1000, np.arange(200)]),
+        "small gaps": np.sort(rng.choice(500, 300, replace=False)),
+        "shuffled": rng.permutation(300) * 2 - 100,
+        "of 64 bits": rng.integers(-(2**63) + 64, 2**63, 300),
+        "smallest": np.arange(300) * 3 + np.iinfo(np.int64).min,
+    }
+    return {
+        **{f"ids {name}": indexed(values) for name, values in integers.items()},
+        **{f"{layout} {ids}": build(400, layout=layout, ids=ids) for layout in LAYOUTS for ids in ID_KINDS},
+        "norm column learned": build(400, layout="residual", cross="byte"),
+        "norm that is not crude": small_index(norms=True, n=700),
+        **{f"random {layout}": random_index(layout) for layout in books.LAYOUTS},
+        "without calibration": small_index(ids="string"),
+        "calibrated by hand": calibrated,
+        "empty": empty,
+        "ip": build(metric="ip"),
+        "cosine": build(metric="cosine"),
+        **{f"embedding {kind}": embedded_index(kind) for kind in ("identity", "linear", "mlp")},
+    }
+
+
+def indexed(ids: np.ndarray) -> il.Index:
+    index = il.Index(hand_made())
+    index.add(clustered(len(ids), 4), ids, threads=1)
+    return index
+
+
+def coding_of(ids: np.ndarray) -> tuple[str, int, int]:
+    """How docs/format.md says that integers are stored, the number of their runs, and of the words of their blocks."""
+    values = ids.tolist()
+    n_runs = 1 + sum(b != a + 1 for a, b in zip(values[:-1], values[1:], strict=True))
+    n_words = 0
+    for first in range(0, len(values), 64):
+        offsets = [value - i for i, value in enumerate(values[first : first + 64])]
+        n_words += (max(offsets) - min(offsets)).bit_length()
+    if n_runs <= max(1, len(values) // 64):
+        return "runs of ids", n_runs, n_words
+    return "plain ids" if min(values) < -(2**63) + 64 else "blocks of ids", n_runs, n_words
+
+
+def embedded_index(kind: str) -> il.Index:
+    rng = np.random.default_rng(5)
+    layers = [(rng.normal(size=(7, 12)), rng.normal(size=7)), (rng.normal(size=(4, 7)), rng.normal(size=4))]
+    made: dict[str, embedding.Embedding] = {
+        "identity": embedding.Identity(4),
+        "linear": embedding.Linear(rng.normal(size=(4, 12)), input_shape=(1, 3, 4)),
+        "mlp": embedding.MLP(layers),
+    }
+    index = il.Index(hand_made(), made[kind])
+    index.add(clustered(30, math.prod(index.input_shape)), threads=1)
+    return index
+
+
+def overlapping(codebooks: il.Codebooks) -> bool:
+    """Whether books after the first share a dimension."""
+    supports = [set(book.support.tolist()) for book in codebooks.books[1:]]
+    return any(a & b for i, a in enumerate(supports) for b in supports[:i])
+
+
+def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple[str, tuple[int, ...]]]:
+    """What the documentation's table says a file of this index holds."""
+    learned, n = index.codebooks, len(index)
+    codes = index._segments[0].unpack() if n else np.empty((0, 1), np.uint8)
+    sizes = np.bincount(codes[:, 0], minlength=learned.n_cells).tolist()
+    spare = [(m, (n // m).bit_length() - 1) for m in sizes if m]
+    integers = kind == "index" and n > 0 and index._ids.kind == "int64"
+    coding, n_runs, n_id_words = coding_of(index.ids) if integers else ("", 0, 0)
+    names: dict[str, Any] = {
+        "n_runs": n_runs,
+        "n_id_words": n_id_words,
+        "n_sample": 400,  # of the model in these tests
+        "n_rows": 400,
+        "n_bytes": learned.n_bytes,
+        "dim": learned.dim,
+        "n": n,
+        "n_cells": learned.n_cells,
+        "n_crude_dims": len(learned.crude_dims),
+        "n_variances": len(learned.variances),
+        "n_crude_columns": learned.n_crude - 1 + sum(norm.crude for norm in learned.norms if len(norm.values) > 1),
+        "n_rest_columns": len(learned.books)
+        - learned.n_crude
+        + sum(not norm.crude for norm in learned.norms if len(norm.values) > 1),
+        "low_bits": sum(m * low for m, low in spare),
+        "high_bits": sum(m + (n >> low) + 1 for m, low in spare),
+        "n_samples": sum((m + 255) // 256 for m, _ in spare),
+        "n_text": sum(len(i.encode()) for i in index.ids) if index.ids.dtype == object and n else 0,
+    }
+    present = {
+        "always": True,
+        "rotation": learned.rotation is not None,
+        "norms": bool(learned.norms),
+        "index": kind == "index",
+        "model": kind.startswith("model"),
+        "labels": kind == "model with labels",
+        "embedding": kind != "codebooks",
+        "cross sums": kind == "index" and learned.metric == "l2" and not learned.norms and overlapping(learned),
+        **{when: coding == when for when in ("runs of ids", "blocks of ids", "plain ids")},
+        "blocks of ids out of order": coding == "blocks of ids" and (np.diff(index.ids.astype(object)) < 0).any(),
+        "string ids": kind == "index" and n > 0 and index._ids.kind == "string",
+        "calibration": kind == "index" and index._calibration is not None,
+    }
+    expected = {}
+    for section, dtype, shape, when, _ in table("section"):
+        if not present[when]:
+            continue
+        parts: list[dict[str, Any]] = [{}]
+        if "{b}" in section:
+            parts = [{"n_words": len(b.words), "width": len(b.support)} for b in learned.books]
+        if "{i}" in section:
+            parts = [{"n_values": len(norm.values)} for norm in learned.norms]
+        if "{l}" in section:
+            layers = getattr(index.embedding, "layers", ())
+            parts = [{"n_out": weight.shape[0], "n_in": weight.shape[1]} for weight, _ in layers]
+        for i, part in enumerate(parts):
+            name = re.sub(r"\{\w\}", str(i), section)
+            expected[name] = (dtype, tuple(eval(shape, {"__builtins__": {}}, names | part)))
+    return expected
+
+
+@pytest.fixture(scope="module")
+def documented() -> dict[str, il.Index]:
+    return documented_files()
+
+
+def test_the_documented_sections_are_those_written(documented: dict[str, il.Index], tmp_path: Path) -> None:
+    met: set[str] = set()
+    for name, index in documented.items():
+        index.save(tmp_path / "i")
+        file = storage.read(tmp_path / "i")
+        assert {s: file.entry(s)[:2] for s in file.names} == documented_sections(index), name
+        met |= {re.sub(r"\d+$", "#", s) for s in file.names}
+        index.codebooks.save(tmp_path / "c")
+        file = storage.read(tmp_path / "c")
+        assert {s: file.entry(s)[:2] for s in file.names} == documented_sections(index, "codebooks"), name
+    met |= {"sample", "codes", "labels"}  # of models, below
+    assert met == {re.sub(r"\{\w\}$", "#", row[0]) for row in table("section")}  # no row of the table is idle
+
+
+def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index], tmp_path: Path) -> None:
+    for index in documented.values():
+        index.save(tmp_path / "i")
+        data = (tmp_path / "i").read_bytes()
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        assert data[8 : 8 + int.from_bytes(data[:8], "little")].isascii()
+        metadata = header["__metadata__"]
+        assert list(metadata) == [row[0] for row in table("metadata")]
+        inside = json.loads(metadata["interlace"])
+        assert list(inside) == ["description", "checksums"]
+        description = inside["description"]
+        assert list(description) == [row[0] for row in table("description")]
+        assert list(description["codebooks"]) == [row[0] for row in table("codebooks")]
+        if description["embedding"] is not None:
+            keys = [row[0] for row in table("embedding")]
+            assert list(description["embedding"]) == (keys[:-1] if index.embedding.kind == "identity" else keys)
+        assert set(inside["checksums"]) == {s for s in header if s != "__metadata__" and not s.startswith(".pad.")}
+        if description["calibration"] is not None:
+            text = next(row[1] for row in table("description") if row[0] == "calibration")
+            assert f'"ks": {description["calibration"]["ks"]}' in text
+            assert f'"targets": {description["calibration"]["targets"]}' in text
+            assert set(description["calibration"]) == {
+                *("n", "ks", "targets", "least", "reach", "queries", "error", "error_rows")
+            }
+            assert all(f'"{key}": ' in text for key in description["calibration"])
+        index.codebooks.save(tmp_path / "c")
+        assert set(storage.read(tmp_path / "c").meta) == {"kind", "codebooks"}
+
+
+def test_the_documented_model_is_that_written(tmp_path: Path) -> None:
+    model = il.ICQ(4, layout="hybrid", threads=1).fit(clustered(400, 6))
+    model.save(tmp_path / "m")
+    file = storage.read(tmp_path / "m")
+    assert list(file.meta) == [row[0] for row in table("model")]
+    assert file.meta["kind"] == "model"
+    index = il.Index(model.codebooks_)
+    assert {s: file.entry(s)[:2] for s in file.names} == documented_sections(index, "model")
+    made = embedding.Linear(np.ones((6, 20)))
+    labels = np.arange(400) % 3
+    codes = model.encode(clustered(400, 6))
+    model._take(Fitted(model.codebooks_, model._sample, 400, made, codes=codes, labels=labels))
+    model.save(tmp_path / "m")
+    file = storage.read(tmp_path / "m")
+    assert list(file.meta) == [row[0] for row in table("model")]
+    assert {s: file.entry(s)[:2] for s in file.names} == documented_sections(
+        il.Index(model.codebooks_, made), "model with labels"
+    )
+
+
+def test_the_documented_reader_reads_every_file(documented: dict[str, il.Index], tmp_path: Path) -> None:
+    """The page's own code, which knows nothing of the library, finds the same codes and ids."""
+    code = re.search(r"```python\n(.*?)```", DOC, re.S)
+    assert code is not None
+    page: dict[str, Any] = {}
+    exec(code[1].replace('open(path, "rb").read()', "path.read_bytes()"), page)
+    for index in documented.values():
+        index.save(tmp_path / "i")
+        codes, ids = page["read_interlace"](tmp_path / "i")
+        assert ids == index.ids.tolist()
+        np.testing.assert_array_equal(codes, index._codes_of(np.arange(len(index))))
+        damaged = bytearray((tmp_path / "i").read_bytes())
+        damaged[-1] ^= 1
+        (tmp_path / "i").write_bytes(damaged)
+        with pytest.raises(AssertionError):
+            page["read_interlace"](tmp_path / "i")
+
+
+# --- golden files -----------------------------------------------------------------------------------------------------
+
+
+def golden_names() -> list[str]:
+    return sorted(path.stem for path in GOLDEN.glob("*.interlace"))
+
+
+def golden_indexes() -> list[str]:
+    return [name for name in golden_names() if not name.endswith("-model")]
+
+
+def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> None:
+    made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
+    made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled"}
+    assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
+    assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
+    assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
+    for name in golden_names():
+        assert name.startswith(f"v{storage.read(GOLDEN / f'{name}.interlace').version}-")
+    assert max(storage.read(GOLDEN / f"{name}.interlace").version for name in golden_names()) == storage.VERSION
+
+
+@pytest.mark.parametrize("name", golden_indexes())
+def test_golden_files_open_and_answer_as_they_did(name: str) -> None:
+    stored = json.loads((GOLDEN / f"{name}.json").read_text())
+    index = il.open(GOLDEN / f"{name}.interlace")
+    index.verify()
+    assert {key: getattr(index.codebooks, key) for key in stored["codebooks"]} == stored["codebooks"]
+    assert index.ids.tolist() == stored["ids"]
+    np.testing.assert_allclose(index.reconstruct(index.ids), stored["reconstructed"], rtol=1e-5, atol=1e-6)
+    for search in stored["searches"]:
+        for margin in ("exact", float("inf")):
+            matches = index.search(stored["queries"], search["k"], margin=margin, threads=1)
+            assert matches.ids.tolist() == search["ids"], margin
+            # Version 1 had a scale per column, and rounded the cross terms of cells a little less.
+            np.testing.assert_allclose(matches.distances, np.array(search["distances"], float), rtol=1e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("name", golden_indexes())
+def test_golden_files_keep_their_calibration_from_version_2_on(name: str) -> None:
+    stored = json.loads((GOLDEN / f"{name}.json").read_text())
+    index = il.open(GOLDEN / f"{name}.interlace")
+    if name.startswith("v1-"):
+        label = index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin
+        assert index._calibration is None
+        assert label == "exact (0.99 not calibrated)"
+        return
+    assert index._calibration is not None
+    for key in ("shares", "cells"):
+        np.testing.assert_array_equal(getattr(index._calibration, key), np.array(stored[key], np.float32))
+    assert (index._calibration.least, index._calibration.reach) == (stored["least"], stored["reach"])
+    with pytest.warns(il.CalibrationWarning, match="older version"):  # it promised more than it kept
+        label = index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin
+    assert label.startswith("exact (0.99 was calibrated by an older version")
+
+
+@pytest.mark.parametrize("name", golden_indexes())
+def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> None:
+    index = il.open(GOLDEN / f"{name}.interlace")
+    kind = index._ids.kind
+    values = math.prod(index.input_shape)
+    index.add(clustered(5, values, seed=77), ids_of(kind, 5, first=90_000), threads=1)
+    index.calibrate(clustered(400, values, seed=78), threads=1)
+    index.save(tmp_path / "i")
+    again = il.open(tmp_path / "i")
+    again.verify()
+    assert same_index(index, again)
+    assert storage.read(tmp_path / "i").version == (3 if kind == "int64" else 2)
+    assert again._calibration is not None
+
+
+def test_the_golden_model_codes_as_it_did() -> None:
+    stored = json.loads((GOLDEN / "v2-model.json").read_text())
+    model = il.ICQ.load(GOLDEN / "v2-model.interlace")
+    given = model.get_params()
+    assert {name: given[name] for name in stored["params"]} == stored["params"]  # newer ones have their defaults
+    assert repr(model) == repr(il.ICQ(**stored["params"]))
+    assert model.encode(np.array(stored["rows"], np.float32)).tolist() == stored["codes"]
+    assert il.Codebooks.load(GOLDEN / "v2-model.interlace") == model.codebooks_
+
+
+def test_a_norm_of_one_value_keeps_its_column_in_files_of_version_1(tmp_path: Path) -> None:
+    """Nothing but hand-made codebooks had one; today a single value is a constant without a column."""
+    twice = il.Codebooks(hand_made(norms=True).books, dim=4, n_crude=2, norms=[il.Norm([0.25, 0.25], (1, 2))])
+    index = il.Index(twice)
+    index.add(clustered(30, 4), threads=1)
+    index.save(tmp_path / "two")
+    file = storage.read(tmp_path / "two")
+    arrays = {name: file.array(name) for name in file.names}
+    arrays["codebooks.norm.0"] = arrays["codebooks.norm.0"][:1]
+    storage.write(tmp_path / "one", arrays, file.meta, version=1)
+    opened = il.open(tmp_path / "one")
+    opened.verify()
+    assert same_index(index, opened)

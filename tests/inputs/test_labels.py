@@ -1,0 +1,73 @@
+"""Labels as users have them: whatever they come in they are the same array, and what is none is named."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import interlace as il
+from helpers import FakeTensor
+from interlace.inputs.labels import as_labels
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
+
+
+@given(
+    y=st.one_of(
+        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20),
+        st.lists(TEXT, min_size=1, max_size=20),
+        st.lists(st.booleans(), min_size=1, max_size=20),
+    )
+)
+def test_containers_do_not_matter(y: list[Any]) -> None:
+    n = len(y)
+    found = as_labels(y, n)
+    assert found.tolist() == y
+    assert found.dtype.kind in "iubU"
+    for again in (tuple(y), np.array(y, object), (v for v in y), iter(y), dict(enumerate(y)).values(), np.array(y)):
+        other = as_labels(again, n)
+        assert_array_equal(other, found)
+        assert other.dtype.kind == found.dtype.kind
+
+
+@given(y=st.lists(TEXT, min_size=1, max_size=20))
+def test_bytes_are_text(y: list[str]) -> None:
+    encoded = [text.encode() for text in y]
+    for given_ in (encoded, tuple(encoded), np.array(encoded), np.array(encoded, object), iter(encoded)):
+        assert as_labels(given_, len(y)).tolist() == y
+
+
+def test_tensors_and_strings_of_any_length() -> None:
+    assert_array_equal(as_labels(FakeTensor(np.array([3, -1])), 2), [3, -1])
+    if hasattr(np.dtypes, "StringDType"):
+        found = as_labels(np.array(["a", "long enough"], np.dtypes.StringDType()), 2)
+        assert found.dtype.kind == "U"
+        assert found.tolist() == ["a", "long enough"]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "labels are missing: pass y_database, an integer or a string for each of the 3 rows"),
+        ([1, 2], "y_database has 2 labels, X_database has 3 rows"),
+        ((v for v in [1, 2]), "y_database has 2 labels, X_database has 3 rows"),
+        (itertools.count(), r"y_database has more labels than X_database has rows \(3\)"),
+        ([b"a", b"\xff", b"\xfe"], r"labels of bytes must be UTF-8, y_database\[1\] is b'\\xff'"),
+        ([b"a", "a", "b"], r"all of one kind: y_database\[1\] is 'a', y_database\[0\] is b'a'"),
+        (b"abc", "must be 1-D"),
+        ("abc", "must be 1-D"),
+        ({1, 2, 3}, "must be 1-D, one label per row, got set"),
+        ([0.0, 1.0, 2.0], "got dtype float64; pass integers"),
+        ((v for v in [0.5, 1.0, 2.0]), "got dtype float64, not all of them whole numbers"),
+        ([0, 1, None], r"y_database\[2\] is None"),
+    ],
+)
+def test_what_is_no_label(y: Any, message: str) -> None:
+    with pytest.raises(il.InputError, match=message):
+        as_labels(y, 3, name="y_database", rows="X_database")

@@ -1,0 +1,156 @@
+"""L_ICQ by plain loops, its smooth corner, and the two rules for crude books."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlace import InputError
+
+torch = pytest.importorskip("torch", reason="the train extra is not installed")
+
+from interlace.learn.joint.losses import crude_books, interleaving  # noqa: E402
+from interlace.learn.joint.losses.interleave import BEND  # noqa: E402
+from loss_checks import SCALES, check_gradient, check_nothing_to_learn, some_rows, value_and_gradients  # noqa: E402
+
+
+def some_words(n_books=3, n_words=5, dim=4, seed=0):
+    return some_rows(n_books * n_words, dim, seed=seed).reshape(n_books, n_words, dim)
+
+
+def xi(*bits):
+    return torch.tensor(bits, dtype=torch.bool)
+
+
+def lengths(word, mask):
+    return (math.sqrt(sum(x * x for x, m in zip(word, mask, strict=True) if m == side)) for side in (True, False))
+
+
+def plain(words, mask, bend):
+    total = 0.0
+    for book in words:
+        unit = math.sqrt(sum(x * x for word in book for x in word) / len(book))
+        for word in book:
+            inside, outside = (math.sqrt((a / unit) ** 2 + bend**2) - bend for a in lengths(word, mask))
+            total += inside * outside
+    return total / sum(map(len, words))
+
+
+@settings(max_examples=50, deadline=None)
+@given(bits=st.lists(st.booleans(), min_size=1, max_size=6), n_books=st.integers(1, 4), seed=st.integers(0, 99))
+def test_equals_plain_loops(bits, n_books, seed):
+    words = some_words(n_books, dim=len(bits), seed=seed)
+    value = float(interleaving(words, xi(*bits)))
+    assert value == pytest.approx(plain(words.tolist(), bits, BEND), rel=1e-9, abs=1e-12)
+    # The bend is all that differs from the paper's product of norms.
+    assert value == pytest.approx(plain(words.tolist(), bits, 0.0), abs=2 * BEND)
+    assert 0 <= value <= 0.5
+
+
+def test_gradients():
+    check_gradient(lambda words: interleaving(words, xi(1, 0, 0, 1)), some_words())
+
+
+def test_the_corner_is_smooth():
+    words = some_words()
+    words[0, :, 1:3] = 0.0  # on psi alone
+    words[1, :, [0, 3]] = 0.0  # off psi alone
+    words[2, 0] = 0.0  # nowhere
+    value, (gradient,) = value_and_gradients(lambda words: interleaving(words, xi(1, 0, 0, 1)), words)
+    assert value > 0
+    check_gradient(lambda words: interleaving(words, xi(1, 0, 0, 1)), words)
+    # What is clean is not pushed off its zeros.
+    assert (gradient[0, :, 1:3] == 0).all()
+    assert (gradient[1][:, [0, 3]] == 0).all()
+
+
+def test_a_clean_split_costs_nothing():
+    words = some_words(2)
+    words[0, :, 1:3] = 0.0
+    words[1, :, [0, 3]] = 0.0
+    check_nothing_to_learn(lambda words: interleaving(words, xi(1, 0, 0, 1)), words)
+
+
+@pytest.mark.parametrize("n_books", [1, 3])
+def test_empty_psi_all_psi_and_zero_words(n_books):
+    for mask in (xi(0, 0, 0, 0), xi(1, 1, 1, 1)):
+        check_nothing_to_learn(lambda words, mask=mask: interleaving(words, mask), some_words(n_books))
+    check_nothing_to_learn(lambda words: interleaving(words, xi(1, 0, 0, 1)), torch.zeros(n_books, 5, 4))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scale_and_number_of_words_do_not_matter(scale):
+    words, mask = some_words().float(), xi(1, 0, 0, 1)
+    expected, (gradient,) = value_and_gradients(lambda words: interleaving(words, mask), words)
+    value, (scaled,) = value_and_gradients(lambda words: interleaving(words, mask), words * scale)
+    assert value == pytest.approx(expected, rel=1e-5)
+    torch.testing.assert_close(scaled * scale, gradient, rtol=1e-3, atol=1e-6)
+    assert float(interleaving(torch.cat([words, words]), mask)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_descent_splits_the_words():
+    words, mask = some_words(4, 8, 6).requires_grad_(), xi(1, 1, 0, 0, 0, 0)
+    first = interleaving(words, mask).item()
+    optimiser = torch.optim.Adam([words], 0.05)
+    for _ in range(100):
+        optimiser.zero_grad()
+        loss = interleaving(words, mask)
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.05 * first
+
+
+# --- crude books
+
+
+def plain_crude(words, mask, rule):
+    found = []
+    for k, book in enumerate(words):
+        pairs = [tuple(lengths(word, mask)) for word in book]
+        if rule == "forall":
+            crude = all(outside < inside for inside, outside in pairs)
+        else:
+            crude = sum(i * i for i, _ in pairs) > sum(o * o for _, o in pairs)
+        if crude:
+            found.append(k)
+    return found
+
+
+@settings(max_examples=50, deadline=None)
+@given(bits=st.lists(st.booleans(), min_size=1, max_size=6), n_words=st.integers(1, 4), seed=st.integers(0, 99))
+def test_crude_books_equal_plain_loops(bits, n_words, seed):
+    words = some_words(6, n_words, len(bits), seed=seed)
+    for rule in ("energy", "forall"):
+        assert crude_books(words, xi(*bits), rule) == plain_crude(words.tolist(), bits, rule)
+    assert set(crude_books(words, xi(*bits), "forall")) <= set(crude_books(words, xi(*bits)))
+
+
+def test_one_stray_word_loses_the_book_by_the_papers_rule_only():
+    words = torch.zeros(2, 4, 4)
+    words[0, :, 0], words[1, :, 1] = 1.0, 1.0
+    mask = xi(1, 0, 0, 1)
+    assert crude_books(words, mask) == crude_books(words, mask, "forall") == [0]
+    words[0, 2] = torch.tensor([0.1, 0.2, 0.0, 0.0])
+    assert crude_books(words, mask) == [0]
+    assert crude_books(words, mask, "forall") == []
+
+
+def test_crude_books_of_empty_and_full_psi():
+    words = some_words().requires_grad_()
+    for rule in ("energy", "forall"):
+        assert crude_books(words, xi(0, 0, 0, 0), rule) == []
+        assert crude_books(words, xi(1, 1, 1, 1), rule) == [0, 1, 2]
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match=r"words must be a floating tensor \[n_books, n_words, dim\]"):
+        interleaving(torch.zeros(3, 4), xi(1, 0, 0, 1))
+    with pytest.raises(InputError, match=r"xi must be a bool tensor \[4\]"):
+        interleaving(some_words(), torch.ones(4))
+    with pytest.raises(InputError, match=r"xi must be a bool tensor \[4\]"):
+        crude_books(some_words(), xi(1, 0))
+    with pytest.raises(InputError, match="rule must be one of energy, forall"):
+        crude_books(some_words(), xi(1, 0, 0, 1), "most")

@@ -1,0 +1,133 @@
+"""layout="auto": measured, bounded, and not against the other settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import interlace as il
+from interlace.learn import choice as module
+from interlace.learn import schedule
+from interlace.learn.choice import TOLERANCE
+from interlace.learn.learning import Settings
+from interlace.learn.schedule import usual_layout
+
+RNG = np.random.default_rng(0)
+X = (RNG.normal(size=(4700, 8)) @ RNG.normal(size=(8, 8))).astype(np.float32)
+SETTINGS: dict[str, Any] = {"n_bytes": 4, "n_words": 32, "iterations": 1, "threads": 1}
+
+
+@pytest.fixture(autouse=True)
+def few_rows_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "COMPARE_FROM", 4000)
+
+
+def test_the_table_and_the_pick() -> None:
+    choice = il.ICQ(**SETTINGS).fit(X).choice_
+    assert [row["layout"] for row in choice.table] == ["subspace", "hybrid", "residual"]
+    best = max(row["recall"] for row in choice.table)
+    good = [row for row in choice.table if row["recall"] >= best - TOLERANCE]
+    chosen = min(good, key=lambda row: float(row["microseconds"]))
+    assert (choice.layout, choice.n_crude) == (chosen["layout"], chosen["n_crude"])
+    for row in choice.table:
+        assert 0.05 < row["recall"] <= 1
+        assert row["error"] > 0
+        assert row["microseconds"] > 0
+        assert 0 < row["survivors_share"] <= row["scanned_share"] <= 1
+    text = str(choice)
+    assert text.startswith(f"layout '{choice.layout}': recall@10 ")
+    assert text.count("us per query predicted") == 3
+
+
+def test_what_was_tried_is_what_is_learned() -> None:
+    """The chosen number of crude books does not change how many books psi gets."""
+    for layout in ("subspace", "hybrid", "residual"):
+        model = il.ICQ(**SETTINGS)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Settings, "layouts", lambda self, only=layout: (only, only))
+            model.fit(X)
+        asked = il.ICQ(**SETTINGS, layout=layout).fit(X)
+        assert model.choice_.layout == layout
+        ours, theirs = model.codebooks_, asked.codebooks_
+        assert [b.support.tolist() for b in ours.books] == [b.support.tolist() for b in theirs.books]
+        assert model.choice_.n_crude == ours.n_crude
+
+
+def test_few_rows_or_dimensions_or_bytes_say_so() -> None:
+    few = il.ICQ(**SETTINGS).fit(X[:500]).choice_
+    assert (few.layout, few.table) == ("hybrid", ())
+    assert few.why == "the usual one; 500 rows are too few to compare layouts (4000)"
+    for given, x in (({"n_bytes": 2}, X), ({}, X[:, :3])):
+        assert "so few bytes or dimensions" in str(il.ICQ(**SETTINGS | given).fit(x).choice_)
+    assert il.ICQ(**SETTINGS, layout="hybrid").fit(X[:500]).choice_.why == "asked for"
+
+
+def test_without_a_trial_residual_books_need_rows_and_dimensions() -> None:
+    every = ("subspace", "hybrid", "residual")
+    enough = 8 * schedule.RESIDUAL_ROWS_PER_BYTE
+    assert usual_layout(every, 8, 64, enough)[0] == "residual"
+    assert usual_layout(every, 8, 64, enough - 1)[0] == "hybrid"
+    assert usual_layout(every, 8, 15, enough)[0] == "hybrid"
+    assert usual_layout(every, 8, 64, enough, "fast")[0] == "residual"
+    assert "effort='fastest' compares no layouts" in usual_layout(every, 8, 64, enough, "fastest")[1]
+    assert usual_layout(every, 8, 64, enough, "fastest")[0] == "hybrid"
+    assert usual_layout(every, 25, 64, 25 * enough)[0] == "hybrid"
+    assert usual_layout(("subspace", "hybrid"), 8, 64, enough)[0] == "hybrid"
+    assert il.ICQ(**SETTINGS, effort="fast").fit(X).choice_.table == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "candidates"),
+    [
+        ({}, ["subspace", "hybrid", "residual"]),
+        ({"cross": "exact"}, ["subspace", "hybrid", "residual"]),
+        ({"cross": "byte"}, ["subspace", "hybrid", "residual"]),
+        ({"cross": "none"}, ["subspace", "hybrid"]),
+        ({"rotation": "principal"}, ["subspace", "hybrid"]),
+        ({"rotation": "none"}, ["subspace", "hybrid", "residual"]),
+        ({"n_crude": 2}, ["subspace", "hybrid", "residual"]),
+        ({"n_crude": 4, "cross": "exact"}, ["subspace", "hybrid", "residual"]),
+        ({"metric": "cosine"}, ["subspace", "hybrid", "residual"]),
+        ({"metric": "ip", "cross": "exact"}, ["subspace", "hybrid", "residual"]),
+    ],
+)
+def test_other_settings_restrict_the_candidates(given: dict[str, Any], candidates: list[str]) -> None:
+    index = il.Index.build(X, **SETTINGS | given)
+    model = il.ICQ(**SETTINGS | given).fit(X)
+    assert list(dict.fromkeys(row["layout"] for row in model.choice_.table)) == candidates
+    assert index.codebooks == model.codebooks_
+    assert index.codebooks.layout == model.choice_.layout
+    if "n_crude" in given:
+        assert {row["n_crude"] for row in model.choice_.table} == {given["n_crude"]}
+        assert index.codebooks.n_crude == given["n_crude"]
+    q = X[:20]
+    exact, everything = index.search(q, margin="exact"), index.search(q, margin=np.inf)
+    np.testing.assert_array_equal(exact.ids, everything.ids)
+
+
+def test_a_single_candidate_needs_no_trial() -> None:
+    choice = il.ICQ(**SETTINGS, n_crude=4).fit(X).choice_
+    assert (choice.layout, choice.table) == ("residual", ())
+    assert choice.why == "the only one that the other settings allow"
+
+
+def test_the_trial_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows to learn from, to code and to ask for are bounded whatever the input, and residual books in number."""
+    coded: list[int] = []
+    encode = module.encode
+
+    def noted(codebooks: il.Codebooks, rows: np.ndarray, threads: int) -> Any:
+        coded.append(len(rows))
+        return encode(codebooks, rows, threads)
+
+    monkeypatch.setattr(module, "encode", noted)
+    monkeypatch.setattr(schedule, "MOST_TRAIN", 500)
+    monkeypatch.setattr(module, "TRIAL_ROWS", 600)
+    il.ICQ(**SETTINGS).fit(X)
+    assert coded == [600] * 3
+    coded.clear()
+    monkeypatch.setattr(schedule, "MOST_RESIDUAL_BYTES", 3)
+    table = il.ICQ(**SETTINGS).fit(X).choice_.table
+    assert [row["layout"] for row in table] == ["subspace", "hybrid"]
