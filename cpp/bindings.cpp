@@ -5,6 +5,7 @@
 #include "core/packed_ids.h"
 #include "core/ranking.h"
 #include "core/refit.h"
+#include "core/rule.h"
 #include "core/search.h"
 #include "core/threads.h"
 #include "simd/kernels.h"
@@ -271,19 +272,10 @@ std::vector<SegmentView> views_of(const Books& books, const Segments& segments, 
     return views;
 }
 
-Rule make_rule(const Books& books, const std::string& rule, float share, float sigma, const In<float, One>& spread,
-               float least, float reach, float slack) {
-    require(rule == "share" || rule == "paper" || rule == "none", "rule must be share, paper or none");
-    require(spread.size() == 0 || spread.size() >= books.n_cells(), "spread must have an entry per cell, or none");
-    const Rule::Kind kind = rule == "share" ? Rule::kShare : rule == "paper" ? Rule::kPaper : Rule::kNone;
-    return {kind, share, sigma, view<float>(spread), least, reach, slack};
-}
-
 static_assert(sizeof(SearchCounts) == 4 * sizeof(std::uint64_t)); // a row of `work`
 
 void py_search(const Books& books, const Segments& segments, const Filters& filters, In<float, Two> queries,
-               const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
-               float slack, std::size_t threads, Out<std::int64_t, Two> rows, Out<float, Two> distances,
+               const Rule& rule, std::size_t threads, Out<std::int64_t, Two> rows, Out<float, Two> distances,
                Out<std::int64_t, One> counts, Out<std::uint64_t, Two> work, std::optional<Out<float, Three>> trace) {
     const std::size_t n = queries.shape(0), k = rows.shape(1);
     require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1, "queries, k or threads do not fit");
@@ -293,10 +285,9 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
     require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
             "trace must be [2, n, k]");
     const std::vector<SegmentView> views = views_of(books, segments, filters);
-    const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach, slack);
     Released released;
     std::vector<SearchCounts> counted(n);
-    search(books, views, queries.data(), n, k, parsed, threads,
+    search(books, views, queries.data(), n, k, rule, threads,
            {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr,
             trace ? trace->data() + n * k : nullptr});
     std::memcpy(work.data(), counted.data(), n * sizeof(SearchCounts));
@@ -313,30 +304,28 @@ template <typename T> nb::ndarray<nb::numpy, T, One> as_array(std::vector<T>&& v
 using RangeHits = std::pair<nb::ndarray<nb::numpy, std::int64_t, One>, nb::ndarray<nb::numpy, float, One>>;
 
 RangeHits py_range_search(const Books& books, const Segments& segments, const Filters& filters, In<float, Two> queries,
-                          In<float, One> radii, bool exhaustive, std::size_t threads, Out<std::int64_t, One> counts,
+                          In<float, One> radii, const Rule& rule, std::size_t threads, Out<std::int64_t, One> counts,
                           Out<std::uint64_t, Two> work) {
     const std::size_t n = queries.shape(0);
     require(queries.shape(1) == books.dim() && radii.size() == n && threads >= 1,
             "queries, radii or threads do not fit");
     require(counts.size() == n && work.shape(0) == n && work.shape(1) == 4, "an output has the wrong shape");
+    require(rule.is_exact() || rule.kind() == Rule::Kind::kEverything, "rule must be exact() or everything()");
     const std::vector<SegmentView> views = views_of(books, segments, filters);
     std::vector<SearchCounts> counted(n);
     RangeOutput out{counts.data(), counted.data(), {}, {}};
     {
         Released released;
-        range_search(books, views, queries.data(), n, radii.data(), {exhaustive ? Rule::kNone : Rule::kShare}, threads,
-                     out);
+        range_search(books, views, queries.data(), n, radii.data(), rule, threads, out);
     }
     std::memcpy(work.data(), counted.data(), n * sizeof(SearchCounts));
     return {as_array(std::move(out.rows)), as_array(std::move(out.distances))};
 }
 
 Trace py_trace(const Books& books, const Segments& segments, const Filters& filters, In<float, One> query,
-               const std::string& rule, float share, float sigma, In<float, One> spread, float least, float reach,
-               float slack, std::size_t k, std::uint64_t row) {
+               const Rule& rule, std::size_t k, std::uint64_t row) {
     require(query.size() == books.dim() && k >= 1, "query or k do not fit");
     const std::vector<SegmentView> views = views_of(books, segments, filters);
-    const Rule parsed = make_rule(books, rule, share, sigma, spread, least, reach, slack);
     Released released;
     for (std::size_t s = 0; s < segments.size(); ++s) {
         const Segment& segment = segments[s]->segment;
@@ -348,10 +337,52 @@ Trace py_trace(const Books& books, const Segments& segments, const Filters& filt
         trace.row = row;
         trace.cell = codes[0];
         trace.codes.assign(codes.begin() + 1, codes.end());
-        trace_row(books, views, query.data(), k, parsed, trace);
+        trace_row(books, views, query.data(), k, rule, trace);
         return trace;
     }
     throw std::invalid_argument("row out of range");
+}
+
+void bind_rule(nb::module_& m) {
+    nb::class_<Rule>(m, "Rule")
+        .def_static("exact", [] { return std::unique_ptr<Rule>(new Rule(Rule::exact())); })
+        .def_static(
+            "with_share", [](float share) { return std::unique_ptr<Rule>(new Rule(Rule::with_share(share))); },
+            nb::kw_only(), "share"_a)
+        .def_static(
+            "paper", [](float sigma) { return std::unique_ptr<Rule>(new Rule(Rule::paper(sigma))); }, nb::kw_only(),
+            "sigma"_a)
+        .def_static("everything", [] { return std::unique_ptr<Rule>(new Rule(Rule::everything())); })
+        .def_static(
+            "calibrated",
+            [](float share, double weight, double stop, float slack, float least, float reach) {
+                return std::unique_ptr<Rule>(new Rule(Rule::calibrated(share, weight, stop, slack, least, reach)));
+            },
+            nb::kw_only(), "share"_a, "weight"_a, "stop"_a, "slack"_a, "least"_a, "reach"_a)
+        .def_prop_ro("kind",
+                     [](const Rule& self) {
+                         constexpr const char* names[] = {"share", "paper", "everything"};
+                         return std::string(names[static_cast<int>(self.kind())]);
+                     })
+        .def_prop_ro("is_exact", &Rule::is_exact)
+        .def_prop_ro("stops", &Rule::stops)
+        .def_prop_ro("share", &Rule::share)
+        .def_prop_ro("sigma", &Rule::sigma)
+        .def_prop_ro("weight", &Rule::weight)
+        .def_prop_ro("stop", &Rule::stop)
+        .def_prop_ro("slack", &Rule::slack)
+        .def_prop_ro("least", &Rule::least)
+        .def_prop_ro("reach", &Rule::reach)
+        .def(
+            "spread",
+            [](const Rule& self, std::size_t n_cells) {
+                require(n_cells >= 1 && n_cells <= std::numeric_limits<std::uint32_t>::max(), "n_cells out of range");
+                const std::span<const float> gaps = self.spread(n_cells);
+                return as_array(std::vector<float>(gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(n_cells)));
+            },
+            "n_cells"_a)
+        .def("__repr__", &Rule::repr);
+    m.attr("FARTHEST_GAP") = kFarthestGap;
 }
 
 void bind_search(nb::module_& m) {
@@ -359,11 +390,11 @@ void bind_search(nb::module_& m) {
         .def(nb::new_(&make_filter), "books"_a, "segment"_a, "allowed"_a.noconvert())
         .def_prop_ro("n_allowed", [](const PyFilter& self) { return self.filter.n_allowed(); })
         .def_prop_ro("copied", [](const PyFilter& self) { return self.filter.copied(); });
-    m.def("search", &py_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(), "rule"_a, "share"_a,
-          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "slack"_a, "threads"_a, "rows"_a.noconvert(),
-          "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(), "trace"_a.noconvert().none());
+    m.def("search", &py_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(), "rule"_a, "threads"_a,
+          "rows"_a.noconvert(), "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(),
+          "trace"_a.noconvert().none());
     m.def("range_search", &py_range_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(),
-          "radii"_a.noconvert(), "exhaustive"_a, "threads"_a, "counts"_a.noconvert(), "work"_a.noconvert());
+          "radii"_a.noconvert(), "rule"_a, "threads"_a, "counts"_a.noconvert(), "work"_a.noconvert());
     nb::class_<Trace>(m, "Trace")
         .def_prop_ro("step",
                      [](const Trace& self) {
@@ -381,8 +412,7 @@ void bind_search(nb::module_& m) {
         .def_ro("crude_floor", &Trace::crude_floor)
         .def_ro("floor", &Trace::floor)
         .def_ro("tau", &Trace::tau);
-    m.def("trace", &py_trace, "books"_a, "segments"_a, "filters"_a, "query"_a.noconvert(), "rule"_a, "share"_a,
-          "sigma"_a, "spread"_a.noconvert(), "least"_a, "reach"_a, "slack"_a, "k"_a, "row"_a);
+    m.def("trace", &py_trace, "books"_a, "segments"_a, "filters"_a, "query"_a.noconvert(), "rule"_a, "k"_a, "row"_a);
 }
 
 void bind_learning(nb::module_& m) {
@@ -632,6 +662,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("has_cross_sums", &Books::has_cross_sums)
         .def_prop_ro("table_bytes", [](const Books& b) { return b.bytes(); });
     bind_segment(m);
+    bind_rule(m);
     bind_search(m);
     bind_learning(m);
     bind_ids(m);

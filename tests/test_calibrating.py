@@ -15,7 +15,8 @@ from helpers import METRICS
 from interlace import Index
 from interlace.calibrating import CONFIDENCE, Held, Hits, calibrate, passes, queries_needed
 from interlace.errors import CalibrationWarning
-from interlace.margins import KS, TARGETS, Covered, gaps, spread_of
+from interlace.margins import KS, TARGETS, Covered, gaps
+from interlace.reference import spread_of
 
 # --- the test of a rule -----------------------------------------------------------------------------------------------
 
@@ -74,7 +75,7 @@ def lost(made, i, j, held):
     tau = hits.distances[:, k - 1 : k].astype(float)
     unlike = (held.bases[:, 0] > made.reach) | (tau[:, 0] > made.farthest[i])
     gap = gaps(held.bases, "l2", made.least)
-    near = gap <= spread_of(*made.cells[i, j].tolist())[: gap.shape[1]]
+    near = gap <= spread_of(*made.cells[i, j].tolist(), gap.shape[1])
     visited = np.take_along_axis(near | (held.bases - tau <= made.slacks[i, j]), hits.ranks[:, :k], axis=1)
     kept = hits.crude_excess[:, :k] <= made.shares[i, j] * (tau - hits.floors[:, :k])
     excess = hits.crude_excess[:, :k] > tau - hits.floors[:, :k]  # no exact search would have found these

@@ -115,7 +115,7 @@ def test_native_code_checks_for_itself() -> None:
                 [],
                 x,
                 np.ones(40, np.float32),
-                False,
+                _native.Rule.exact(),
                 2,
                 np.zeros(40, np.int64),
                 np.zeros((40, 4), np.uint64),

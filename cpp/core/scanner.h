@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,8 +52,9 @@ public:
           sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
           step_minima_(n_columns_), offsets_(kChunk * kBlock), candidates_(kChunk * kBlock), crude_(kChunk * kBlock),
           codes_(has_cross_ ? kChunk * kBlock * n_columns_ : 0) {
+        if (rule.stops()) spread_ = rule.spread(books.n_cells());
         hits_.reserve(std::min<std::size_t>(k, 4096) + 1);
-        flat_ = !want_floors && rule.kind == Rule::kShare && rule.share == 1.0f && rule.spread.empty();
+        flat_ = !want_floors && rule.is_exact();
         for (const SegmentView& view : segments) flat_ = flat_ && view.statics != nullptr;
     }
 
@@ -93,10 +95,10 @@ public:
             if (occupied(c)) order_.push_back(sort_key(base[c], c));
         std::sort(order_.begin(), order_.end());
         if (trace_ != nullptr) begin_trace(base);
-        share_ = rule_.share;
+        share_ = rule_.share();
         std::size_t n_near = order_.size();
-        if (rule_.kind == Rule::kShare && !rule_.spread.empty() && !order_.empty()) n_near = near_cells(base, length);
-        const float slack = rule_.slack * length;
+        if (rule_.stops() && !order_.empty()) n_near = near_cells(base, length);
+        const float slack = rule_.slack() * length;
         for (std::size_t rank = 0; rank < order_.size(); ++rank) {
             const std::size_t cell = order_[rank] & 0xffffffffu;
             // Bases ascend and tau does not rise: the cells behind are beyond it too.
@@ -136,11 +138,11 @@ private:
         if (!has_terms_ && !has_cross_)
             for (std::size_t j = 0; j < n_columns_; ++j) independent_floor_ += minima_[j];
         // Where books share no dimension with the first, the base knows nothing of theirs.
-        if (nearest + (books_.metric() == Metric::kL2 ? independent_floor_ : 0) > rule_.reach * length) {
+        if (nearest + (books_.metric() == Metric::kL2 ? independent_floor_ : 0) > rule_.reach() * length) {
             share_ = 1.0f;
             return order_.size();
         }
-        float unit = nearest < rule_.least ? rule_.least : nearest;
+        float unit = nearest < rule_.least() ? rule_.least() : nearest;
         if (books_.metric() != Metric::kL2) {
             float sum = 0;
             for (std::size_t rank = 0; rank < order_.size(); ++rank) sum += base_of(rank) - nearest;
@@ -148,11 +150,11 @@ private:
         }
         std::size_t n = 0;
         std::uint64_t rows = 0; // k of them are visited in any case
-        for (; n < order_.size() && (rows < k_ || base_of(n) - nearest <= rule_.spread[n] * unit); ++n)
+        for (; n < order_.size() && (rows < k_ || base_of(n) - nearest <= spread_[n] * unit); ++n)
             rows += rows_in(order_[n] & 0xffffffffu);
         if (trace_ != nullptr && trace_->cell_rank >= n && trace_->cell_rank < order_.size()) {
             trace_->value = base[trace_->cell] - nearest;
-            trace_->bound = rule_.spread[trace_->cell_rank] * unit;
+            trace_->bound = spread_[trace_->cell_rank] * unit;
         }
         return n;
     }
@@ -227,7 +229,7 @@ private:
 
     void visit(std::size_t cell, float base) {
         // Most cells are skipped by the exact bound, most are visited where far ones were dropped before.
-        const bool sums_first = has_terms_ && !rule_.spread.empty();
+        const bool sums_first = has_terms_ && rule_.stops();
         count_pieces(1);
         find_floors(cell, base, sums_first);
         update_limit();
@@ -282,8 +284,9 @@ private:
 
     // The largest crude distance that is still refined.
     void update_limit() {
-        if (hits_.size() < k_ || rule_.kind == Rule::kNone) limit_ = kInfinity; // never so few where k is 0
-        else if (rule_.kind == Rule::kPaper) limit_ = hits_.front().crude + rule_.sigma;
+        if (hits_.size() < k_ || rule_.kind() == Rule::Kind::kEverything)
+            limit_ = kInfinity; // never so few where k is 0
+        else if (rule_.kind() == Rule::Kind::kPaper) limit_ = hits_.front().crude + rule_.sigma();
         else if (share_ == 1.0f) limit_ = (tau() - rest_floor_) + slack_;
         else {
             const float room = tau() - (crude_floor_ + rest_floor_); // negative: nothing in the cell can be near enough
@@ -331,7 +334,7 @@ private:
                 count = 1;
                 masks[0] = std::uint64_t{1} << (position % kBlock);
             } else if (limit_ == kInfinity || few_) {
-                count = few_ || rule_.kind == Rule::kNone || k_ == 0 ? count : 1;
+                count = few_ || rule_.kind() == Rule::Kind::kEverything || k_ == 0 ? count : 1;
                 std::fill(masks, masks + count, ~std::uint64_t{0});
             } else {
                 const std::uint8_t threshold = byte_threshold();
@@ -565,7 +568,8 @@ private:
     const std::vector<SegmentView>& segments_;
     const Kernels& kernel_;
     const std::size_t k_;
-    const Rule rule_;
+    const Rule& rule_;
+    std::span<const float> spread_; // by rank of a cell; empty where the rule never stops
     const std::size_t n_columns_, n_crude_;
     const float lowest_;                // no distance is below
     const bool has_cross_;              // the second step adds cross terms
