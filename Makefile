@@ -80,7 +80,7 @@ levels:
 	if [ "$$($(CXX) -dumpmachine | cut -d- -f1)" = x86_64 ]; then \
 	  $(CXX) $(CXX20) -mavx2 -c cpp/simd/avx2.cpp -o build/levels/avx2.o && \
 	  $(CXX) $(CXX20) $(AVX512) -c cpp/simd/avx512.cpp -o build/levels/avx512.o && \
-	  $(CXX) $(CXX20) -Wno-psabi -DINTERLACE_HAVE_EMULATED_AVX512 cpp/tests/levels_test.cpp cpp/tests/emulated_avx512.cpp $(X86) -o build/levels/test && \
+	  $(CXX) $(CXX20) -Wno-psabi cpp/tests/levels_test.cpp cpp/tests/emulated_avx512.cpp $(X86) -o build/levels/test && \
 	  $(CXX) $(CXX20) cpp/tests/levels_bench.cpp $(X86) -o build/levels/bench; \
 	else \
 	  $(CXX) $(CXX20) -DINTERLACE_HAVE_NEON cpp/tests/levels_test.cpp $(LEVELS) cpp/simd/neon.cpp -o build/levels/test && \

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from interlace import Book, Codebooks, Index, Norm
+from interlace import Book, Codebooks, Index, Norm, _native
+from interlace.engine.margins import Rule
 from interlace.engine.segments import Segment
 from interlace.index.ids import Ids
 
@@ -94,3 +97,11 @@ def index_of(codebooks: Codebooks, *parts: np.ndarray) -> Index:
     index._segments = tuple(Segment.pack(codes, codebooks) for codes in parts if len(codes))
     index._ids = Ids.default(sum(len(codes) for codes in parts))
     return index
+
+
+def stopping_rule(label: str, *, share: float, weight: float, stop: float, least: float, reach: float) -> Rule:
+    """A rule that stops by rank and gap only, whatever tau is."""
+    slack = -math.inf
+    return Rule(
+        _native.Rule.calibrated(share=share, weight=weight, stop=stop, slack=slack, least=least, reach=reach), label
+    )

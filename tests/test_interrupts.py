@@ -53,13 +53,15 @@ def search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
     rule = il.engine.margins.parse(math.inf, k=10, n=ROWS, calibration=None, sigma=0.0)
     segments = [s.native for s in index._segments]
     out = (rows, distances, done[:QUERIES], work, None)
-    _native.search(index.codebooks.native, segments, [], queries(), *rule.arguments, threads, *out)
+    _native.search(index.codebooks.native, segments, [], queries(), rule.native, threads, *out)
 
 
 def range_search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
     radii, work = np.full(QUERIES, -1e9, np.float32), np.empty((QUERIES, 5), np.uint64)  # no hits to keep
     segments = [s.native for s in index._segments]
-    _native.range_search(index.codebooks.native, segments, [], queries(), radii, True, threads, done[:QUERIES], work)
+    _native.range_search(
+        index.codebooks.native, segments, [], queries(), radii, _native.Rule.everything(), threads, done[:QUERIES], work
+    )
 
 
 def encode(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:

@@ -116,7 +116,7 @@ def test_native_code_checks_for_itself() -> None:
                 [],
                 x,
                 np.ones(40, np.float32),
-                False,
+                _native.Rule.exact(),
                 2,
                 np.zeros(40, np.int64),
                 np.zeros((40, 5), np.uint64),

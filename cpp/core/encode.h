@@ -17,13 +17,4 @@ void encode(const Books& books, const float* x, std::size_t n, std::size_t beam,
 void cross_floors(const Books& books, const std::uint8_t* codes, std::size_t n, std::size_t threads,
                   std::int32_t* floors);
 
-// Nearest of k <= 256 words for each row, by |w|^2 - 2 x.w; ties to the lower index. score + |x|^2 is the squared
-// distance.
-void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads,
-             std::int32_t* index, float* score);
-
-// sums[c] and counts[c] of the rows with label c, in row order whatever the number of threads
-void cluster_sums(const float* x, std::size_t n, std::size_t dim, const std::int32_t* labels, std::size_t k,
-                  std::size_t threads, double* sums, std::int64_t* counts);
-
 } // namespace interlace

@@ -1,6 +1,6 @@
 #include "search.h"
 
-#include "scanner.h"
+#include "scan/scanner.h"
 #include "threads.h"
 
 #include <algorithm>
@@ -18,27 +18,28 @@ float length_of(const Books& books, const float* query) {
     return std::sqrt(square);
 }
 
-// done(scanner, q) after each query; radii nullptr: the k nearest.
-template <typename Done> void scan_all(const Books& books, const std::vector<SegmentView>& segments,
-                                       const float* queries, std::size_t n, std::size_t k, const float* radii,
-                                       const Rule& rule, std::size_t threads, bool want_floors, const Done& done) {
+// start(collector, q) before each query, done(scanner, q) after it
+template <typename Collector, typename Start, typename Done>
+void scan_all(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
+              const Rule& rule, std::size_t threads, bool want_floors, const Collector& collector, const Start& start,
+              const Done& done) {
     struct Worker {
         QueryTables tables;
-        Scanner scanner;
+        Scanner<Collector, NoTrace> scanner;
     };
     std::vector<std::unique_ptr<Worker>> workers(threads);
     constexpr std::size_t group = QueryTables::kGroup;
     parallel_for((n + group - 1) / group, threads, [&](std::size_t task, std::size_t worker_index) {
         auto& worker = workers[worker_index];
         if (!worker)
-            worker.reset(
-                new Worker{QueryTables(books, std::min(group, n)), Scanner(books, segments, k, rule, want_floors)});
+            worker.reset(new Worker{QueryTables(books, std::min(group, n)),
+                                    {books, segments, rule, want_floors, collector, NoTrace()}});
         const std::size_t first = task * group, count = std::min(group, n - first);
         worker->tables.compute(queries + first * books.dim(), count);
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t q = first + i;
-            worker->scanner.run(worker->tables, i, length_of(books, queries + q * books.dim()),
-                                radii == nullptr ? kInfinity : radii[q]);
+            start(worker->scanner.collector(), q);
+            worker->scanner.run(worker->tables, i, length_of(books, queries + q * books.dim()));
             done(worker->scanner, q);
         }
     });
@@ -55,20 +56,22 @@ float reported(const Books& books, float distance) {
 void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
             std::size_t k, const Rule& rule, std::size_t threads, const SearchOutput& out) {
     const bool want_floors = out.crude_excess != nullptr;
-    const auto write = [&](const Scanner& scanner, std::size_t q) {
+    const auto start = [](TopK& collector, std::size_t) { collector.start(); };
+    const auto write = [&](const Scanner<TopK, NoTrace>& scanner, std::size_t q) {
         out.work[q] = scanner.work();
-        const std::size_t found = scanner.hits().size();
+        const std::vector<Hit>& hits = scanner.collector().hits();
+        const std::size_t found = hits.size();
         out.counts[q] = static_cast<std::int64_t>(found);
         for (std::size_t r = 0; r < k; ++r) {
             const bool hit = r < found;
-            out.rows[q * k + r] = hit ? static_cast<std::int64_t>(scanner.row(scanner.hits()[r])) : -1;
-            out.distances[q * k + r] = hit ? reported(books, scanner.hits()[r].distance) : kInfinity;
+            out.rows[q * k + r] = hit ? static_cast<std::int64_t>(row_of(segments, hits[r])) : -1;
+            out.distances[q * k + r] = hit ? reported(books, hits[r].distance) : kInfinity;
             if (!want_floors) continue;
-            out.crude_excess[q * k + r] = hit ? scanner.hits()[r].crude - scanner.hits()[r].crude_floor : 0;
-            out.floors[q * k + r] = hit ? scanner.hits()[r].floor : 0;
+            out.crude_excess[q * k + r] = hit ? hits[r].crude - hits[r].crude_floor : 0;
+            out.floors[q * k + r] = hit ? hits[r].floor : 0;
         }
     };
-    scan_all(books, segments, queries, n, k, nullptr, rule, threads, want_floors, write);
+    scan_all(books, segments, queries, n, rule, threads, want_floors, TopK(segments, k), start, write);
 }
 
 void spans(const Books& books, const float* queries, std::size_t n, float* out) {
@@ -86,22 +89,24 @@ void spans(const Books& books, const float* queries, std::size_t n, float* out) 
 
 void range_search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
                   const float* radii, const Rule& rule, std::size_t threads, RangeOutput& out) {
-    std::vector<std::vector<Within>> found(n);
-    scan_all(books, segments, queries, n, 0, radii, rule, threads, false, [&](const Scanner& scanner, std::size_t q) {
+    std::vector<std::vector<Radius::Row>> found(n);
+    const auto start = [&](Radius& collector, std::size_t q) { collector.start(radii[q]); };
+    const auto keep = [&](const Scanner<Radius, NoTrace>& scanner, std::size_t q) {
         out.work[q] = scanner.work();
-        out.counts[q] = static_cast<std::int64_t>(scanner.within().size());
-        found[q] = scanner.within();
-    });
+        found[q] = scanner.collector().rows();
+        out.counts[q] = static_cast<std::int64_t>(found[q].size());
+    };
+    scan_all(books, segments, queries, n, rule, threads, false, Radius(segments), start, keep);
     std::size_t total = 0;
     for (const auto& of_query : found) total += of_query.size();
     out.rows.reserve(total);
     out.distances.reserve(total);
     for (auto& of_query : found) {
-        for (const Within& hit : of_query) {
+        for (const Radius::Row& hit : of_query) {
             out.rows.push_back(static_cast<std::int64_t>(hit.row));
             out.distances.push_back(reported(books, hit.distance));
         }
-        std::vector<Within>().swap(of_query); // so that not all hits are there twice
+        std::vector<Radius::Row>().swap(of_query); // lowers the peak of memory
     }
 }
 
@@ -109,8 +114,8 @@ void trace_row(const Books& books, const std::vector<SegmentView>& segments, con
                const Rule& rule, Trace& trace) {
     QueryTables tables(books, 1);
     tables.compute(query, 1);
-    Scanner scanner(books, segments, k, rule, true);
-    scanner.watch(&trace);
+    Scanner<TopK, RowTrace> scanner(books, segments, rule, true, TopK(segments, k), RowTrace(trace));
+    scanner.collector().start();
     scanner.run(tables, 0, length_of(books, query));
 }
 

@@ -1,36 +1,14 @@
 // Two-step search: cells in ascending order of their base, crude scan of their rows, whole code for the survivors.
 #pragma once
 #include "books.h"
+#include "rule.h"
 #include "segment.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace interlace {
-
-// When does a crude distance rule a row out? tau is the distance of the k-th best row so far, or the radius; floors are
-// sums of the smallest table entries of a cell, so  floor = crude_floor + rest_floor <= any distance in the cell.
-struct Rule {
-    enum Kind {
-        kShare, // crude - crude_floor > share * (tau - floor); share 1 is exact
-        kPaper, // crude > crude of the k-th + sigma
-        kNone,  // never
-    } kind;
-    float share = 1.0f;
-    float sigma = 0.0f;
-    // kShare also stops at a cell that is far by two measures (never where spread is empty). Its base exceeds the
-    // smallest one by more than spread[rank] units: a unit is the smallest base for l2, but no less than `least`; for
-    // the other metrics it is the distance from the smallest base to the mean. And its excess over tau is more than
-    // `slack`. Where tables are the same in all cells, that is base + their smallest entries - tau, in units of the
-    // query's span: what an average row adds to those entries. Elsewhere it is sqrt(base) - sqrt(tau). Both measures
-    // scale with the query, so the slack also protects queries unlike those of the calibration. A query farther from
-    // the nearest cell than `reach` (for ip: reach times its length) is far from the data the rule was made for: it is
-    // searched with share 1 and no stop.
-    std::span<const float> spread = {};
-    float least = 0.0f, reach = 0.0f, slack = -std::numeric_limits<float>::infinity();
-};
 
 struct SearchCounts {
     std::uint64_t cells = 0, scanned = 0, survivors = 0, lookups = 0;
@@ -60,8 +38,8 @@ struct RangeOutput {
 // Sum over the columns of mean - minimum of the query's table, [n] each; 0 where cells change the tables.
 void spans(const Books& books, const float* queries, std::size_t n, float* out);
 
-// radii [n]: the largest distance that counts. The rule is kNone or kShare with share 1 and no spread: there is no k-th
-// row that others could be measured by.
+// radii [n]: the largest distance that counts. The rule is exact() or everything(): the others compare rows with the
+// k-th best one.
 void range_search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
                   const float* radii, const Rule& rule, std::size_t threads, RangeOutput& out);
 

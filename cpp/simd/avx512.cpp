@@ -11,11 +11,26 @@ namespace {
 #define WIDEN(p) _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))))
 #include "tables_impl.h"
 #include "avx512_impl.h"
-#include "level_impl.h"
 } // namespace
 
 const Kernels& avx512_kernels() {
-    static constexpr Kernels k = level("avx512");
+    static constexpr Kernels k = {.name = "avx512",
+                                  .squared_distances = squared_distances,
+                                  .inner_products = inner_products,
+                                  .rotate = rotate,
+                                  .to_steps = to_steps,
+                                  .add_rows = add_rows,
+                                  .below = below,
+                                  .add_terms = add_terms,
+                                  .min_steps = min_steps,
+                                  .add_steps = add_steps,
+                                  .quantize_steps = quantize_steps,
+                                  .square_of_sum = square_of_sum,
+                                  .minima = minima,
+                                  .max_abs = max_abs,
+                                  .argmin = argmin,
+                                  .quantize = quantize,
+                                  .scan = scan};
     return k;
 }
 } // namespace interlace

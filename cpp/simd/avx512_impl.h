@@ -1,7 +1,7 @@
 // The integer loops of level `avx512`: AVX-512 F/BW/DQ/VL with VBMI, whose byte permutation looks 64 codes up in 128
 // words at once, and VBMI2, which packs the bytes that a mask chooses.
-// Include inside the level's own anonymous namespace. avx512.cpp compiles this for the CPU; a build for tests compiles
-// it a second time over plain arrays, so every intrinsic used here is in cpp/tests/emulate_avx512.h too.
+// Include inside the level's own anonymous namespace. avx512.cpp compiles this for the CPU. Builds for tests compile
+// it a second time over plain arrays (cpp/tests/emulate_avx512.h), so a new intrinsic needs its emulation there.
 
 inline __m512i load_32(const std::int16_t* p) { return _mm512_loadu_si512(p); }
 

@@ -14,21 +14,21 @@ const Kernels& avx2_kernels();
 #ifdef INTERLACE_HAVE_AVX512
 const Kernels& avx512_kernels();
 #endif
-#ifdef INTERLACE_HAVE_EMULATED_AVX512
-const Kernels& emulated_avx512_kernels();
-#endif
 #ifdef INTERLACE_HAVE_NEON
 const Kernels& neon_kernels();
 #endif
 
 namespace {
-std::vector<const Kernels*> runnable() { // worst first
-    std::vector<const Kernels*> levels{&scalar_kernels()};
+std::vector<const Kernels*>& added() {
+    static std::vector<const Kernels*> levels;
+    return levels;
+}
+
+std::vector<const Kernels*> runnable() { // in ascending order of preference
+    std::vector<const Kernels*> levels = added();
+    levels.push_back(&scalar_kernels());
 #ifdef INTERLACE_HAVE_NEON
     levels.push_back(&neon_kernels());
-#endif
-#ifdef INTERLACE_HAVE_EMULATED_AVX512
-    levels.insert(levels.begin(), &emulated_avx512_kernels()); // only ever by name
 #endif
 #ifdef INTERLACE_HAVE_AVX2
     if (__builtin_cpu_supports("avx2")) levels.push_back(&avx2_kernels());
@@ -70,6 +70,8 @@ std::vector<std::string> available_levels() {
     for (const Kernels* level : runnable()) names.emplace_back(level->name);
     return names;
 }
+
+void add_level(const Kernels& level) { added().push_back(&level); }
 
 void force_level(const std::string& name) { chosen.store(find(name), std::memory_order_release); }
 

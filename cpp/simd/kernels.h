@@ -1,7 +1,7 @@
 // The inner loops of encoding and search, once per instruction set.
 //
-// Each level (scalar, avx2, avx512, neon) fills one `Kernels` with its functions; `dispatch.cpp` picks a level
-// once. All levels return the same bits: float loops run across words, never across dimensions, so the order of
+// Each level (scalar, avx2, avx512, neon) fills one `Kernels` with its functions; `dispatch.cpp` chooses a
+// level once. All levels return the same bits: float loops run across words, never across dimensions, so the order of
 // additions is the same for any vector width, and the build forbids fused multiply-add.
 #pragma once
 #include <cstddef>
@@ -85,5 +85,6 @@ struct Kernels {
 const Kernels& kernels();
 std::vector<std::string> available_levels();
 void force_level(const std::string& name); // for tests; not thread-safe against running searches
+void add_level(const Kernels& level);      // for tests, before the first search: a level that runs only by name
 
 } // namespace interlace

@@ -90,11 +90,26 @@ void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& ta
     }
 }
 
-#include "level_impl.h"
 } // namespace
 
 const Kernels& scalar_kernels() {
-    static constexpr Kernels k = level("scalar");
+    static constexpr Kernels k = {.name = "scalar",
+                                  .squared_distances = squared_distances,
+                                  .inner_products = inner_products,
+                                  .rotate = rotate,
+                                  .to_steps = to_steps,
+                                  .add_rows = add_rows,
+                                  .below = below,
+                                  .add_terms = add_terms,
+                                  .min_steps = min_steps,
+                                  .add_steps = add_steps,
+                                  .quantize_steps = quantize_steps,
+                                  .square_of_sum = square_of_sum,
+                                  .minima = minima,
+                                  .max_abs = max_abs,
+                                  .argmin = argmin,
+                                  .quantize = quantize,
+                                  .scan = scan};
     return k;
 }
 } // namespace interlace

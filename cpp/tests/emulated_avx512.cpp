@@ -1,4 +1,4 @@
-// The loops of level avx512 over plain arrays, under a name of their own.
+// The loops of level avx512 over plain arrays, as a level that runs only by name. Builds for tests link this file.
 #include "../simd/kernels.h"
 #include "emulate_avx512.h"
 
@@ -8,11 +8,24 @@ namespace {
 #define TILE 4
 #include "../simd/tables_impl.h"
 #include "../simd/avx512_impl.h"
-#include "../simd/level_impl.h"
-} // namespace
+constexpr Kernels kEmulated = {.name = "emulated-avx512",
+                               .squared_distances = squared_distances,
+                               .inner_products = inner_products,
+                               .rotate = rotate,
+                               .to_steps = to_steps,
+                               .add_rows = add_rows,
+                               .below = below,
+                               .add_terms = add_terms,
+                               .min_steps = min_steps,
+                               .add_steps = add_steps,
+                               .quantize_steps = quantize_steps,
+                               .square_of_sum = square_of_sum,
+                               .minima = minima,
+                               .max_abs = max_abs,
+                               .argmin = argmin,
+                               .quantize = quantize,
+                               .scan = scan};
 
-const Kernels& emulated_avx512_kernels() {
-    static constexpr Kernels k = level("emulated-avx512");
-    return k;
-}
+[[maybe_unused]] const bool added = (add_level(kEmulated), true);
+} // namespace
 } // namespace interlace

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from helpers import METRICS
 from interlace import Index
 from interlace.engine.calibrating import CONFIDENCE, Held, Hits, calibrate, passes, queries_needed
-from interlace.engine.margins import KS, TARGETS, Covered, excess, gaps, spread_of
+from interlace.engine.margins import KS, TARGETS, Covered, excess, gaps
 from interlace.errors import CalibrationWarning
+from interlace.reference import spread_of
 
 # --- the test of a rule -----------------------------------------------------------------------------------------------
 
@@ -74,7 +75,7 @@ def lost(made, i, j, held):
     tau = hits.distances[:, k - 1 : k].astype(float)
     unlike = (held.bases[:, 0] > made.reach) | (tau[:, 0] > made.farthest[i])
     gap = gaps(held.bases, "l2", made.least)
-    near = gap <= spread_of(*made.cells[i, j].tolist())[: gap.shape[1]]
+    near = gap <= spread_of(*made.cells[i, j].tolist(), gap.shape[1])
     beyond = excess(held.bases, tau, held.rests[:, None], held.spans[:, None]) > made.slacks[i, j]
     visited = np.take_along_axis(near | ~beyond, hits.ranks[:, :k], axis=1)
     strays = (visited & np.take_along_axis(beyond, hits.ranks[:, :k], axis=1)).mean(1)

@@ -9,18 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from books import LAYOUTS, index_of, random_codebooks, random_codes
+from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
 from interlace import DamagedFileError, InputError, _native, reference
-from interlace.engine.margins import Rule, spread_of
+from interlace.engine.margins import EVERYTHING, EXACT, Rule
 from interlace.engine.segments import Segment
 
-EXACT, NONE = Rule("share", 1.0, 0.0, "exact"), Rule("none", 1.0, 0.0, "inf")
 RULES = [
     EXACT,
-    NONE,
-    Rule("share", 0.7, 0.0, "share"),
-    Rule("paper", 1.0, 1.5, "paper"),
-    Rule("share", 0.8, 0.0, "cells", spread_of(0.5, 1.0), 0.5, 1e6),
+    EVERYTHING,
+    Rule(_native.Rule.with_share(share=0.7), "share"),
+    Rule(_native.Rule.paper(sigma=1.5), "paper"),
+    stopping_rule("cells", share=0.8, weight=0.5, stop=1.0, least=0.5, reach=1e6),
 ]
 many = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -31,7 +30,7 @@ def searched(index, filters, q, k, rule, traced):
     counts, work = np.empty(len(q), np.int64), np.empty((len(q), 5), np.uint64)
     trace = np.empty((2, len(q), k), np.float32) if traced else None
     native = [s.native for s in index._segments]
-    _native.search(index.codebooks.native, native, filters, q, *rule.arguments, 1, rows, distances, counts, work, trace)
+    _native.search(index.codebooks.native, native, filters, q, rule.native, 1, rows, distances, counts, work, trace)
     return [a.tobytes() for a in (rows, distances, counts, *((work[:, [0, 2]], trace) if traced else ()))]
 
 
@@ -71,7 +70,7 @@ def test_a_copy_of_the_allowed_rows_is_searched_like_an_index_of_them(simd, layo
     alone = index_of(codebooks, codes[chosen[:cut]], codes[chosen[cut:]])
     q = (rng.normal(size=(3, codebooks.dim)) * scale).astype(np.float32)
     k = data.draw(st.sampled_from([1, 10, 100]))
-    for rule in (EXACT, NONE):
+    for rule in (EXACT, EVERYTHING):
         found, expected = np.frombuffer(searched(index, made, q, k, rule, False)[0], np.int64), None
         rows, *others = searched(alone, [], q, k, rule, False)
         expected = np.frombuffer(rows, np.int64)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from books import index_of, random_codebooks, random_codes
 from interlace import _native, reference
-from interlace.engine.margins import Rule
+from interlace.engine.margins import EXACT
 from interlace.engine.searching import search_rows
 
 SIMD = Path(__file__).parents[2] / "cpp" / "simd"
@@ -153,7 +153,7 @@ def test_full_books_of_every_width_equal_the_reference(simd, dim):
         _native.encode(codebooks.native, x, 4, 1, 1, codes)
         assert (codes == reference.encode(codebooks, x, 4, 1)).all()
     codes = random_codes(rng, codebooks, 65)
-    query, rule = rng.normal(size=(1, dim)).astype(np.float32), Rule("share", 1.0, 0.0, "exact")
+    query, rule = rng.normal(size=(1, dim)).astype(np.float32), EXACT
     rows, distances = search_rows(codebooks, index_of(codebooks, codes)._segments, query, 7, rule, 1, None, False)[:2]
     hits, _ = reference.search(codebooks, codes, query[0], 7, rule, None, (65,))
     assert rows[0].tolist() == [hit.row for hit in hits]

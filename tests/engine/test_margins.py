@@ -11,27 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from books import LAYOUTS, index_of, random_codebooks, random_codes
+from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
 from helpers import METRICS
-from interlace import Index, InputError
+from interlace import Index, InputError, _native
 from interlace.codec.encode import encode
 from interlace.engine.calibrating import WEIGHTS, queries_needed
 from interlace.engine.margins import (
-    ANY_GAP,
     FARTHEST,
     GROWTH,
     KS,
     MOST_GROWTH,
     Calibration,
-    Rule,
     gaps,
     parse,
-    spread_of,
 )
 from interlace.engine.searching import search_rows
 from interlace.errors import CalibrationWarning
-from interlace.evaluate.answers import agreement
-from interlace.reference import tables
+from interlace.evaluate import agreement
+from interlace.reference import spread_of, tables
+from interlace.reference.scan import ANY_GAP
 
 NAN = np.nan
 SHARES = np.array([[0.5, 0.6, 0.7], [0.55, 0.65, NAN], [0.6, 0.7, 1.0]], np.float32)
@@ -49,24 +47,24 @@ def rule(margin, k=10, n=1000, calibration=CALIBRATION, filtered=False):
 
 
 def test_targets_and_k_round_up_to_what_is_stored():
-    assert rule(0.999, k=10).share == pytest.approx(0.65)
-    assert rule(0.95, k=10).share == pytest.approx(0.55)
-    assert rule(0.995, k=10).share == pytest.approx(0.65)
+    assert rule(0.999, k=10).native.share == pytest.approx(0.65)
+    assert rule(0.95, k=10).native.share == pytest.approx(0.55)
+    assert rule(0.995, k=10).native.share == pytest.approx(0.65)
     for margin, k, (i, j) in [(0.999, 10, (1, 1)), (0.95, 10, (1, 0)), (0.999, 1, (0, 1)), (0.9999, 100, (2, 2))]:
         found = rule(margin, k=k)
-        assert found.spread.tobytes() == spread_of(*CELLS[i, j].tolist()).tobytes()
-        assert (found.kind, found.least, found.reach) == ("share", 0.25, 7.0)
+        assert [found.native.weight, found.native.stop] == CELLS[i, j].tolist()
+        assert (found.native.kind, found.native.least, found.native.reach) == ("share", 0.25, 7.0)
 
 
 def test_a_k_between_two_stored_ones_takes_the_most_careful_values_of_both():
-    assert rule(0.999, k=2).share == pytest.approx(0.65)
+    assert rule(0.999, k=2).native.share == pytest.approx(0.65)
     falling = dataclasses.replace(CALIBRATION, shares=SHARES[::-1].copy())
-    assert rule(0.99, k=11, calibration=falling).share == pytest.approx(0.55)
-    assert rule(0.999, k=99, calibration=falling).share == pytest.approx(0.65)
-    assert rule(0.999, k=100, calibration=falling).share == pytest.approx(0.6)
+    assert rule(0.99, k=11, calibration=falling).native.share == pytest.approx(0.55)
+    assert rule(0.999, k=99, calibration=falling).native.share == pytest.approx(0.65)
+    assert rule(0.999, k=100, calibration=falling).native.share == pytest.approx(0.6)
     found = rule(0.99, k=11)
-    assert found.spread.tobytes() == spread_of(*CELLS[2, 0].tolist()).tobytes()
-    assert found.slack == -2
+    assert [found.native.weight, found.native.stop] == CELLS[2, 0].tolist()
+    assert found.native.slack == -2
     assert rule(0.99, k=10).farthest == 4
     assert 4 < found.farthest < rule(0.99, k=99).farthest < 6
 
@@ -88,10 +86,10 @@ def test_a_k_between_two_stored_ones_takes_the_most_careful_values_of_both():
 )
 def test_rows_that_came_or_went_ask_for_the_rules_of_other_k(n, k, stored):
     found = rule(0.999, k=k, n=n)
-    assert found.share == pytest.approx(SHARES[stored, 1].max())
-    assert found.slack == SLACKS[stored, 1].max()
+    assert found.native.share == pytest.approx(SHARES[stored, 1].max())
+    assert found.native.slack == SLACKS[stored, 1].max()
     assert found.strays == STRAYS[stored, 1].max()
-    assert found.spread.tobytes() == spread_of(*CELLS[max(stored), 1].tolist()).tobytes()
+    assert [found.native.weight, found.native.stop] == CELLS[max(stored), 1].tolist()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,8 @@ def test_beyond_that_searches_are_exact_and_say_so_once(n, k):
     calibration = dataclasses.replace(CALIBRATION)  # one that has not warned yet
     with pytest.warns(CalibrationWarning, match=r"1,000 rows, there are .*calibrate\(\)"):
         found = rule(0.999, k, n if n != 900 else 900 - 1, calibration)
-    assert (found.share, len(found.spread), found.farthest) == (1, 0, math.inf)
+    assert found.native.is_exact
+    assert found.farthest == math.inf
     assert "calibrated for 1,000 rows" in found.label
     assert rule(0.999, k, n + 100_000, calibration).label.startswith("exact")  # no second warning, which would raise
 
@@ -120,7 +119,7 @@ def test_beyond_that_searches_are_exact_and_say_so_once(n, k):
 )
 def test_what_is_not_covered_falls_back_to_exact_and_says_so(margin, k, calibration, filtered, why):
     found = rule(margin, k, 1000, calibration, filtered)
-    assert (found.kind, found.share, len(found.spread)) == ("share", 1, 0)
+    assert found.native.is_exact
     assert found.label.startswith(f"exact ({margin:g} ")
     assert why in found.label
 
@@ -144,10 +143,29 @@ def test_calibrations_of_older_versions_are_not_used():
 
 
 def test_named_margins():
-    assert (rule("exact").share, len(rule("exact").spread)) == (1, 0)
-    assert (rule("paper").sigma, len(rule("paper").spread)) == (2.5, 0)
-    assert rule(math.inf).kind == "none"
+    assert rule("exact").native.is_exact
+    assert (rule("paper").native.kind, rule("paper").native.sigma) == ("paper", 2.5)
+    assert rule(math.inf).native.kind == "everything"
     assert rule("exact", filtered=True).label == "exact"
+
+
+def test_native_rules_say_what_they_are_and_cannot_be_changed():
+    numbers = {"share": 0.5, "weight": 0.1, "stop": 2.5, "slack": -1.0, "least": 0.25, "reach": 7.0}
+    calibrated = _native.Rule.calibrated(**numbers)
+    assert {name: getattr(calibrated, name) for name in numbers} == numbers
+    assert calibrated.stops
+    assert not calibrated.is_exact
+    assert repr(calibrated) == "Rule.calibrated(share=0.5, weight=0.1, stop=2.5, slack=-1, least=0.25, reach=7)"
+    assert repr(_native.Rule.exact()) == "Rule.exact()"
+    assert repr(_native.Rule.with_share(share=0.5)) == "Rule.with_share(share=0.5)"
+    assert repr(_native.Rule.paper(sigma=1.5)) == "Rule.paper(sigma=1.5)"
+    assert repr(_native.Rule.everything()) == "Rule.everything()"
+    with pytest.raises(AttributeError):
+        calibrated.share = 1.0
+    with pytest.raises(TypeError):
+        _native.Rule()
+    with pytest.raises(TypeError):
+        _native.Rule.calibrated(*numbers.values())
 
 
 @pytest.mark.parametrize("margin", ["loose", 0, 1, 1.5, -0.1, math.nan, None, True, [0.9], -math.inf])
@@ -162,8 +180,10 @@ def test_nonsense_is_refused_by_name(margin):
 @settings(max_examples=50, deadline=None)
 @given(st.sampled_from(WEIGHTS), st.floats(0, 10), st.lists(st.floats(0, 1e7), min_size=256, max_size=256))
 def test_a_spread_is_the_largest_gap_that_the_stop_allows(weight, stop, found):
-    spread = spread_of(weight, stop)
-    assert len(spread) == 256
+    native = _native.Rule.calibrated(share=1, weight=weight, stop=stop, slack=0, least=0, reach=0)
+    for n_cells in (1, 2, 255, 256, 257, 1000):
+        assert native.spread(n_cells).tobytes() == spread_of(weight, stop, n_cells).tobytes()
+    spread = native.spread(256)
     assert np.isfinite(spread).all()  # times a unit of 0 it is still a number
     assert spread[0] == np.float32(ANY_GAP)
     for rank in range(1, 256):
@@ -272,7 +292,7 @@ def test_k_hits_come_back_whatever_the_rule(seed, layout, metric, k, n):
     codes = random_codes(rng, codebooks, n)
     index = index_of(codebooks, codes[: n // 3], codes[n // 3 :])
     q = rng.normal(size=(3, codebooks.dim)).astype(np.float32)
-    strict = Rule("share", 1e-6, 0.0, "strict", spread_of(16.0, 0.0), 1e-30, 1e30)
+    strict = stopping_rule("strict", share=1e-6, weight=16.0, stop=0.0, least=1e-30, reach=1e30)
     rows, distances, counts, work, _ = search_rows(codebooks, index._segments, q, k, strict, 1)
     assert (counts == min(k, n)).all()
     for found, of_row in zip(rows, distances, strict=True):

@@ -210,3 +210,14 @@ def test_removed_rows_are_not_within(tmp_path, share):
     if share < 1:
         some = store.ids[:20]
         assert np.isin(store.range_search(q, np.inf, filter=some).ids, some).all()
+
+
+def test_rules_that_need_a_kth_row_are_refused():
+    rng = np.random.default_rng(0)
+    codebooks = random_codebooks(rng)
+    index = index_of(codebooks, random_codes(rng, codebooks, 5))
+    segments, q = [s.native for s in index._segments], np.zeros((1, codebooks.dim), np.float32)
+    outputs = np.zeros(1, np.int64), np.zeros((1, 5), np.uint64)
+    for rule in (_native.Rule.paper(sigma=1.0), _native.Rule.with_share(share=0.5)):
+        with pytest.raises(ValueError, match="exact"):
+            _native.range_search(codebooks.native, segments, [], q, np.ones(1, np.float32), rule, 1, *outputs)

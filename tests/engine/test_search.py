@@ -9,22 +9,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from books import LAYOUTS, index_of, random_codebooks, random_codes
+from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
 from interlace import Codebooks, Norm, _native, reference
-from interlace.engine.margins import Rule, spread_of
+from interlace.engine.margins import EVERYTHING, EXACT, Rule
 from interlace.engine.searching import search_rows
 
 SIZES = [0, 1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 300]
-EXACT, NONE = Rule("share", 1.0, 0.0, "exact"), Rule("none", 1.0, 0.0, "inf")
 RULES = [
     EXACT,
-    NONE,
-    Rule("share", 0.6, 0.0, "share"),
-    Rule("share", 0.9, 0.0, "share"),
-    Rule("paper", 1.0, 1.5, "paper"),
-    Rule("share", 0.8, 0.0, "cells by rank", spread_of(0.0, 1.2), 0.5, 1e6),
-    Rule("share", 1.0, 0.0, "cells by gap", spread_of(2.0, 1.5), 0.5, 1e6),
-    Rule("share", 0.7, 0.0, "cells of near queries", spread_of(0.5, 1.0), 0.5, 3.0),  # some queries are far
+    EVERYTHING,
+    Rule(_native.Rule.with_share(share=0.6), "share"),
+    Rule(_native.Rule.with_share(share=0.9), "share"),
+    Rule(_native.Rule.paper(sigma=1.5), "paper"),
+    stopping_rule("cells by rank", share=0.8, weight=0.0, stop=1.2, least=0.5, reach=1e6),
+    stopping_rule("cells by gap", share=1.0, weight=2.0, stop=1.5, least=0.5, reach=1e6),
+    stopping_rule("near queries only", share=0.7, weight=0.5, stop=1.0, least=0.5, reach=3.0),  # some queries are far
 ]
 many = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -56,7 +55,7 @@ def assert_equals_reference(index, codes, queries, k, rule, mask=None, cut=0):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: f"{r.label}{r.share}")
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: f"{r.label}{r.native.share}")
 @many
 @given(data=st.data())
 def test_equals_the_reference_to_the_last_bit(simd, layout, rule, data):
@@ -90,7 +89,7 @@ def test_exact_equals_exhaustive_on_a_larger_index(simd, layout):
     index = index_of(codebooks, random_codes(rng, codebooks, 12_000), random_codes(rng, codebooks, 3_001))
     queries = rng.normal(size=(20, 32)).astype(np.float32)
     for k in (1, 10, 100):
-        exact, all_rows = native_search(index, queries, k, EXACT), native_search(index, queries, k, NONE)
+        exact, all_rows = native_search(index, queries, k, EXACT), native_search(index, queries, k, EVERYTHING)
         assert exact[0].tobytes() == all_rows[0].tobytes()
         assert exact[1].tobytes() == all_rows[1].tobytes()
         assert exact[3][:, 3].sum() < all_rows[3][:, 3].sum()  # and it did less work
@@ -113,7 +112,7 @@ def test_every_level_gives_the_same_bits(layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: f"{r.label}{r.share}")
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: f"{r.label}{r.native.share}")
 def test_same_answer_for_any_batch_and_threads(layout, rule):
     rng = np.random.default_rng(3)
     codebooks = random_codebooks(rng, layout, dim=16, n_books=5, n_words=64, n_crude=3)

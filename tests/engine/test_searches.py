@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import interlace as il
-from books import LAYOUTS, index_of, random_codebooks, random_codes
+from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
 from helpers import ID_KINDS, METRICS, build, clustered, ids_of, small_index
-from interlace import reference
+from interlace import _native, reference
 from interlace.engine import margins
 from interlace.engine.explaining import explain_row
-from interlace.engine.margins import Rule, spread_of
+from interlace.engine.margins import EVERYTHING, EXACT, Rule
 from interlace.store import Limits
 
 NEVER = Limits(removed_share=None)
@@ -164,18 +164,18 @@ def test_explanations_are_true(layout: str, data: Any) -> None:
     rule = data.draw(
         st.sampled_from(
             [
-                Rule("share", 1.0, 0.0, "exact"),
-                Rule("share", 0.5, 0.0, "share"),
-                Rule("none", 1.0, 0.0, "inf"),
-                Rule("paper", 1.0, 0.1, "paper"),
-                Rule("share", 0.4, 0.0, "cells", spread_of(0.5, 0.7), 0.5, 1e6),
+                EXACT,
+                Rule(_native.Rule.with_share(share=0.5), "share"),
+                EVERYTHING,
+                Rule(_native.Rule.paper(sigma=0.1), "paper"),
+                stopping_rule("cells", share=0.4, weight=0.5, stop=0.7, least=0.5, reach=1e6),
             ]
         )
     )
     k = data.draw(st.sampled_from([1, 5, 20]))
     allowed = rng.random(90) < 0.6 if data.draw(st.booleans()) else None
     hits, survivors = reference.search(codebooks, codes, q[0], k, rule, allowed, (cut,))
-    everything, _ = reference.search(codebooks, codes, q[0], 90, RULE_NONE, allowed, (cut,))
+    everything, _ = reference.search(codebooks, codes, q[0], 90, EVERYTHING, allowed, (cut,))
     ranks = {hit.row: rank for rank, hit in enumerate(everything, 1)}
     by_row = {hit.row: hit for hit in everything}
     compared = 0
@@ -203,9 +203,6 @@ def test_explanations_are_true(layout: str, data: Any) -> None:
             assert told.visited == (told.lost == "crude step")
         assert told.verdict in str(told)
     assert compared == survivors
-
-
-RULE_NONE = Rule("none", 1.0, 0.0, "inf")
 
 
 def lost_index() -> tuple[il.Index, np.ndarray]:

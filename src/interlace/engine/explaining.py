@@ -144,7 +144,7 @@ def explain_row(
         [s.native for s in segments],
         filters_of(codebooks, segments, watched),
         query[0],
-        *rule.arguments,
+        rule.native,
         asked,
         row,
     )

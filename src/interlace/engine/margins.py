@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import math
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _native
 from .._threads import cached_property
-from ..codec.codebooks import MAX_WORDS
 from ..errors import CalibrationWarning, InputError, warn_user
 from ..inputs.arrays import FloatArray
 
@@ -24,38 +24,25 @@ GROWTH = 1.1
 #: Beyond this factor of growth the rows are no longer those that were calibrated, whatever k is.
 MOST_GROWTH = 2.0
 #: A gap beyond which all cells are equally far; its products stay within float32.
-FARTHEST = 1e6
-#: Any gap will do. Not infinite, because the unit it is multiplied by may be 0.
-ANY_GAP = float(np.finfo(np.float32).max)
+FARTHEST = _native.FARTHEST_GAP
 #: No unit of l2 is smaller: rows that equal words leave bases of 0.
 SMALLEST_UNIT = 1e-30
-NO_SPREAD: FloatArray = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """What the native search is told (cpp/core/search.h); ``label`` is what stats show."""
+    """The rule that the native search runs (cpp/core/rule.h); ``label`` is what stats show."""
 
-    kind: str  # share, paper, none
-    share: float
-    sigma: float
+    native: _native.Rule
     label: str
-    spread: FloatArray = field(default_factory=lambda: NO_SPREAD)  # by rank of a cell; empty: visit all
-    least: float = 0.0
-    reach: float = 0.0
-    slack: float = -math.inf
     #: A query whose k-th hit is farther than this (for ip: than this times its length) is searched again, exactly.
     farthest: float = math.inf
     #: So is one with a larger share of its hits in cells beyond the slack.
     strays: float = 1.0
 
-    @property
-    def arguments(self) -> tuple[str, float, float, FloatArray, float, float, float]:
-        """As the native functions take them."""
-        return self.kind, self.share, self.sigma, self.spread, self.least, self.reach, self.slack
 
-
-EXACT = Rule("share", 1.0, 0.0, "exact")
+EXACT = Rule(_native.Rule.exact(), "exact")
+EVERYTHING = Rule(_native.Rule.everything(), "inf")
 
 
 @dataclass(frozen=True)
@@ -212,18 +199,6 @@ class Calibration:
         return [target for target in TARGETS if isinstance(self.rule(k, target, n), Covered)]
 
 
-@functools.lru_cache(maxsize=64)  # a single query takes less time than this does
-def spread_of(weight: float, stop: float) -> FloatArray:
-    """The largest gap at which the cell of each rank is visited; the first cell always is."""
-    room = stop - np.log1p(np.arange(MAX_WORDS))
-    allowed = np.where(room < 0, -1.0, room / weight if weight > 0 else ANY_GAP)
-    allowed[allowed >= FARTHEST] = ANY_GAP  # as gaps() sees it
-    allowed[0] = ANY_GAP
-    spread = allowed.astype(np.float32)
-    spread.flags.writeable = False
-    return spread
-
-
 def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
     """How far the base of each cell [queries, cells], ascending, is above the smallest one, in units of the query.
 
@@ -258,7 +233,7 @@ def parse(
         if margin == "exact":
             return EXACT
         if margin == "paper":
-            return Rule("paper", 1.0, sigma, f"paper (sigma {sigma:.4g})")
+            return Rule(_native.Rule.paper(sigma=sigma), f"paper (sigma {sigma:.4g})")
         raise InputError(f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {margin!r}")
     if isinstance(margin, bool) or not isinstance(margin, int | float | np.integer | np.floating):
         raise InputError(
@@ -270,7 +245,7 @@ def parse(
 @functools.lru_cache(maxsize=256)  # single queries ask for the same rule again and again
 def _number(margin: float, k: int, n: int, calibration: Calibration | None, filtered: bool) -> Rule:
     if margin == math.inf:
-        return Rule("none", 1.0, 0.0, "inf")
+        return EVERYTHING
     if not 0 < margin < 1:
         raise InputError(f"margin as a target agreement must lie between 0 and 1 ('exact' for 1), got {margin}")
     found = Uncovered("not calibrated") if calibration is None else calibration.rule(k, margin, n)
@@ -281,20 +256,17 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, filt
             _warn_once(
                 calibration, f"searches with a margin of {margin:g} run exactly, which is slower: it {found.why}"
             )
-        return Rule("share", 1.0, 0.0, f"exact ({margin:g} {found.why})")
+        return Rule(EXACT.native, f"exact ({margin:g} {found.why})")
     assert calibration is not None
-    return Rule(
-        "share",
-        found.share,
-        0.0,
-        f"{margin:g} (share {found.share:.4f}, cells {_cells(found)})",
-        spread_of(found.weight, found.stop),
-        calibration.least,
-        calibration.reach,
-        found.slack,
-        found.farthest,
-        found.strays,
+    native = _native.Rule.calibrated(
+        share=found.share,
+        weight=found.weight,
+        stop=found.stop,
+        slack=found.slack,
+        least=calibration.least,
+        reach=calibration.reach,
     )
+    return Rule(native, f"{margin:g} (share {found.share:.4f}, cells {_cells(found)})", found.farthest, found.strays)
 
 
 def _cells(found: Covered) -> str:

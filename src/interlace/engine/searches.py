@@ -242,10 +242,10 @@ def _radii(radius: Any, n: int) -> FloatArray:
 def _range_rule(margin: Any) -> tuple[bool, str]:
     """Whether to scan exhaustively, and what stats show."""
     rule = margins.parse(margin, k=1, n=0, calibration=None, sigma=0.0)
-    if rule.kind == "paper":
+    if rule.native.kind == "paper":
         raise InputError("margin 'paper' compares with the k-th row, which a radius has not; use 'exact' or inf")
-    if rule.kind == "none" or margin == "exact":
-        return rule.kind == "none", rule.label
+    if rule.native.kind == "everything" or margin == "exact":
+        return rule.native.kind == "everything", rule.label
     return False, f"exact ({margin:g} has no rule for radii)"
 
 

@@ -99,7 +99,7 @@ def search_rows(
             [s.native for s in segments],
             filters,
             queries[part],
-            *rule.arguments,
+            rule.native,
             threads,
             rows[part],
             distances[part],
@@ -138,7 +138,7 @@ def range_rows(
     exhaustive: bool = False,
 ) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64], NDArray[np.uint64]]:
     """Rows and distances of all that is within each query's radius, query after query; counts [n], work [n, WORK]."""
-    n = len(queries)
+    n, rule = len(queries), (margins.EVERYTHING if exhaustive else margins.EXACT).native
     counts, work = np.zeros(n, np.int64), np.zeros((n, WORK), np.uint64)
     filters = filters_of(codebooks, segments, mask)
     parts: list[tuple[NDArray[np.int64], FloatArray]] = []
@@ -150,7 +150,7 @@ def range_rows(
             filters,
             queries[part],
             radii[part],
-            exhaustive,
+            rule,
             threads,
             counts[part],
             work[part],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,14 +77,13 @@ def margin_points(
         )
         return rows, work.sum(0, dtype=np.float64) / (len(vectors) * len(index))
 
-    everything, _ = search(margin_rules.Rule("none", 1.0, 0.0, "inf"))
+    everything, _ = search(margin_rules.EVERYTHING)
     points = []
     one = isinstance(margins, str | float | int)
     asked = MARGINS if margins is None else (margins,) if one else tuple(margins)
     for margin in asked:
         name, value, rule = _rule(margin, index, k)
-        exact = rule.kind == "share" and rule.share == 1 and not len(rule.spread)
-        if exact and isinstance(margin, float | int):  # what a target falls back to
+        if rule.native.is_exact and isinstance(margin, float | int):  # what a target falls back to
             continue
         rows, work = search(rule)
         found = None if true_ids is None else recall(index._ids.take(rows), true_ids, k)
@@ -103,7 +102,8 @@ def _rule(margin: Any, index: Index, k: int) -> tuple[str, float, margin_rules.R
         if len(margin) != 2 or margin[0] != "paper" or not isinstance(margin[1], int | float) or not margin[1] >= 0:
             raise InputError(f"a margin is 'exact', a target, or ('paper', a constant of at least 0), got {margin!r}")
         constant = float(margin[1])
-        return "paper", constant, margin_rules.Rule("paper", 1.0, constant * sigma, f"paper (sigma x {constant:g})")
+        rule = margin_rules.parse("paper", k=k, n=len(index), calibration=None, sigma=constant * sigma)
+        return "paper", constant, replace(rule, label=f"paper (sigma x {constant:g})")
     rule = margin_rules.parse(margin, k=k, n=len(index), calibration=index._calibration, sigma=sigma)
     if margin == math.inf:
         raise InputError("inf is the exhaustive scan that the others are compared with")

@@ -7,7 +7,7 @@ cpp/core to learn how it does so quickly.
 
 from .coding import encode
 from .lookup import Tables, tables
-from .scan import Hit, distance_to_decoded, exhaustive, range_search, search
+from .scan import Hit, distance_to_decoded, exhaustive, range_search, search, spread_of
 from .terms import cell_terms, cross_floors, cross_terms, dense_words, pair_terms, squares
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "pair_terms",
     "range_search",
     "search",
+    "spread_of",
     "squares",
     "tables",
 ]

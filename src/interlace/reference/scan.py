@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
-from ..engine.margins import Rule
+from ..engine.margins import EVERYTHING, FARTHEST, Rule
 from ..inputs.arrays import FloatArray
 from .lookup import Tables, tables
 from .terms import INF, DenseWords, F, Integers, cell_terms, cross_floors, dense_words
 
 ZERO = F(0)
+#: Any gap is allowed. Not infinite, because the unit it is multiplied by may be 0.
+ANY_GAP = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ def _reported(codebooks: Codebooks, distance: np.float32) -> np.float32:
 
 @dataclass(frozen=True)
 class _Cells:
-    """In ascending order of their base; the first ``near`` are visited in any case (cpp/core/search.h, Rule)."""
+    """In ascending order of their base; the first ``near`` are visited in any case (cpp/core/rule.h)."""
 
     order: list[int]
     near: int
@@ -200,8 +203,9 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
     codebooks, codes, base = scan.codebooks, scan.codes, scan.t.base
     sizes = np.bincount(codes[:, 0] if allowed is None else codes[allowed, 0], minlength=len(base))
     order = [int(cell) for cell in np.argsort(base + F(0), kind="stable") if sizes[cell]]
-    if rule.kind != "share" or not len(rule.spread) or not order:
-        return _Cells(order, len(order), F(rule.share))
+    native = rule.native
+    if not native.stops or not order:
+        return _Cells(order, len(order), F(native.share))
     nearest, length = base[order[0]], F(1)
     if codebooks.metric == "ip":
         square = F(0)
@@ -214,29 +218,39 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
         for j in range(len(codebooks.columns)):
             floor = floor + scan.t.minima[order[0], j]
     # Where books share no dimension with the first, the base knows nothing of theirs.
-    if nearest + (floor if codebooks.metric == "l2" else F(0)) > F(rule.reach) * length:
+    if nearest + (floor if codebooks.metric == "l2" else F(0)) > F(native.reach) * length:
         return _Cells(order, len(order), F(1))  # far from all that the rule was made for: exactly
-    unit = max(nearest, F(rule.least))
+    unit = max(nearest, F(native.least))
     if codebooks.metric != "l2":
         total = F(0)
         for cell in order:
             total += base[cell] - nearest
         unit = total / F(len(order))
+    spread = spread_of(native.weight, native.stop, len(order))
     near = rows = 0  # k rows are visited in any case
-    while near < len(order) and (rows < k or base[order[near]] - nearest <= rule.spread[near] * unit):
+    while near < len(order) and (rows < k or base[order[near]] - nearest <= spread[near] * unit):
         rows += int(sizes[order[near]])
         near += 1
-    slack = F(rule.slack) * (_span(scan.t, codebooks.column_sizes[1:]) if one_floor else F(1))
-    return _Cells(order, near, F(rule.share), floor, slack, one_floor)
+    slack = F(native.slack) * (_span(scan.t, codebooks.column_sizes[1:]) if one_floor else F(1))
+    return _Cells(order, near, F(native.share), floor, slack, one_floor)
+
+
+def spread_of(weight: float, stop: float, n_cells: int) -> FloatArray:
+    """The largest gap at which the cell of each rank is visited (cpp/core/rule.cpp); the first cell always is."""
+    room = stop - np.array([math.log1p(rank) for rank in range(n_cells)])
+    allowed = np.where(room < 0, -1.0, room / weight if weight > 0 else ANY_GAP)
+    allowed[allowed >= FARTHEST] = ANY_GAP  # as margins.gaps() sees it
+    allowed[:1] = ANY_GAP
+    return allowed.astype(np.float32)
 
 
 def _limit(hits: list[Hit], k: int, rule: Rule, share: np.float32, floors: _Floors) -> np.float32:
-    """The largest crude distance that is still compared with the whole code (cpp/core/search.h, Rule)."""
-    if len(hits) < k or rule.kind == "none":
+    """The largest crude distance that is still compared with the whole code (cpp/core/rule.h)."""
+    if len(hits) < k or rule.native.kind == "everything":
         return INF
     tau = hits[-1].distance
-    if rule.kind == "paper":
-        return np.float32(hits[-1].crude + F(rule.sigma))
+    if rule.native.kind == "paper":
+        return np.float32(hits[-1].crude + F(rule.native.sigma))
     if share == 1:
         return np.float32((tau - floors.rest) + floors.slack)
     room = tau - (floors.crude + floors.rest)  # negative: nothing in the cell can be near enough
@@ -245,7 +259,7 @@ def _limit(hits: list[Hit], k: int, rule: Rule, share: np.float32, floors: _Floo
 
 def exhaustive(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, k: int) -> list[Hit]:
     """The k best rows by their whole codes."""
-    return search(codebooks, codes, q, k, Rule("none", 1.0, 0.0, "inf"))[0]
+    return search(codebooks, codes, q, k, EVERYTHING)[0]
 
 
 def distance_to_decoded(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray) -> NDArray[np.float64]:

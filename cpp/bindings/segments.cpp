@@ -1,0 +1,144 @@
+#include "segments.h"
+
+#include "module.h"
+#include "released.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+namespace interlace {
+namespace {
+
+std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<std::uint8_t, Three> crude,
+                                        In<std::uint8_t, Two> rest, In<std::uint64_t, One> low,
+                                        In<std::uint64_t, One> high, In<std::uint32_t, One> samples,
+                                        std::optional<In<std::int32_t, One>> cross_floors) {
+    require(cell_starts.size() >= 2 && cell_starts.data()[0] == 0, "cell_starts must begin with 0");
+    for (std::size_t c = 0; c + 1 < cell_starts.size(); ++c)
+        require(cell_starts.data()[c] <= cell_starts.data()[c + 1], "cell_starts must ascend");
+    const std::size_t n = rest.shape(0);
+    require(cell_starts.data()[cell_starts.size() - 1] == n, "cell_starts must end with the number of rows");
+    require(crude.shape(0) == (n + kBlock - 1) / kBlock && crude.shape(2) == kBlock,
+            "crude must be [ceil(n / 64), n_crude, 64]");
+    const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
+    require(low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
+            "row number arrays have the wrong size");
+    require(!cross_floors || cross_floors->size() == cell_starts.size() - 1,
+            "cross_floors must have one entry per cell");
+    const SegmentShape shape{n, cell_starts.size() - 1, crude.shape(1), rest.shape(1)};
+    return std::unique_ptr<PySegment>(
+        new PySegment{cell_starts, crude, rest, low, high, samples, cross_floors,
+                      Segment(shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(),
+                              high.data(), samples.data(), cross_floors ? cross_floors->data() : nullptr)});
+}
+
+SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, std::size_t n_crude) {
+    require(codes.shape(1) >= 1 + n_crude, "codes must have the cell's column and the crude ones");
+    require(n_cells >= 1 && n_cells <= kWords, "1..256 cells");
+    return {codes.shape(0), n_cells, n_crude, codes.shape(1) - 1 - n_crude};
+}
+
+void require_fit(const Books& books, const Segment& segment) {
+    const SegmentShape& shape = segment.shape();
+    require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
+                shape.n_columns() == books.n_columns() &&
+                (!books.has_cross_sums() || segment.cross_floors() != nullptr),
+            "a segment does not fit the books");
+}
+
+std::unique_ptr<PyFilter> make_filter(const Books& books, nb::handle_t<PySegment> segment,
+                                      In<std::uint8_t, One> allowed) {
+    const Segment& rows = nb::cast<const PySegment&>(segment).segment;
+    require_fit(books, rows);
+    require(allowed.size() == rows.shape().n_rows, "a filter must have one entry per row");
+    std::unique_ptr<PyFilter> made;
+    {
+        Released released;
+        made.reset(new PyFilter{nb::object(), Filter(books, rows, allowed.data())});
+    }
+    made->segment = nb::borrow(segment);
+    return made;
+}
+
+} // namespace
+
+std::vector<SegmentView> views_of(const Books& books, const Segments& segments, const Filters& filters) {
+    require(filters.empty() || filters.size() == segments.size(), "one filter for each segment, or none");
+    std::vector<SegmentView> views;
+    std::uint64_t first_row = 0;
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+        const Segment& segment = segments[s]->segment;
+        require_fit(books, segment);
+        require(filters.empty() || &filters[s]->filter.segment() == &segment, "a filter is for another segment");
+        views.push_back(filters.empty() ? segment.view(first_row) : filters[s]->filter.view(first_row));
+        first_row += segment.shape().n_rows;
+    }
+    return views;
+}
+
+void bind_segments(nb::module_& m) {
+    nb::class_<PySegment>(m, "Segment")
+        .def(nb::new_(&make_segment), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
+             "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert(), "cross_floors"_a.noconvert().none())
+        .def(
+            "unpack",
+            [](const PySegment& self, Out<std::uint8_t, Two> codes) {
+                require(codes.shape(0) == self.segment.shape().n_rows &&
+                            codes.shape(1) == 1 + self.segment.shape().n_columns(),
+                        "codes has the wrong shape");
+                Released released;
+                self.segment.unpack(codes.data());
+            },
+            "codes"_a.noconvert())
+        .def(
+            "codes_of",
+            [](const PySegment& self, In<std::uint64_t, One> rows, Out<std::uint8_t, Two> codes) {
+                require(codes.shape(0) == rows.size() && codes.shape(1) == 1 + self.segment.shape().n_columns(),
+                        "codes has the wrong shape");
+                for (std::size_t i = 0; i < rows.size(); ++i)
+                    require(rows.data()[i] < self.segment.shape().n_rows, "row out of range");
+                Released released;
+                self.segment.codes_of(view<std::uint64_t>(rows), codes.data());
+            },
+            "rows"_a.noconvert(), "codes"_a.noconvert());
+
+    m.def(
+        "count_cells",
+        [](In<std::uint8_t, Two> codes, std::size_t n_crude, Out<std::uint64_t, One> cell_starts) {
+            const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, n_crude);
+            Released released;
+            for (std::size_t i = 0; i < shape.n_rows; ++i)
+                require(codes.data()[i * codes.shape(1)] < shape.n_cells, "a row names a cell that is not there");
+            count_cells(codes.data(), shape, cell_starts.data());
+            const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
+            return std::vector<std::size_t>{sizes.low, sizes.high, sizes.samples};
+        },
+        "codes"_a.noconvert(), "n_crude"_a, "cell_starts"_a.noconvert());
+    m.def(
+        "pack",
+        [](In<std::uint8_t, Two> codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
+           Out<std::uint8_t, Two> rest, Out<std::uint64_t, One> low, Out<std::uint64_t, One> high,
+           Out<std::uint32_t, One> samples) {
+            const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, crude.shape(1));
+            const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
+            require(rest.shape(0) == shape.n_rows && rest.shape(1) == shape.n_rest &&
+                        crude.shape(0) * kBlock >= shape.n_rows && crude.shape(2) == kBlock &&
+                        low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
+                    "an output has the wrong shape");
+            Released released;
+            pack(codes.data(), shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(),
+                 high.data(), samples.data());
+        },
+        "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
+        "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert());
+
+    nb::class_<PyFilter>(m, "Filter")
+        .def(nb::new_(&make_filter), "books"_a, "segment"_a, "allowed"_a.noconvert())
+        .def_prop_ro("n_allowed", [](const PyFilter& self) { return self.filter.n_allowed(); })
+        .def_prop_ro("copied", [](const PyFilter& self) { return self.filter.copied(); });
+}
+
+} // namespace interlace

@@ -1,0 +1,59 @@
+// The order in which a query visits the cells, and where it stops (rule.h).
+#pragma once
+#include "../books.h"
+#include "../rule.h"
+#include "../segment.h"
+#include "cell_tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace interlace {
+
+class CellOrder {
+public:
+    CellOrder(const Books& books, const std::vector<SegmentView>& segments, const Rule& rule);
+
+    // Cells with rows that may be found, in ascending order of base [n_cells], which must live until the next call.
+    void sort(const float* base);
+    std::size_t size() const { return order_.size(); }
+    std::size_t cell(std::size_t rank) const { return order_[rank] & 0xffffffffu; }
+    float base(std::size_t rank) const { return base_[cell(rank)]; }
+    float base_of(std::size_t cell) const { return base_[cell]; }
+    std::uint64_t rows_in(std::size_t cell) const { // allowed rows of all segments
+        std::uint64_t n = 0;
+        for (const SegmentView& view : segments_) n += view.size(cell);
+        return n;
+    }
+
+    // Applies the rule to the query. length: of the query for metric ip, 1 elsewhere. rows_needed: as many rows are
+    // visited in any case.
+    void find_stop(float length, std::size_t rows_needed, const CellTables& tables);
+    // Bases ascend and tau does not rise: where one cell is too far, so are all cells after it.
+    bool ends_at(std::size_t rank, float tau) const { return rank >= near_ && beyond_slack(base(rank), tau); }
+    bool beyond_slack(float base, float tau) const {
+        if (one_floor_) return base + common_floor_ - tau > slack_;
+        return std::sqrt(std::max(base, 0.0f)) - std::sqrt(std::max(tau, 0.0f)) > slack_;
+    }
+    float share() const { return share_; }     // of the rule, or 1 for a query beyond its reach
+    std::size_t near() const { return near_; } // the first cells, visited whatever tau is
+    float gap_above_nearest(std::size_t rank) const { return base(rank) - base(0); }
+    float allowed_gap(std::size_t rank) const { return spread_[rank] * unit_; } // where the rule stops
+
+private:
+    const Books& books_;
+    const std::vector<SegmentView>& segments_;
+    const Rule& rule_;
+    std::span<const float> spread_;    // by rank; empty where the rule never stops
+    std::vector<std::uint64_t> order_; // order-preserving bits of the base << 32 | cell
+    const float* base_ = nullptr;
+    std::size_t near_ = 0;
+    bool one_floor_ = false; // tables are the same in all cells
+    float share_ = 1, common_floor_ = 0, slack_ = 0, unit_ = 0;
+};
+
+} // namespace interlace

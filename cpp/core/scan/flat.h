@@ -1,0 +1,62 @@
+// Rows of a small copy (filter.h), compared one after the other without cells, bytes or a crude step.
+#pragma once
+#include "../search.h"
+#include "../segment.h"
+#include "cell_tables.h"
+#include "collectors.h"
+#include "pace.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace interlace {
+
+// Compares every row with tau by a sum that differs from its distance by rounding only; rows that may be within get the
+// distance itself. All rows count as survivors. N_COLUMNS 0: any number.
+template <std::size_t N_COLUMNS, typename Collector>
+void scan_flat_columns(CellTables& tables, const SegmentView& view, std::uint32_t segment, std::size_t n_cells,
+                       const float* base, const float* entries, Collector& collector, Pace& pace, SearchCounts& work) {
+    const std::size_t n_columns = N_COLUMNS ? N_COLUMNS : tables.n_columns();
+    const std::uint8_t* codes = view.codes;
+    for (std::size_t cell = 0; cell < n_cells; ++cell) {
+        const std::uint64_t end = view.end(cell);
+        if (view.start(cell) == end) continue;
+        ++work.cells;
+        pace.add(1 + (end - view.start(cell)) / 64);
+        tables.enter(cell, base[cell]);
+        float limit = collector.tau() + tables.slack();
+        for (std::uint64_t position = view.start(cell); position < end; ++position, codes += n_columns) {
+            float even = base[cell] + view.statics[position], odd = 0; // two sums: neither waits for the other
+            std::size_t j = 0;
+            for (; j + 2 <= n_columns; j += 2) {
+                even += entries[j * kWords + codes[j]];
+                odd += entries[(j + 1) * kWords + codes[j + 1]];
+            }
+            if (j < n_columns) even += entries[j * kWords + codes[j]];
+            if (even + odd > limit) continue;
+            const float distance = tables.whole_distance(tables.crude_distance(codes), codes);
+            if (distance > collector.tau()) continue;
+            collector.offer({distance, 0, 0, 0, segment, static_cast<std::uint32_t>(cell), position});
+            limit = collector.tau() + tables.slack();
+        }
+    }
+    const std::uint64_t n_rows = view.end(n_cells - 1);
+    work.scanned += n_rows;
+    work.survivors += n_rows;
+}
+
+// entries [n_columns][256]: the tables of the query
+template <typename Collector> void scan_flat(CellTables& tables, const SegmentView& view, std::uint32_t segment,
+                                             std::size_t n_cells, const float* base, const float* entries,
+                                             Collector& collector, Pace& pace, SearchCounts& work) {
+    switch (tables.n_columns()) { // the usual numbers of columns get loops without inner branches
+    case 7:
+        return scan_flat_columns<7>(tables, view, segment, n_cells, base, entries, collector, pace, work);
+    case 15:
+        return scan_flat_columns<15>(tables, view, segment, n_cells, base, entries, collector, pace, work);
+    default:
+        return scan_flat_columns<0>(tables, view, segment, n_cells, base, entries, collector, pace, work);
+    }
+}
+
+} // namespace interlace
