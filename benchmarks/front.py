@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ import machine
 import ours
 from interlace import Index, _native
 from interlace.codec.codebooks import Codebooks
-from interlace.engine.searching import calibrate
 from interlace.evaluate.answers import recall
 from measure import Method, one_thread, race
 from peers import RESULTS, write
@@ -79,14 +79,16 @@ def main(argv: list[str] | None = None) -> int:
 
 def _variants(index: Index, data: datasets.BenchSet, plan: Any) -> list[Method]:
     """The same codes with other numbers of crude books, calibrated on the same rows."""
-    codes = index._codes_of(np.arange(len(index)))
+    codes = index.engine.codes_of(np.arange(len(index)))
     arrays, description = index.codebooks.to_arrays()
     n_books = index.codebooks.n_books
     held_out = np.setdiff1d(np.arange(len(data.x)), ours.training_rows(len(data.x), plan))[:2000]
     out = []
     for n_crude in sorted({max(2, n_books // 2), index.codebooks.n_crude, n_books}):
         variant = Index.from_codes(Codebooks.from_arrays(arrays, description | {"n_crude": n_crude}), codes)
-        variant._calibration = calibrate(variant.codebooks, variant._segments, data.x[held_out], held_out, 1)
+        engine = variant.engine
+        engine = engine.with_calibration(engine.calibrated(data.x[held_out], held_out))
+        variant = Index.of(replace(variant.searcher, engine=engine))
         for margin in MARGINS:
             method = ours.method(variant, margin, plan.timed)
             method.key = f"{method.key} {n_crude}"

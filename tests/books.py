@@ -7,9 +7,12 @@ import math
 import numpy as np
 
 from interlace import Book, Codebooks, Index, Norm, _native
-from interlace.engine.margins import Rule
+from interlace.codec.space import Space
+from interlace.engine.engine import Engine
+from interlace.engine.margins import Calibration, Rule
 from interlace.engine.segments import Segment
 from interlace.index.ids import Ids
+from interlace.index.searcher import Searcher
 
 #: Beside the learned layouts: ``additive`` books overlap and no norm covers them, ``constant`` ones have the constant
 #: of composite quantization, ``partial`` ones overlap here and there.
@@ -93,10 +96,20 @@ def random_codes(rng: np.random.Generator, codebooks: Codebooks, n: int) -> np.n
 
 def index_of(codebooks: Codebooks, *parts: np.ndarray) -> Index:
     """An index with these codes, one segment per part."""
-    index = Index(codebooks)
-    index._segments = tuple(Segment.pack(codes, codebooks) for codes in parts if len(codes))
-    index._ids = Ids.default(sum(len(codes) for codes in parts))
-    return index
+    segments = tuple(Segment.pack(codes, codebooks) for codes in parts if len(codes))
+    return index_with(codebooks, segments, Ids.default(sum(len(codes) for codes in parts)))
+
+
+def index_with(
+    codebooks: Codebooks, segments: tuple[Segment, ...], ids: Ids, calibration: Calibration | None = None
+) -> Index:
+    """An index of packed rows."""
+    return Index.of(Searcher(Space(codebooks), Engine(codebooks, segments, ids.removed, calibration), ids))
+
+
+def with_segments(index: Index, segments: tuple[Segment, ...]) -> Index:
+    """The same index with other packed rows."""
+    return index_with(index.codebooks, segments, index.ids_of_rows, index.calibration)
 
 
 def stopping_rule(label: str, *, share: float, weight: float, stop: float, least: float, reach: float) -> Rule:

@@ -20,13 +20,13 @@ FEW_WORDS, COARSE = faiss.ProductQuantizer(DIM, 4, 4), faiss.IndexFlatL2(DIM)
 
 def codes_of(index):
     """Codes [n, n_books], in the order of the books."""
-    codes = index._codes_of(np.arange(len(index)))
+    codes = index.engine.codes_of(np.arange(len(index)))
     return np.stack([codes[:, (0, *index.codebooks.columns).index(b)] for b in range(index.codebooks.n_books)], axis=1)
 
 
 def norm_errors(index):
     """What the rounding of norm columns, or a constant in their place, adds to the distance of every row."""
-    codes, codebooks = index._codes_of(np.arange(len(index))), index.codebooks
+    codes, codebooks = index.engine.codes_of(np.arange(len(index))), index.codebooks
     errors = np.zeros(len(index))
     dense = np.zeros((codebooks.n_books, 256, codebooks.dim))
     for b, book in enumerate(codebooks.books):
@@ -61,7 +61,7 @@ def rounding(index):
 
 def slack(index, q):
     """Float rounding of a distance: relative to the squares that are added up in either library."""
-    decoded = index.codebooks.decode(index._codes_of(np.arange(len(index))))
+    decoded = index.codebooks.decode(index.engine.codes_of(np.arange(len(index))))
     size = np.abs(q).max(initial=0) + np.abs(decoded).max(initial=0) + np.abs(index.codebooks.mean).max()
     words = max(float(np.abs(book.words).max(initial=0)) for book in index.codebooks.books)
     return 3e-7 * index.dim * index.codebooks.n_books * (size + words) ** 2
@@ -71,7 +71,7 @@ def by_row(index, ids, distances):
     """Answers [queries, n] of all rows -> distances in row order."""
     out = np.full((len(ids), len(index)), np.nan)
     for i in range(len(ids)):
-        out[i, index._ids.find(ids[i])] = distances[i]
+        out[i, index.ids_of_rows.find(ids[i])] = distances[i]
     assert not np.isnan(out).any()
     return out
 
@@ -88,7 +88,7 @@ def assert_same_answers(index, other, q, k=5):
         assert (other.search(q, 1)[1] == -1).all()
         return
     judged = q / np.linalg.norm(q, axis=1, keepdims=True) if index.metric == "cosine" else q
-    codes = index._codes_of(np.arange(n))
+    codes = index.engine.codes_of(np.arange(n))
     true = np.stack([reference.distance_to_decoded(index.codebooks, codes, row) for row in judged])
     scores, ids = other.search(q, n)
     theirs = by_row(index, ids, as_distances(index, scores))
@@ -106,8 +106,8 @@ def assert_same_answers(index, other, q, k=5):
         np.testing.assert_allclose(found.distances, as_distances(index, best), rtol=0, atol=apart + small)
         for i in range(len(q)):
             limit = as_distances(index, best)[i, -1] + 2 * apart + 1e-9
-            assert (theirs[i, index._ids.find(found.ids[i])] <= limit).all()
-            assert (ours[i, index._ids.find(best_ids[i])] <= found.distances[i, -1] + 2 * apart + 1e-9).all()
+            assert (theirs[i, index.ids_of_rows.find(found.ids[i])] <= limit).all()
+            assert (ours[i, index.ids_of_rows.find(best_ids[i])] <= found.distances[i, -1] + 2 * apart + 1e-9).all()
 
 
 def queries(n, dim, seed=7):

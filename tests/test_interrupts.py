@@ -51,14 +51,14 @@ def search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
     rows, distances = np.empty((QUERIES, 10), np.int64), np.empty((QUERIES, 10), np.float32)
     work = np.empty((QUERIES, 5), np.uint64)
     rule = il.engine.margins.parse(math.inf, k=10, n=ROWS, calibration=None, sigma=0.0)
-    segments = [s.native for s in index._segments]
+    segments = [s.native for s in index.engine.segments]
     out = (rows, distances, done[:QUERIES], work, None)
     _native.search(index.codebooks.native, segments, [], queries(), rule.native, threads, *out)
 
 
 def range_search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
     radii, work = np.full(QUERIES, -1e9, np.float32), np.empty((QUERIES, 5), np.uint64)  # no hits to keep
-    segments = [s.native for s in index._segments]
+    segments = [s.native for s in index.engine.segments]
     _native.range_search(
         index.codebooks.native, segments, [], queries(), radii, _native.Rule.everything(), threads, done[:QUERIES], work
     )
@@ -103,7 +103,7 @@ def test_an_index_is_as_before_after_an_interrupted_call(index: il.Index) -> Non
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(AlarmError):
             call()
-    assert index._calibration is None
+    assert index.calibration is None
     after = index.search(q[:5], 10, margin="exact")
     assert np.array_equal(after.ids, before.ids)
     assert np.array_equal(after.distances, before.distances)

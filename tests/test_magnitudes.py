@@ -103,7 +103,7 @@ def test_native_code_checks_for_itself() -> None:
         with pytest.raises(ValueError, match="words are not finite, or too large"):
             native_books(words)
     codebooks, index = hand_made(cross=True), small_index(cross=True)
-    segments = [s.native for s in index._segments]
+    segments = [s.native for s in index.engine.segments]
     for value in (math.nan, math.inf, LARGE):
         x = np.ones((40, 4), np.float32)
         x[17, 2] = value
@@ -144,7 +144,7 @@ def test_a_power_of_two_changes_nothing_but_the_unit(settings: dict[str, Any], e
         il.Index.build(rows, n_bytes=4, n_words=32, iterations=1, threads=1, **settings) for rows in (x, x * scale)
     )
     rows = np.arange(200)
-    assert np.array_equal(one._codes_of(rows), other._codes_of(rows))
+    assert np.array_equal(one.engine.codes_of(rows), other.engine.codes_of(rows))
     ours, theirs = one.search(x[:20], 7, threads=1), other.search(x[:20] * scale, 7, threads=1)
     assert np.array_equal(ours.ids, theirs.ids)
     assert np.array_equal(ours.distances * scale * scale, theirs.distances)

@@ -46,7 +46,7 @@ after = anonymous()
 done = True
 watcher.join()
 report = index.report()
-kept = report.codes + report.row_numbers + sum(a.nbytes for a in index._ids.arrays.values())
+kept = report.codes + report.row_numbers + sum(a.nbytes for a in index.ids_of_rows.arrays.values())
 print(json.dumps({"peak": peak - before, "after": after - before, "kept": kept, "codes": report.codes}))
 """
 

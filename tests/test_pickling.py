@@ -53,7 +53,7 @@ def test_codebooks_before_and_after_their_first_use(kind: str, copied: Any) -> N
     for other in (first, copied(books)):
         assert other == books
         assert not other.books[0].words.flags.writeable
-        other_index = il.Index.from_codes(other, index._codes_of(np.arange(50)))
+        other_index = il.Index.from_codes(other, index.engine.codes_of(np.arange(50)))
         assert np.array_equal(other_index.search(q).distances, index.search(q).distances)
 
 

@@ -76,7 +76,7 @@ def test_coding_at_once() -> None:
         x = rng.normal(size=(200, 12)).astype(np.float32)
         indexes = [il.Index(codebooks) for _ in range(4)]
         together(*(lambda i=index, x=x: i.add(x, threads=2) for index in indexes))
-        codes = [index._codes_of(np.arange(200)) for index in indexes]
+        codes = [index.engine.codes_of(np.arange(200)) for index in indexes]
         assert all(np.array_equal(c, codes[0]) for c in codes)
 
 

@@ -9,7 +9,7 @@ from ._native import simd_level
 from ._version import __version__
 from .codec.codebooks import Book, Codebooks, Norm
 from .engine.explaining import Explanation
-from .engine.matches import Matches, RangeMatches, SearchStats
+from .engine.hits import SearchStats
 from .errors import (
     CalibrationWarning,
     DamagedFileError,
@@ -32,6 +32,7 @@ from .errors import (
 )
 from .index.evaluation import Evaluation
 from .index.index import Index
+from .index.matches import Matches, RangeMatches
 from .index.planning import Plan, plan
 from .index.report import Report
 from .integrations.faiss import from_faiss, to_faiss
@@ -101,6 +102,13 @@ def __getattr__(name: str) -> typing.Any:
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _make_store(*args: typing.Any, **settings: typing.Any) -> typing.Any:
+    return importlib.import_module(".store", __name__).create(*args, **settings)
+
+
+Index.make_store = staticmethod(_make_store)
 
 
 def __dir__() -> list[str]:

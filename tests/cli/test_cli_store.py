@@ -365,7 +365,7 @@ class TestWhereAnIndexIsTaken:
         np.save("kept.npy", X[kept])
         args = ("--vectors", "kept.npy", "--queries", "q.npy", "-k", 5, "--json", "--threads", 1)
         found = json.loads(run("evaluate", "s", *args)[1])
-        index = il.Index.from_codes(il.open("x.index").codebooks, il.open("x.index")._codes_of(kept), kept)
+        index = il.Index.from_codes(il.open("x.index").codebooks, il.open("x.index").engine.codes_of(kept), kept)
         expected = index.evaluate(Q, 5, x=X[kept], threads=1)
         assert found["rows"] == len(kept)
         assert found["recall@5"] == pytest.approx(expected.recall[5])

@@ -50,7 +50,7 @@ def check(index: il.Index) -> None:
     assert errors.shape == (len(ids),)
     found = index.range_search(vectors, errors, threads=1)
     assert all(value in hits for value, (hits, _) in zip(ids, found, strict=True))
-    codes = index._codes_of(np.arange(len(index)))
+    codes = index.engine.codes_of(np.arange(len(index)))
     exact = np.array([reference.distance_to_decoded(index.codebooks, codes, q) for q in vectors])
     off = np.abs(np.take_along_axis(exact, every.ids, axis=1) - every.distances)
     assert (off <= errors[:, None]).all()
@@ -96,7 +96,7 @@ def test_negative_sums_come_out_as_zero_on_every_level_and_in_the_reference() ->
     """Books of words that cancel each other: distances of 0, made of large terms."""
     x = gradients(200)
     index = il.Index.build(x, n_bytes=6, n_words=16, layout="residual", threads=1, iterations=2)
-    codes = index._codes_of(np.arange(200))
+    codes = index.engine.codes_of(np.arange(200))
     vectors = index.reconstruct(index.ids[:40])
     before, answers = _native.simd_level(), []
     for level in _native.simd_levels():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
+from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule, with_segments
 from interlace import DamagedFileError, InputError, _native, reference
 from interlace.engine.margins import EVERYTHING, EXACT, Rule
 from interlace.engine.segments import Segment
@@ -29,16 +29,16 @@ def searched(index, filters, q, k, rule, traced):
     rows, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
     counts, work = np.empty(len(q), np.int64), np.empty((len(q), 5), np.uint64)
     trace = np.empty((2, len(q), k), np.float32) if traced else None
-    native = [s.native for s in index._segments]
+    native = [s.native for s in index.engine.segments]
     _native.search(index.codebooks.native, native, filters, q, rule.native, 1, rows, distances, counts, work, trace)
     return [a.tobytes() for a in (rows, distances, counts, *((work[:, [0, 2]], trace) if traced else ()))]
 
 
 def filters(index, mask):
-    bounds = np.cumsum([0, *(s.n_rows for s in index._segments)])
+    bounds = np.cumsum([0, *(s.n_rows for s in index.engine.segments)])
     return [
         _native.Filter(index.codebooks.native, s.native, mask[a:b])
-        for s, a, b in zip(index._segments, bounds[:-1], bounds[1:], strict=True)
+        for s, a, b in zip(index.engine.segments, bounds[:-1], bounds[1:], strict=True)
     ]
 
 
@@ -161,9 +161,9 @@ def test_filters_that_do_not_fit():
     codebooks = random_codebooks(rng)
     index, other = (index_of(codebooks, random_codes(rng, codebooks, 50)) for _ in range(2))
     with pytest.raises(ValueError, match="one entry per row"):
-        _native.Filter(codebooks.native, index._segments[0].native, np.ones(49, np.uint8))
+        _native.Filter(codebooks.native, index.engine.segments[0].native, np.ones(49, np.uint8))
     with pytest.raises(ValueError, match="does not fit the books"):
-        _native.Filter(random_codebooks(rng, n_books=3).native, index._segments[0].native, np.ones(50, np.uint8))
+        _native.Filter(random_codebooks(rng, n_books=3).native, index.engine.segments[0].native, np.ones(50, np.uint8))
     q = np.zeros((1, codebooks.dim), np.float32)
     with pytest.raises(ValueError, match="another segment"):
         searched(index, filters(other, np.ones(50, np.uint8)), q, 1, EXACT, False)
@@ -178,8 +178,8 @@ def test_a_filter_keeps_its_segment(n):
     index = index_of(codebooks, random_codes(rng, codebooks, n))
     made = filters(index, np.ones(n, np.uint8))
     expected = index.search(np.zeros(codebooks.dim), 10, margin="exact").ids
-    natives = [s.native for s in index._segments]
-    index._segments = ()
+    natives = [s.native for s in index.engine.segments]
+    index = with_segments(index, ())
     del natives[:]
     index = index_of(codebooks, random_codes(np.random.default_rng(4), codebooks, n))
     assert len(expected) == 10
@@ -240,9 +240,9 @@ def test_damaged_row_numbers_are_named(name, value, share):
     rng = np.random.default_rng(5)
     codebooks = random_codebooks(rng, n_words=4)
     index = index_of(codebooks, random_codes(rng, codebooks, 5000))
-    arrays = index._segments[0].arrays
+    arrays = index.engine.segments[0].arrays
     mask = np.zeros(5000, bool)
     mask[: int(5000 * share)] = True
-    index._segments = (Segment({**arrays, name: np.full_like(arrays[name], value)}),)
+    index = with_segments(index, (Segment({**arrays, name: np.full_like(arrays[name], value)}),))
     with pytest.raises(DamagedFileError, match="row numbers"):
         index.search(np.zeros((300, codebooks.dim), np.float32), filter=mask)

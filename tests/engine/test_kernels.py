@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from books import index_of, random_codebooks, random_codes
 from interlace import _native, reference
 from interlace.engine.margins import EXACT
-from interlace.engine.searching import search_rows
+from interlace.engine.scan import search_rows
 
 SIMD = Path(__file__).parents[2] / "cpp" / "simd"
 #: Loops over float tables in tables_impl.h: vectors of the level's own width, compiled once for each level.
@@ -154,7 +154,7 @@ def test_full_books_of_every_width_equal_the_reference(simd, dim):
         assert (codes == reference.encode(codebooks, x, 4, 1)).all()
     codes = random_codes(rng, codebooks, 65)
     query, rule = rng.normal(size=(1, dim)).astype(np.float32), EXACT
-    rows, distances = search_rows(codebooks, index_of(codebooks, codes)._segments, query, 7, rule, 1, None, False)[:2]
+    rows, distances = search_rows(codebooks, index_of(codebooks, codes).engine.segments, query, 7, rule, 1)[:2]
     hits, _ = reference.search(codebooks, codes, query[0], 7, rule, None, (65,))
     assert rows[0].tolist() == [hit.row for hit in hits]
     assert distances[0].tobytes() == np.array([hit.distance for hit in hits], np.float32).tobytes()

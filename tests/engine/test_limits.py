@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import interlace as il
+from books import with_segments
 from helpers import build, clustered, small_index
-from interlace.engine import searching
+from interlace.engine import scan
 from interlace.engine.segments import Segment
 
 
@@ -33,7 +34,7 @@ def test_a_k_far_beyond_all_rows_is_refused_before_memory_is_asked_for(tmp_path:
 
 def test_the_refusal_says_how_many_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     index, q = small_index(n=9), clustered(4, 4)
-    monkeypatch.setattr(searching, "MAX_PADDED", 40)
+    monkeypatch.setattr(scan, "MAX_PADDED", 40)
     assert index.search(q, 10, threads=1).ids.shape == (4, 10)
     assert index.search(q, 9).counts.tolist() == [9] * 4  # no padding, no limit
     with pytest.raises(il.InputError, match=r"4 queries x 11 hits .* there are 9 rows"):
@@ -52,12 +53,12 @@ def test_a_padded_answer_is_as_wide_as_asked_for() -> None:
 def test_calibrating_on_damaged_row_numbers(own: bool) -> None:
     """Whatever bit is wrong: a calibration, or DamagedFileError."""
     index, rng = small_index(n=60), np.random.default_rng(0)
-    whole, damaged = index._segments[0].arrays, 0
+    whole, damaged = index.engine.segments[0].arrays, 0
     for _ in range(150):
         arrays = {name: np.array(array) for name, array in whole.items()}
         part = arrays[str(rng.choice(["low", "high", "samples"]))].view(np.uint8).ravel()
         part[rng.integers(len(part))] ^= np.uint8(1 << rng.integers(8))
-        index._segments = (Segment(arrays),)
+        index = with_segments(index, (Segment(arrays),))
         try:
             index.calibrate(None if own else clustered(400, 4, seed=1), threads=1)
         except il.DamagedFileError:
@@ -67,9 +68,9 @@ def test_calibrating_on_damaged_row_numbers(own: bool) -> None:
 
 def test_codes_of_words_that_are_not_there() -> None:
     index = small_index(n=9)
-    arrays = {name: np.array(array) for name, array in index._segments[0].arrays.items()}
+    arrays = {name: np.array(array) for name, array in index.engine.segments[0].arrays.items()}
     arrays["rest"][:] = 3  # books have 3 words
-    index._segments = (Segment(arrays),)
+    index = with_segments(index, (Segment(arrays),))
     for call in (index.calibrate, lambda: index.reconstruct(0)):
         with pytest.raises(il.DamagedFileError, match="a word that its book does not have"):
             call()
@@ -78,4 +79,4 @@ def test_codes_of_words_that_are_not_there() -> None:
 def test_codes_of_rows_that_are_not_there() -> None:
     index = small_index(n=9)
     with pytest.raises(il.DamagedFileError, match="row 9 of 9"):
-        index._codes_of(np.array([0, 9]))
+        index.engine.codes_of(np.array([0, 9]))

@@ -25,7 +25,7 @@ from interlace.engine.margins import (
     gaps,
     parse,
 )
-from interlace.engine.searching import search_rows
+from interlace.engine.scan import search_rows
 from interlace.errors import CalibrationWarning
 from interlace.evaluate import agreement
 from interlace.reference import spread_of, tables
@@ -266,7 +266,7 @@ def test_a_far_query_is_searched_exactly(layout, metric):
     if metric == "ip":  # where length says nothing
         nearest = nearest / np.sqrt((queries**2).sum(1))
     index.calibrate(queries[nearest < np.median(nearest)], threads=1)
-    assert index._calibration.reach < np.median(nearest)
+    assert index.calibration.reach < np.median(nearest)
     far = queries[nearest > np.median(nearest) + 1e-3]
     assert len(far) > 200
     for k in (1, 10):
@@ -293,7 +293,7 @@ def test_k_hits_come_back_whatever_the_rule(seed, layout, metric, k, n):
     index = index_of(codebooks, codes[: n // 3], codes[n // 3 :])
     q = rng.normal(size=(3, codebooks.dim)).astype(np.float32)
     strict = stopping_rule("strict", share=1e-6, weight=16.0, stop=0.0, least=1e-30, reach=1e30)
-    rows, distances, counts, work, _ = search_rows(codebooks, index._segments, q, k, strict, 1)
+    rows, distances, counts, work = search_rows(codebooks, index.engine.segments, q, k, strict, 1)
     assert (counts == min(k, n)).all()
     for found, of_row in zip(rows, distances, strict=True):
         assert len(set(found[: min(k, n)].tolist())) == min(k, n)

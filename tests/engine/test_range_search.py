@@ -14,7 +14,7 @@ import interlace as il
 from books import LAYOUTS, index_of, random_codebooks, random_codes
 from helpers import ID_KINDS, METRICS, build, clustered, small_index
 from interlace import _native, reference
-from interlace.engine.searching import range_rows
+from interlace.engine.scan import range_rows
 
 SIZES = [0, 1, 7, 64, 65, 129, 300]
 many = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -47,9 +47,9 @@ def test_equals_the_reference_to_the_last_bit(simd, layout, data):
     far = data.draw(st.sampled_from([0.01, 1.0, 30.0]))
     queries = (rng.normal(size=(2, codebooks.dim)) * scale * far).astype(np.float32)
     allowed = rng.random(len(codes)) < 0.4 if data.draw(st.booleans()) else None
-    mask = None if allowed is None else allowed.view(np.uint8)
+    filters = () if allowed is None else index.engine.allow(allowed.view(np.uint8)).filters
     everything, every_distance, _, _ = range_rows(
-        codebooks, index._segments, queries, np.full(2, np.inf, np.float32), 1, mask
+        codebooks, index.engine.segments, queries, np.full(2, np.inf, np.float32), 1, filters
     )
     assert len(everything) == 2 * (len(codes) if allowed is None else allowed.sum())
     # Radii that rows have, to the bit: within means no farther.
@@ -58,7 +58,7 @@ def test_equals_the_reference_to_the_last_bit(simd, layout, data):
     radii = np.array([radius, np.nextafter(radius, np.float32(-np.inf))], np.float32)
     exhaustive = data.draw(st.booleans())
     rows, distances, counts, work = range_rows(
-        codebooks, index._segments, queries, radii, data.draw(st.sampled_from([1, 2])), mask, exhaustive
+        codebooks, index.engine.segments, queries, radii, data.draw(st.sampled_from([1, 2])), filters, exhaustive
     )
     offsets = np.concatenate([[0], np.cumsum(counts)])
     assert len(rows) == len(distances) == offsets[-1]
@@ -216,7 +216,7 @@ def test_rules_that_need_a_kth_row_are_refused():
     rng = np.random.default_rng(0)
     codebooks = random_codebooks(rng)
     index = index_of(codebooks, random_codes(rng, codebooks, 5))
-    segments, q = [s.native for s in index._segments], np.zeros((1, codebooks.dim), np.float32)
+    segments, q = [s.native for s in index.engine.segments], np.zeros((1, codebooks.dim), np.float32)
     outputs = np.zeros(1, np.int64), np.zeros((1, 5), np.uint64)
     for rule in (_native.Rule.paper(sigma=1.0), _native.Rule.with_share(share=0.5)):
         with pytest.raises(ValueError, match="exact"):

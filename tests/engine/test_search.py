@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
 from interlace import Codebooks, Norm, _native, reference
 from interlace.engine.margins import EVERYTHING, EXACT, Rule
-from interlace.engine.searching import search_rows
+from interlace.engine.scan import search_rows
 
 SIZES = [0, 1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 300]
 RULES = [
@@ -29,8 +29,11 @@ many = settings(max_examples=8, deadline=None, suppress_health_check=[HealthChec
 
 
 def native_search(index, queries, k, rule, threads=1, mask=None, trace=False):
-    found = search_rows(index.codebooks, index._segments, queries, k, rule, threads, mask, trace)
-    return found if trace else found[:4]
+    n_rows = index.engine.n_rows
+    traced = np.empty((2, len(queries), max(1, min(k, n_rows))), np.float32) if trace else None
+    filters = () if mask is None else index.engine.allow(mask).filters
+    found = search_rows(index.codebooks, index.engine.segments, queries, k, rule, threads, filters, traced)
+    return (*found, traced) if trace else found
 
 
 def bits(values):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import interlace as il
-from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
+from books import LAYOUTS, index_of, index_with, random_codebooks, random_codes, stopping_rule
 from helpers import ID_KINDS, METRICS, build, clustered, ids_of, small_index
 from interlace import _native, reference
 from interlace.engine import margins
@@ -145,10 +145,6 @@ def test_bad_ids() -> None:
 # ------------------------------------------------------------------------------------------------------------- explain
 
 
-def rules_of(rule: Rule) -> Any:
-    return lambda k, filtered: rule
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
@@ -180,8 +176,8 @@ def test_explanations_are_true(layout: str, data: Any) -> None:
     by_row = {hit.row: hit for hit in everything}
     compared = 0
     for row in range(90):
-        mask = None if allowed is None else allowed.view(np.uint8)
-        told = explain_row(codebooks, index._segments, index._ids, q, row, k, rules_of(rule), mask)
+        mask = None if allowed is None else index.engine.allow(allowed.view(np.uint8))
+        told = explain_row(index.engine, q, row, k, lambda filtered: rule, mask)
         if allowed is not None and not allowed[row]:
             assert told.lost == "filter"
             continue
@@ -215,7 +211,8 @@ def lost_index() -> tuple[il.Index, np.ndarray]:
     slacks, farthest = np.full(shape, -np.inf, np.float32), np.full(len(margins.KS), np.inf, np.float32)
     shares = np.full(shape, 0.3, np.float32)
     strays = np.ones(shape, np.float32)
-    index._calibration = margins.Calibration(400, shares, cells, slacks, strays, farthest, 0.5, 1e6, 5000)
+    made = margins.Calibration(400, shares, cells, slacks, strays, farthest, 0.5, 1e6, 5000)
+    index = index_with(codebooks, index.engine.segments, index.ids_of_rows, made)
     return index, rng.normal(size=(40, codebooks.dim)).astype(np.float32)
 
 

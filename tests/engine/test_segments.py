@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from books import LAYOUTS, index_of, random_codebooks, random_codes
+from books import LAYOUTS, index_of, random_codebooks, random_codes, with_segments
 from interlace import Book, Codebooks, DamagedFileError, _native, reference
 from interlace.engine.segments import CROSS_FLOORS, Segment, merge
 
@@ -117,10 +117,12 @@ def test_damaged_row_numbers_raise_instead_of_reading_elsewhere():
     with pytest.raises(DamagedFileError, match="row numbers"):
         Segment(arrays).unpack()
     index = index_of(codebooks, random_codes(rng, codebooks, 500))
-    index._segments = (Segment({**segment.arrays, "samples": np.full_like(segment.arrays["samples"], 2**32 - 1)}),)
+    index = with_segments(
+        index, (Segment({**segment.arrays, "samples": np.full_like(segment.arrays["samples"], 2**32 - 1)}),)
+    )
     with pytest.raises(DamagedFileError, match="row numbers"):
         index.search(np.zeros(codebooks.dim, np.float32))
-    index._segments = (Segment(arrays),)
+    index = with_segments(index, (Segment(arrays),))
     for act in (
         lambda: index.search(np.zeros(codebooks.dim, np.float32)),
         lambda: index.range_search(np.zeros(codebooks.dim, np.float32), 1e9),
@@ -129,7 +131,7 @@ def test_damaged_row_numbers_raise_instead_of_reading_elsewhere():
         lambda: index.reconstruct([3]),
         lambda: index.allow([1, 2]),
         index.calibrate,
-        lambda: index._segments[0].native.unpack(np.empty((500, codebooks.n_bytes), np.uint8)),
+        lambda: index.engine.segments[0].native.unpack(np.empty((500, codebooks.n_bytes), np.uint8)),
     ):
         with pytest.raises(DamagedFileError, match="row numbers"):
             act()
@@ -149,8 +151,8 @@ def test_codes_without_a_word_are_damage():
     rng = np.random.default_rng(4)
     codebooks = random_codebooks(rng, n_words=5)
     index = index_of(codebooks, random_codes(rng, codebooks, 300))
-    arrays = index._segments[0].arrays
-    index._segments = (Segment({**arrays, "rest": np.full_like(arrays["rest"], 200)}),)
+    arrays = index.engine.segments[0].arrays
+    index = with_segments(index, (Segment({**arrays, "rest": np.full_like(arrays["rest"], 200)}),))
     for act in (lambda: index.reconstruct([7]), lambda: index.search_by_id(7), index.calibrate):
         with pytest.raises(DamagedFileError, match="a code names a word"):
             act()
@@ -164,7 +166,7 @@ def test_only_damage_is_called_damage(kind, text, monkeypatch):
     def fails(*_):
         raise kind(text)
 
-    monkeypatch.setattr("interlace.engine.searching._native.search", fails)
+    monkeypatch.setattr("interlace.engine.scan._native.search", fails)
     with pytest.raises(kind, match=f"^{text}$"):
         index.search(np.zeros(codebooks.dim, np.float32))
 
@@ -183,8 +185,8 @@ def test_a_segment_without_its_cross_floors_is_not_searched():
     rng = np.random.default_rng(7)
     codebooks = random_codebooks(rng, "additive")
     index = index_of(codebooks, random_codes(rng, codebooks, 50))
-    arrays = dict(index._segments[0].arrays)
+    arrays = dict(index.engine.segments[0].arrays)
     del arrays[CROSS_FLOORS]
-    index._segments = (Segment(arrays),)
+    index = with_segments(index, (Segment(arrays),))
     with pytest.raises(ValueError, match="a segment does not fit the books"):
         index.search(np.zeros(codebooks.dim, np.float32))

@@ -247,7 +247,7 @@ def test_a_model_of_another_quantizer_is_refused(tmp_path: Path) -> None:
     other._take(labelled()._fitted())
     index = il.Index(hand_made(), MADE)
     index.add(X, threads=1)
-    assert_array_equal(other.encode(X), index._codes_of(np.arange(80)))  # by the books' own effort
+    assert_array_equal(other.encode(X), index.engine.codes_of(np.arange(80)))  # by the books' own effort
     other.save(tmp_path / "m")
     assert Other.load(tmp_path / "m").codebooks_ == other.codebooks_
     with pytest.raises(il.NotAnIndexError, match="holds a model of Other, not of ICQ"):

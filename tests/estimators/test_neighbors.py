@@ -27,8 +27,8 @@ from sklearn.utils import estimator_checks
 
 import interlace as il
 from helpers import METRICS, clustered
-from interlace.engine.matches import Matches
 from interlace.estimators import neighbors
+from interlace.index.matches import Matches
 from interlace.inputs.arrays import Rows
 
 DIM = 6

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import interlace as il
+from books import index_with
 from helpers import LAYOUTS, METRICS, build, clustered, hand_made, run_python, same_index, small_index
 from interlace.engine.segments import Segment
 from interlace.files import storage
@@ -147,6 +148,7 @@ def test_nothing_in_a_file_can_run_code(tmp_path: Path) -> None:
 import _pickle, json, marshal, mmap, pickle, sys
 import numpy as np
 import interlace as il
+from books import index_with
 x = np.random.default_rng(0).normal(size=(50, 4))
 il.Index.build(x, n_bytes=2, n_words=16, ids=[str(i) for i in range(50)], threads=1).save(sys.argv[1])
 il.open  # imported now: the import of a module needs what is taken away next
@@ -412,8 +414,7 @@ def test_a_large_file_is_mapped_not_read(tmp_path: Path, monkeypatch: pytest.Mon
     codes = np.empty((n, columns + 1), np.uint8)
     codes[:] = np.random.default_rng(1).integers(0, 256, (1, columns + 1))
     codes[:, 0] = np.arange(n, dtype=np.uint32) * 2654435761 >> 24 & 255
-    index = il.Index(codebooks)
-    index._segments, index._ids = (Segment.pack(codes, codebooks),), Ids.default(n)
+    index = index_with(codebooks, (Segment.pack(codes, codebooks),), Ids.default(n))
     del codes
     index.save(tmp_path / "large")
     del index

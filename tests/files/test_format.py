@@ -114,10 +114,10 @@ def overlapping(codebooks: il.Codebooks) -> bool:
 def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple[str, tuple[int, ...]]]:
     """What the documentation's table says a file of this index holds."""
     learned, n = index.codebooks, len(index)
-    codes = index._segments[0].unpack() if n else np.empty((0, 1), np.uint8)
+    codes = index.engine.segments[0].unpack() if n else np.empty((0, 1), np.uint8)
     sizes = np.bincount(codes[:, 0], minlength=learned.n_cells).tolist()
     spare = [(m, (n // m).bit_length() - 1) for m in sizes if m]
-    integers = kind == "index" and n > 0 and index._ids.kind == "int64"
+    integers = kind == "index" and n > 0 and index.ids_of_rows.kind == "int64"
     coding, n_runs, n_id_words = coding_of(index.ids) if integers else ("", 0, 0)
     names: dict[str, Any] = {
         "n_runs": n_runs,
@@ -150,8 +150,8 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "cross sums": kind == "index" and learned.metric == "l2" and not learned.norms and overlapping(learned),
         **{when: coding == when for when in ("runs of ids", "blocks of ids", "plain ids")},
         "blocks of ids out of order": coding == "blocks of ids" and (np.diff(index.ids.astype(object)) < 0).any(),
-        "string ids": kind == "index" and n > 0 and index._ids.kind == "string",
-        "calibration": kind == "index" and index._calibration is not None,
+        "string ids": kind == "index" and n > 0 and index.ids_of_rows.kind == "string",
+        "calibration": kind == "index" and index.calibration is not None,
     }
     expected = {}
     for section, dtype, shape, when, _ in table("section"):
@@ -249,7 +249,7 @@ def test_the_documented_reader_reads_every_file(documented: dict[str, il.Index],
         index.save(tmp_path / "i")
         codes, ids = page["read_interlace"](tmp_path / "i")
         assert ids == index.ids.tolist()
-        np.testing.assert_array_equal(codes, index._codes_of(np.arange(len(index))))
+        np.testing.assert_array_equal(codes, index.engine.codes_of(np.arange(len(index))))
         damaged = bytearray((tmp_path / "i").read_bytes())
         damaged[-1] ^= 1
         (tmp_path / "i").write_bytes(damaged)
@@ -301,13 +301,13 @@ def test_golden_files_keep_their_calibration_from_version_2_on(name: str) -> Non
     index = il.open(GOLDEN / f"{name}.interlace")
     if name.startswith("v1-"):
         label = index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin
-        assert index._calibration is None
+        assert index.calibration is None
         assert label == "exact (0.99 not calibrated)"
         return
-    assert index._calibration is not None
+    assert index.calibration is not None
     for key in ("shares", "cells"):
-        np.testing.assert_array_equal(getattr(index._calibration, key), np.array(stored[key], np.float32))
-    assert (index._calibration.least, index._calibration.reach) == (stored["least"], stored["reach"])
+        np.testing.assert_array_equal(getattr(index.calibration, key), np.array(stored[key], np.float32))
+    assert (index.calibration.least, index.calibration.reach) == (stored["least"], stored["reach"])
     with pytest.warns(il.CalibrationWarning, match="older version"):  # it promised more than it kept
         label = index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin
     assert label.startswith("exact (0.99 was calibrated by an older version")
@@ -316,7 +316,7 @@ def test_golden_files_keep_their_calibration_from_version_2_on(name: str) -> Non
 @pytest.mark.parametrize("name", golden_indexes())
 def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> None:
     index = il.open(GOLDEN / f"{name}.interlace")
-    kind = index._ids.kind
+    kind = index.ids_of_rows.kind
     values = math.prod(index.input_shape)
     index.add(clustered(5, values, seed=77), ids_of(kind, 5, first=90_000), threads=1)
     index.calibrate(clustered(400, values, seed=78), threads=1)
@@ -325,7 +325,7 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
     again.verify()
     assert same_index(index, again)
     assert storage.read(tmp_path / "i").version == (3 if kind == "int64" else 2)
-    assert again._calibration is not None
+    assert again.calibration is not None
 
 
 def test_the_golden_model_codes_as_it_did() -> None:

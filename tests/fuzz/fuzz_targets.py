@@ -134,7 +134,7 @@ def _rows(n: int, *shape: int) -> Any:
 def _more_ids(index: il.Index, n: int) -> Any:
     """Of the kind that the index has."""
     return {"default": None, "int64": list(range(10**9, 10**9 + n))}.get(
-        index._ids.kind, [f"more {i}" for i in range(n)]
+        index.ids_of_rows.kind, [f"more {i}" for i in range(n)]
     )
 
 

@@ -42,7 +42,7 @@ def tiny(ids: str | np.ndarray = "default", **settings: str) -> il.Index:
 def composite() -> il.Index:
     """Books whose cross terms count as a constant."""
     index = tiny(layout="residual")
-    learned, codes = index.codebooks, index._codes_of(np.arange(len(index)))
+    learned, codes = index.codebooks, index.engine.codes_of(np.arange(len(index)))
     words = [book.words[codes[:, 1 + i]] for i, book in enumerate(learned.books[1:])]
     mean = float(((sum(words) ** 2).sum(1) - sum((w**2).sum(1) for w in words)).mean())
     norm = il.Norm([mean], tuple(range(1, learned.n_books)))
@@ -89,10 +89,10 @@ def write(name: str, index: il.Index) -> None:
     books = index.codebooks
     answers = {
         "codebooks": {key: getattr(books, key) for key in ("dim", "metric", "layout", "n_books", "n_crude", "n_bytes")},
-        "shares": numbers(index._calibration.shares),
-        "cells": numbers(index._calibration.cells),
-        "least": index._calibration.least,
-        "reach": index._calibration.reach,
+        "shares": numbers(index.calibration.shares),
+        "cells": numbers(index.calibration.cells),
+        "least": index.calibration.least,
+        "reach": index.calibration.reach,
         "margin": index.search(queries, 10, margin=0.99, threads=1).stats.margin,
         "ids": index.ids.tolist(),
         "reconstructed": index.reconstruct(index.ids).tolist(),

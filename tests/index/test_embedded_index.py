@@ -125,13 +125,13 @@ def test_calibrate_and_evaluate_take_raw_inputs() -> None:
     raw, plain = both(made, x)
     raw.calibrate(q, threads=1)
     plain.calibrate(made(q), threads=1)
-    assert raw._calibration is not None
-    assert plain._calibration is not None
-    assert_array_equal(raw._calibration.shares, plain._calibration.shares)
-    again = il.Index.from_codes(raw.codebooks, raw._codes_of(np.arange(300)), embedding=made)
+    assert raw.calibration is not None
+    assert plain.calibration is not None
+    assert_array_equal(raw.calibration.shares, plain.calibration.shares)
+    again = il.Index.from_codes(raw.codebooks, raw.engine.codes_of(np.arange(300)), embedding=made)
     again.calibrate(made(q), threads=1, embedded=True)
-    assert again._calibration is not None
-    assert_array_equal(again._calibration.shares, plain._calibration.shares)
+    assert again.calibration is not None
+    assert_array_equal(again.calibration.shares, plain.calibration.shares)
     timed = {"queries_per_second", "queries_per_second_single"}
     for given_q in (q, None):
         ours = raw.evaluate(given_q, 5, x=x, threads=1)

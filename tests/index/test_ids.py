@@ -141,7 +141,7 @@ def test_duplicates_are_named(ids: list[Any], message: str) -> None:
 def test_strings_that_only_look_alike_are_different() -> None:
     index = indexed(list(UNICODE), len(UNICODE))  # "a" and "a\0", composed and decomposed é, "" and " "
     assert index.ids.tolist() == list(UNICODE)
-    assert len({index._ids.rows_of([v])[0] for v in UNICODE}) == len(UNICODE)
+    assert len({index.ids_of_rows.rows_of([v])[0] for v in UNICODE}) == len(UNICODE)
 
 
 # --- round trips ------------------------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_many_string_ids(tmp_path: Path) -> None:
     opened = il.open(tmp_path / "i")
     assert opened.ids.tolist() == ids
     rows = np.random.default_rng(0).permutation(n)[:500]
-    np.testing.assert_array_equal(opened._ids.rows_of([ids[r] for r in rows]), rows)
+    np.testing.assert_array_equal(opened.ids_of_rows.rows_of([ids[r] for r in rows]), rows)
     assert "document/" not in opened
     with pytest.raises(il.DuplicateIdError, match=f"id '{ids[77]}' is in the index already"):
         opened.add(clustered(2, 4), ["new", ids[77]])

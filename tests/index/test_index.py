@@ -113,7 +113,7 @@ def test_many_small_adds_keep_few_segments():
     index = il.Index(il.Index.build(x, n_bytes=4).codebooks)
     for row in x:
         index.add(row[None])
-    assert len(index._segments) <= 10
+    assert len(index.engine.segments) <= 10
     assert (index.ids == np.arange(600)).all()
 
 

@@ -43,7 +43,7 @@ def test_an_opened_index_reports_the_sections_of_its_file(ids: str, tmp_path: Pa
 def test_segments_of_a_growing_index_are_all_counted() -> None:
     index = small_index(n=200)
     index.add(clustered(30, 4))
-    assert len(index._segments) == 2
+    assert len(index.engine.segments) == 2
     assert index.report().rows == 230
     assert index.report().codes == (256 + 200) + (64 + 30)
 

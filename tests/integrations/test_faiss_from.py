@@ -98,7 +98,7 @@ def test_an_index_of_faiss_gives_the_same_answers_here(spec, metric):
     back = il.from_faiss(again)
     np.testing.assert_array_equal(codes_of(back), codes_of(index))
     np.testing.assert_array_equal(back.ids, index.ids)
-    assert (back.metric, back._ids.kind) == (index.metric, index._ids.kind)
+    assert (back.metric, back.ids_of_rows.kind) == (index.metric, index.ids_of_rows.kind)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -109,7 +109,7 @@ def test_there_and_back_keeps_rows_ids_and_answers(layout, metric, ids):
     back = il.from_faiss(il.to_faiss(index))
     assert back.metric == metric
     np.testing.assert_array_equal(back.ids, index.ids)
-    assert back._ids.kind == ids
+    assert back.ids_of_rows.kind == ids
     np.testing.assert_allclose(back.reconstruct(index.ids), index.reconstruct(index.ids), atol=1e-5)
     assert_same_answers(back, il.to_faiss(index), clustered(4, 13, seed=9))
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import interlace as il
-from books import index_of, random_codebooks, random_codes
+from books import index_of, index_with, random_codebooks, random_codes
 from faiss_checks import DIM, LAYOUTS, assert_same_answers, codes_of, faiss, queries
 from helpers import METRICS, build, clustered, small_index
 from interlace.index.ids import Ids
@@ -39,7 +39,8 @@ def test_faiss_finds_the_same_distances(layout, metric, data):
     cut = data.draw(st.integers(0, len(codes)))
     index = index_of(codebooks, codes[:cut], codes[cut:])
     if data.draw(st.booleans()):
-        index._ids = Ids.of(rng.permutation(10_000)[: len(codes)].astype(np.int64) - 5_000)
+        ids = Ids.of(rng.permutation(10_000)[: len(codes)].astype(np.int64) - 5_000)
+        index = index_with(codebooks, index.engine.segments, ids)
     assert_same_answers(index, il.to_faiss(index), queries(3, codebooks.dim))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import interlace as il
 from interlace.codec.encode import encode
-from interlace.engine.matches import Matches, RangeMatches
+from interlace.index.matches import Matches, RangeMatches
 
 FloatArray = NDArray[np.float32]
 DoubleArray = NDArray[np.float64]

@@ -34,7 +34,8 @@ from orders_world import (
 )
 
 import interlace as il
-from interlace.engine.matches import Matches, SearchStats
+from interlace.engine.hits import SearchStats
+from interlace.index.matches import Matches
 
 #: Rows beyond k that are compared with their originals; None: a search by code alone.
 MORE = st.sampled_from([None, 20, None, 0, 400, "recall"])

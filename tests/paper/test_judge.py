@@ -71,7 +71,7 @@ def test_the_flat_index_of_books_without_constants_has_the_distances_of_the_deco
         unit = q if metric == "ip" else q / np.sqrt((q**2).sum(1, keepdims=True))
         whole = (metric == "cosine") - unit @ books.decode(codes).T
     assert_allclose(found.distances, np.take_along_axis(whole, found.ids, 1), rtol=1e-2, atol=1e-2)
-    again = judge.flat_index(flat.codebooks, flat._codes_of(np.arange(400)))  # nothing to do
+    again = judge.flat_index(flat.codebooks, flat.engine.codes_of(np.arange(400)))  # nothing to do
     assert again.codebooks is flat.codebooks
 
 

@@ -143,25 +143,25 @@ def test_an_index_with_strings_that_overlap(tmp_path: Path) -> None:
     with pytest.raises(il.DamagedFileError, match="id"):
         _ = damaged.ids
     with pytest.raises(il.DamagedFileError, match="overlaps"):
-        damaged._ids.take(np.arange(0, 2000, 2))
-    assert damaged._ids.take(np.array([0, 0, 0])).tolist() == ["x" * (1 << 16)] * 3
+        damaged.ids_of_rows.take(np.arange(0, 2000, 2))
+    assert damaged.ids_of_rows.take(np.array([0, 0, 0])).tolist() == ["x" * (1 << 16)] * 3
 
 
 def test_equal_keys_of_ids_are_compared_with_their_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a look-up goes through all rows, and all look-ups through all rows of all."""
     index = il.Index.from_codes(BOOKS, np.zeros((1000, 2), np.uint8), [f"{i:05}" for i in range(1000)])
     index.save(tmp_path / "file")
-    rewritten(tmp_path / "file", **{"ids.sorted": np.full(1000, index._ids.keys()[999], np.uint64)})
+    rewritten(tmp_path / "file", **{"ids.sorted": np.full(1000, index.ids_of_rows.keys()[999], np.uint64)})
     damaged, looked = il.Index.open(tmp_path / "file"), [0]
-    real = type(damaged._ids).take
+    real = type(damaged.ids_of_rows).take
 
     def take(self: Any, rows: Any) -> Any:
         looked[0] += len(rows)
         return real(self, rows)
 
-    monkeypatch.setattr(type(damaged._ids), "take", take)
+    monkeypatch.setattr(type(damaged.ids_of_rows), "take", take)
     with pytest.raises(il.DamagedFileError, match="hash"):
-        damaged._ids.rows_of(["00999"])
+        damaged.ids_of_rows.rows_of(["00999"])
     assert looked[0] < 10
 
 

@@ -188,7 +188,7 @@ def test_learned_from_all_rows_there_is_none() -> None:
     """Their error would look too good."""
     index = il.Index.build(clustered(300, 8), n_bytes=4, threads=1)
     assert math.isnan(index.codebooks.error)
-    assert math.isnan(index._calibration.error)
+    assert math.isnan(index.calibration.error)
 
 
 def test_what_health_says(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import interlace as il
 from helpers import clustered
 from interlace.codec.embedding import Linear
 from interlace.engine.margins import TARGETS, Calibration
+from interlace.engine.recall import DEPTHS, effort, nearest
+from interlace.engine.rerank import rerank
 from interlace.store import manifest as manifests
 from interlace.store.originals import KINDS, KeptVectors, Originals, in_parts
-from interlace.store.recall import DEPTHS, effort, nearest
-from interlace.store.reranking import rerank
 
 ROWS = hn.arrays(np.float32, st.tuples(st.integers(0, 6), st.integers(1, 9)), elements=st.floats(-1e4, 1e4, width=32))
 
@@ -177,7 +177,7 @@ def test_many_queries_are_taken_some_at_a_time(tmp_path: Path, monkeypatch: pyte
     q = vectors(30, 3)
     whole = store.search(q, 3, rerank=9, threads=1)
     monkeypatch.setattr("interlace.store.snapshot.ANSWERS", 40)
-    monkeypatch.setattr("interlace.store.reranking.BLOCK_BYTES", 600)
+    monkeypatch.setattr("interlace.engine.rerank.BLOCK_BYTES", 600)
     parts = store.search(q, 3, rerank=9, threads=1)
     assert np.array_equal(parts.ids, whole.ids)
     assert np.array_equal(parts.distances, whole.distances)
@@ -288,7 +288,7 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
     store.add(x, threads=1)
     store.remove(np.arange(500))
     store.calibrate(None if own else clustered(500, 16, seed=3, clusters=40), threads=1)
-    recalls = store.snapshot.books._calibration.recalls
+    recalls = store.snapshot.books.calibration.recalls
     for target in TARGETS:
         curve = [(depth, found) for margin, depth, found in recalls if margin == target]
         assert [depth for depth, _ in curve] == list(DEPTHS[: len(curve)])
@@ -306,7 +306,7 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
     store.compact()
     store.close()
     with il.open(tmp_path / "s") as again:
-        assert again.snapshot.books._calibration.recalls == recalls
+        assert again.snapshot.books.calibration.recalls == recalls
         assert again.search(q, 10, recall=0.9, threads=1).stats.reranked / 300 == depths[1]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from store_helpers import BOOKS, LARGE, Model, check, vectors
 
 import interlace as il
-from books import LAYOUTS, index_of, random_codebooks, random_codes
+from books import LAYOUTS, index_of, index_with, random_codebooks, random_codes
 from helpers import ID_KINDS, build, clustered, ids_of, same_index
 from interlace.codec.embedding import Linear
-from interlace.engine.searching import WIDEST, hits_to_ask
+from interlace.engine.engine import WIDEST, hits_to_ask
 from interlace.engine.tombstones import Tombstones
 from interlace.index.ids import Ids
 from interlace.index.index import Index
@@ -38,7 +38,7 @@ def index_with_removed(
         ids.first = first
         first += ids.n
     ids = JoinedIds(parts, "int64")
-    index = Index.of_parts(books, None, whole._segments, ids, None)
+    index = index_with(books, whole.engine.segments, ids)
     kept = np.ones(sum(sizes), bool) if ids.removed is None else ids.removed.kept()
     return index, np.concatenate(codes), kept
 
@@ -88,14 +88,20 @@ def test_neighbours_that_were_all_removed(tmp_path: Path) -> None:
     assert np.array_equal(found.ids, expected.ids)
 
 
+class RemovedShare(NamedTuple):
+    n: int
+    count: int
+
+
 @given(st.integers(1, 60), st.floats(0, 0.95))
 def test_enough_hits_are_asked_for(k: int, share: float) -> None:
     """Fewer than k kept ones among them come once in a hundred draws, at most."""
-    asked = hits_to_ask(k, share)
+    n = 10**9
+    asked = hits_to_ask(k, RemovedShare(n, int(share * n)))
     assert asked >= k + (share >= 1e-6)
     short = sum(math.comb(asked, kept) * (1 - share) ** kept * share ** (asked - kept) for kept in range(k))
     assert short < 0.01
-    assert hits_to_ask(k, 1.0) > WIDEST * k
+    assert hits_to_ask(k, RemovedShare(n, n)) > WIDEST * k
 
 
 def test_the_calibrated_margin_survives_removals(tmp_path: Path) -> None:
@@ -120,7 +126,7 @@ def test_the_calibrated_margin_survives_removals(tmp_path: Path) -> None:
         assert store.search(q, 10, threads=1).stats.margin.startswith("exact (0.999 was calibrated for 6,000 rows")
     store.calibrate(more, threads=1)
     assert store.search(q, 10, threads=1).stats.margin.startswith("0.999 (share")
-    assert store._state.snapshot.books._calibration.n == len(index) + len(grown)
+    assert store._state.snapshot.books.calibration.n == len(index) + len(grown)
     store.close()
     with il.open(tmp_path / "s") as again:
         assert again.search(q, 10, threads=1).stats.margin.startswith("0.999 (share")
@@ -142,7 +148,7 @@ def test_an_index_goes_into_a_store_and_back(tmp_path: Path, kind: str, metric: 
     back = il.open(tmp_path / "f")
     assert isinstance(back, il.Index)
     assert same_index(back, index)
-    assert back._calibration.n == index._calibration.n
+    assert back.calibration.n == index.calibration.n
     back.verify()
     some = store.ids[3:50]
     store.remove(some)

@@ -88,7 +88,7 @@ def _store(path: str) -> dict[str, Any]:
         {"name": part.name, "rows": part.ids.n, "removed": dead.count, "bytes": part.file.n_bytes}
         for part, dead in zip(state.parts, state.removed, strict=False)
     ]
-    made = state.books._calibration
+    made = state.books.calibration
     found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": store.version}
     found |= {"rows": len(store), "ids": state.kind or "none yet", "generation": store.generation}
     found["calibration"] = None if made is None else {"n": made.n, "ks": list(KS), "targets": list(TARGETS)}

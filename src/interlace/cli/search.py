@@ -152,7 +152,7 @@ def search(index: Index | Store, queries: Any, k: int, progress: Progress, **how
     """``index.search`` in blocks, so that the bar moves and queries are read as they are needed; same answer."""
     import numpy as np
 
-    from ..engine.matches import SearchStats
+    from ..engine.hits import SearchStats
 
     n, parts = len(queries), []
     for start in range(0, max(n, 1), QUERIES_PER_BLOCK):

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import cached_property
 from ..inputs.arrays import FloatArray
+from .evidence import Held, Hits
 from .margins import KS, SMALLEST_UNIT, TARGETS, Calibration, excess, gaps
 
 Losses = NDArray[np.float64]
@@ -68,56 +67,6 @@ def queries_needed(target: float, confidence: float = CONFIDENCE) -> int:
     that loses too much."""
     tested = math.log(1 / (1 - confidence)) / math.log1p(STAKE * (1 - target))
     return math.ceil(math.ceil(tested) / (1 - CHOOSING))
-
-
-@dataclass(frozen=True)
-class Hits:
-    """Exact answers, [queries, depth] each, in ascending order of distance; inf beyond the last."""
-
-    distances: FloatArray
-    crude_excess: FloatArray  # crude distance above the crude floor of its cell
-    floors: FloatArray  # of the whole distance in its cell
-    ranks: NDArray[np.int32]  # of its cell among all that hold rows, by ascending base
-
-    def __getitem__(self, queries: NDArray[np.int64] | slice) -> Hits:
-        return Hits(self.distances[queries], self.crude_excess[queries], self.floors[queries], self.ranks[queries])
-
-
-@dataclass(frozen=True)
-class Held:
-    """Queries and their exact answers: one, or several that the same rule must find."""
-
-    answers: tuple[Hits, ...]
-    bases: FloatArray  # [queries, cells] ascending, of the cells that hold rows
-    sizes: FloatArray  # [queries, cells] rows of each
-    lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
-    rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
-    spans: FloatArray  # [queries] what an average row adds to them there; 0 elsewhere
-
-    def __getitem__(self, queries: NDArray[np.int64] | slice) -> Held:
-        return Held(
-            tuple(answer[queries] for answer in self.answers),
-            self.bases[queries],
-            self.sizes[queries],
-            self.lengths[queries],
-            self.rests[queries],
-            self.spans[queries],
-        )
-
-    @classmethod
-    def joined(cls, parts: list[Held]) -> Held:
-        """All queries of some parts, one behind the other; the parts are used up, so that nothing is there twice."""
-        kinds = range(len(parts[0].answers))
-        of_hits = [[[getattr(p.answers[i], f.name) for p in parts] for f in fields(Hits)] for i in kinds]
-        others = [[getattr(p, name) for p in parts] for name in ("bases", "sizes", "lengths", "rests", "spans")]
-        parts.clear()
-        return cls(tuple(Hits(*map(_joined, arrays)) for arrays in of_hits), *map(_joined, others))
-
-
-def _joined(arrays: list[Any]) -> Any:
-    joined = np.concatenate(arrays)
-    arrays.clear()
-    return joined
 
 
 def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CONFIDENCE) -> Calibration:

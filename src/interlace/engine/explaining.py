@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..codec.codebooks import Codebooks
-from ..index.ids import Ids
 from ..inputs.arrays import FloatArray
-from . import margins
-from .searching import WIDEST, Allowed, Mask, filters_of, hits_to_ask, range_rows, search_like, search_rows
-from .segments import Segment
+from .engine import WIDEST, Engine, RuleOf, hits_to_ask, kept_mask
+from .filters import Allowed
+from .margins import EXACT, Rule
+from .scan import range_rows, search_rows
 
 #: What may have become of a row.
 FOUND, BEYOND, FAR_CELL, CELL_BOUND, CRUDE, FILTER, REMOVED = (
@@ -95,66 +93,48 @@ def _ordinal(n: int) -> str:
     return "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
 
 
-class RuleOf(Protocol):
-    """Makes a rule of a number of hits, for a filter or not."""
-
-    def __call__(self, k: int, filtered: bool) -> margins.Rule: ...
-
-
 def explain_row(
-    codebooks: Codebooks,
-    segments: tuple[Segment, ...],
-    ids: Ids,
-    query: FloatArray,
-    row: int,
-    k: int,
-    rule_of: RuleOf,
-    mask: Mask | None,
+    engine: Engine, query: FloatArray, row: int, k: int, rule_of: RuleOf, allowed: Allowed | None = None
 ) -> Explanation:
-    """Of row ``row``, for one query float32 [1, dim]; what ``Index.search`` does is done again, and watched."""
-    if search_like(codebooks, segments, ids.removed, query, k, rule_of, 1, mask)[-1]:  # it was searched again, exactly
+    """Of row ``row``, for one query float32 [1, dim]; repeats what ``Engine.search_by_rule`` does, and traces the row.
 
-        def rule_of(k: int, filtered: bool) -> margins.Rule:
-            return margins.EXACT
+    The id of the explanation is the row number.
+    """
+    codebooks, segments, removed = engine.codebooks, engine.segments, engine.removed
+    if engine.search_by_rule(query, k, rule_of, 1, allowed).stats.unlike:  # it was searched again, exactly
 
-    removed = ids.removed
+        def rule_of(filtered: bool) -> Rule:
+            return EXACT
+
     gone = removed is not None and bool(removed.has(np.array([row]))[0])
-    filtered = mask is not None
-    if mask is None and removed is not None:
-        mask = removed.kept().view(np.uint8)
-    asked, rule, watched = k, rule_of(k, filtered), mask
+    filtered = allowed is not None
+    if allowed is None and removed is not None:
+        allowed = engine.allow(kept_mask(removed))
+    filters = () if allowed is None else allowed.filters
+    asked, rule, watched = k, rule_of(filtered), filters
     answer: NDArray[np.int64] | None = None
-    if removed is not None and not filtered:  # as searching.search_kept: more hits, or a mask
-        asked = min(hits_to_ask(k, removed.count / removed.n), max(k, removed.n))
+    if removed is not None and not filtered:  # as Engine.search: more hits, or a mask
+        asked = hits_to_ask(k, removed)
         if asked <= WIDEST * k:
-            rows, _, counts, _, _ = search_rows(codebooks, segments, query, asked, rule, 1)
+            rows, _, counts, _ = search_rows(codebooks, segments, query, asked, rule, 1)
             kept = rows[0, : counts[0]][~removed.has(rows[0, : counts[0]])]
             answer = kept[:k] if len(kept) >= k or counts[0] < asked else None
         if answer is None:
-            asked, rule = k, rule_of(k, True)
+            asked, rule = k, rule_of(True)
         else:
-            watched = None
+            watched = ()
     if answer is None:
-        answer = search_rows(codebooks, segments, query, k, rule, 1, mask)[0][0]
-    left_out = mask is not None and not (mask.has(row) if isinstance(mask, Allowed) else mask[row])
+        answer = search_rows(codebooks, segments, query, k, rule, 1, filters).rows[0]
+    left_out = allowed is not None and not allowed.has(row)
     if left_out:
-        watched = None  # its numbers are there only where it is
-    trace = _native.trace(
-        codebooks.native,
-        [s.native for s in segments],
-        filters_of(codebooks, segments, watched),
-        query[0],
-        rule.native,
-        asked,
-        row,
-    )
-    found, distances, _, _ = range_rows(
-        codebooks, segments, query, np.array([trace.distance], np.float32), 1, mask, exhaustive=False
-    )
-    nearer = (distances < np.float32(trace.distance)) | ((distances == np.float32(trace.distance)) & (found < row))
+        watched = ()  # a filtered scan has no numbers for rows that it leaves out
+    native = [s.native for s in segments]
+    trace = _native.trace(codebooks.native, native, list(watched), query[0], rule.native, asked, row)
+    radius = np.array([trace.distance], np.float32)
+    found, distances, _, _ = range_rows(codebooks, segments, query, radius, 1, filters)
+    nearer = (distances < radius) | ((distances == radius) & (found < row))
     rank = 1 + int(nearer.sum())
-    exact = margins.parse("exact", k=k, n=0, calibration=None, sigma=0.0)
-    kth = float(search_rows(codebooks, segments, query, k, exact, 1, mask)[1][0, k - 1])
+    kth = float(search_rows(codebooks, segments, query, k, EXACT, 1, filters).distances[0, k - 1])
     lost, by = _STEPS[trace.step], float(np.float32(trace.value) - np.float32(trace.bound))
     visited = not left_out and trace.step in ("crude", "compared")
     if left_out:
@@ -164,7 +144,7 @@ def explain_row(
     elif rank > k:
         lost, by = BEYOND, trace.distance - kth
     return Explanation(
-        id=ids.take(np.array([row])).tolist()[0],
+        id=row,
         k=k,
         margin=rule.label,
         lost=lost,

@@ -96,7 +96,6 @@ class Calibration:
     error: float = math.nan
     error_rows: int = 0
     recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
-    deep: bool = False  # a k beyond the largest calibrated one takes the rule of that one; not stored
 
     @classmethod
     def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration:
@@ -161,15 +160,15 @@ class Calibration:
         parts = (self.shares[..., None], self.cells, self.slacks[..., None], self.strays[..., None])
         return np.concatenate(parts, axis=2).astype(np.float64)
 
-    def rule(self, k: int, target: float, n: int) -> Covered | Uncovered:
+    def rule(self, k: int, target: float, n: int, *, reranked: bool = False) -> Covered | Uncovered:
         """The numbers that are safe for k, target and n rows, or why there are none: search exactly.
 
         Targets round up. Of n rows the k nearest are spread as the k * self.n / n nearest were of the rows that it was
         made for; so a rule must be good for both numbers, and takes the most careful value of all stored k around them.
-        With ``deep``, for hits that are re-ranked, a larger k takes the rule of the largest stored one: of the hits
-        beyond that k more may be lost than the target says, those in far cells.
+        For hits that are ``reranked``, a larger k takes the rule of the largest stored one: of the hits beyond that k
+        more may be lost than the target says, those in far cells.
         """
-        if self.deep:
+        if reranked:
             k = min(k, KS[-1])
         if not self.queries:
             return Uncovered("was calibrated by an older version: call calibrate()", stale=True)
@@ -180,7 +179,7 @@ class Calibration:
         changed = Uncovered(f"was calibrated for {self.n:,} rows, there are {n:,}: call calibrate()", stale=True)
         as_if = k * self.n / max(1, n)
         low, high = min(k, as_if * GROWTH), max(k, as_if / GROWTH)
-        if self.deep:
+        if reranked:
             high = min(high, KS[-1])
         if low < KS[0] or high > KS[-1] or n > self.n * MOST_GROWTH:
             return changed
@@ -225,30 +224,45 @@ def excess(
     return np.asarray(np.where(spans > 0, (bases + floors - tau) / np.maximum(spans, SMALLEST_UNIT), roots))
 
 
-def parse(
-    margin: Any, *, k: int, n: int, calibration: Calibration | None, sigma: float, filtered: bool = False
-) -> Rule:
-    """``"exact"``, ``"paper"``, ``inf`` or a target agreement between 0 and 1 -> the rule to run."""
-    if isinstance(margin, str):
-        if margin == "exact":
-            return EXACT
-        if margin == "paper":
-            return Rule(_native.Rule.paper(sigma=sigma), f"paper (sigma {sigma:.4g})")
-        raise InputError(f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {margin!r}")
+def check_margin(margin: Any) -> None:
+    """Raise InputError unless it is ``"exact"``, ``"paper"``, ``inf`` or a target agreement between 0 and 1."""
+    if isinstance(margin, float) and 0 < margin < 1:
+        return
+    if isinstance(margin, str) and margin in ("exact", "paper"):
+        return
     if isinstance(margin, bool) or not isinstance(margin, int | float | np.integer | np.floating):
-        raise InputError(
-            f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {type(margin).__name__}"
-        )
-    return _number(float(margin), k, n, calibration, filtered)
+        got = repr(margin) if isinstance(margin, str) else type(margin).__name__
+        raise InputError(f"margin must be 'exact', 'paper', inf or a target agreement below 1, got {got}")
+    if margin != math.inf and not 0 < margin < 1:
+        raise InputError(f"margin as a target agreement must lie between 0 and 1 ('exact' for 1), got {float(margin)}")
+
+
+def parse(
+    margin: Any,
+    *,
+    k: int,
+    n: int,
+    calibration: Calibration | None,
+    sigma: float,
+    filtered: bool = False,
+    reranked: bool = False,
+) -> Rule:
+    """A margin -> the rule to run for k hits among n rows, for allowed rows only or for hits that are re-ranked."""
+    check_margin(margin)
+    if margin == "exact":
+        return EXACT
+    if margin == "paper":
+        return Rule(_native.Rule.paper(sigma=sigma), f"paper (sigma {sigma:.4g})")
+    return _number(float(margin), k, n, calibration, filtered, reranked)
 
 
 @functools.lru_cache(maxsize=256)  # single queries ask for the same rule again and again
-def _number(margin: float, k: int, n: int, calibration: Calibration | None, filtered: bool) -> Rule:
+def _number(margin: float, k: int, n: int, calibration: Calibration | None, filtered: bool, reranked: bool) -> Rule:
     if margin == math.inf:
         return EVERYTHING
-    if not 0 < margin < 1:
-        raise InputError(f"margin as a target agreement must lie between 0 and 1 ('exact' for 1), got {margin}")
-    found = Uncovered("not calibrated") if calibration is None else calibration.rule(k, margin, n)
+    found: Covered | Uncovered = Uncovered("not calibrated")
+    if calibration is not None:
+        found = calibration.rule(k, margin, n, reranked=reranked)
     if isinstance(found, Covered) and filtered:
         found = Uncovered("has no rule for filters")
     if isinstance(found, Uncovered):

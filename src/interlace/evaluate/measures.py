@@ -15,7 +15,7 @@ import numpy as np
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
-from ..engine.matches import SearchStats
+from ..engine.hits import SearchStats
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, Rows, describe, normalize, positive
 

@@ -5,46 +5,25 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import thread_count
-from ..codec.codebooks import Codebooks
-from ..engine import margins
-from ..engine.margins import DEFAULT
-from ..engine.matches import Matches, SearchStats
-from ..engine.searching import search_rows
-from ..engine.segments import Segment
+from ..engine.hits import SearchStats
+from ..engine.margins import DEFAULT, Rule
 from ..errors import InputError
 from ..evaluate.answers import agreement, as_ids, exact_neighbours, recall
-from ..inputs.arrays import FloatArray, Rows, normalize, positive
+from ..inputs.arrays import FloatArray, Rows, positive
 from ..inputs.literals import Margin
-from .ids import IdArray, Ids
+from .ids import IdArray
 from .report import Report
+from .searcher import Searcher
 
 #: Searches are timed this often, or for so many seconds, whichever ends first; single queries are so many at most.
 REPEATS, SECONDS, SINGLES = 5, 0.5, 200
 _LEFT_OUT = "each one's own row left out"
-
-
-class Searchable(Protocol):
-    """What is asked of an index; it stands above this module."""
-
-    codebooks: Codebooks
-    _ids: Ids
-    _calibration: margins.Calibration | None
-
-    def __len__(self) -> int: ...
-
-    _segments: tuple[Segment, ...]
-
-    def _codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]: ...
-    def _queries(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]: ...
-    def _rows(self, x: Any, embedded: bool) -> Rows: ...
-    def search(self, q: Any, k: int, *, margin: Margin, threads: int | None, embedded: bool) -> Matches: ...
-    def report(self) -> Report: ...
 
 
 @dataclass(frozen=True)
@@ -113,8 +92,8 @@ class Evaluation:
         return "\n".join([*lines, *(f"  {name:<19}{value}" for name, value in facts)])
 
 
-def evaluate_index(
-    index: Searchable,
+def evaluate(
+    searcher: Searcher,
     queries: Any = None,
     k: int = 10,
     *,
@@ -127,10 +106,11 @@ def evaluate_index(
     embedded: bool = False,
 ) -> Evaluation:
     """See :meth:`Index.evaluate`."""
+    engine, space, ids = searcher.engine, searcher.space, searcher.ids
     k, sample = positive(k, "k"), positive(sample, "sample")
     rng = np.random.default_rng(positive(seed, "seed", least=0))
     workers = thread_count(threads)
-    n, metric = len(index), index.codebooks.metric
+    n = engine.n_kept
     if n < (2 if queries is None else 1):
         raise InputError(
             "an empty index cannot be evaluated"
@@ -139,28 +119,27 @@ def evaluate_index(
         )
     if truth is not None and queries is None:
         raise InputError("truth tells the neighbours of your queries: pass queries too")
-    rule, scan = (
-        margins.parse(m, k=k, n=n, calibration=index._calibration, sigma=index.codebooks.residual_variance)
-        for m in (margin, math.inf)
-    )
-    rows = None if x is None else _rows(x, index, embedded)
+    rule, scan = (engine.rule(m, k) for m in (margin, math.inf))
+    rows = None if x is None else _rows(x, searcher, embedded)
+    kept = engine.kept_rows()  # x has these, in this order
     # The sample of rows: the queries, where none are given, and what the quantization error is measured on.
     chosen = np.sort(rng.choice(n, min(n, sample), replace=False))
-    originals = None if rows is None else _directed(rows.take(chosen), metric, "x", chosen)
-    decoded = index.codebooks.decode(index._codes_of(chosen))
+    originals = None if rows is None else space.directed(rows.take(chosen), "x", rows=chosen)
+    decoded = engine.decode(kept[chosen])
     if queries is not None:
-        vectors, truth = _given(index._queries(queries, embedded)[0], truth, k, sample, rng)
-        vectors, own, queries_from = _directed(vectors, metric, "queries"), None, "given"
+        vectors, truth = _given(space.queries(queries, embedded)[0], truth, k, sample, rng)
+        vectors, own, queries_from = space.directed(vectors, "queries"), None, "given"
     elif originals is not None:
-        vectors, own, queries_from = originals, chosen, f"rows of x, {_LEFT_OUT}"
+        vectors, own, queries_from = originals, kept[chosen], f"rows of x, {_LEFT_OUT}"
     else:
-        vectors, own, queries_from = _directed(decoded, metric, "queries"), chosen, f"rows as coded, {_LEFT_OUT}"
-    batch, single, stats = _speed(index, vectors, k, margin, threads)  # first: it is quick, and refuses what must be
+        vectors, own, queries_from = space.directed(decoded, "queries"), kept[chosen], f"rows as coded, {_LEFT_OUT}"
+    batch, single, stats = _speed(searcher, vectors, k, margin, threads)  # first: it is quick, and refuses what must be
     truth_from = None if truth is None else "given"
     if truth is None and rows is not None:
-        truth_from, nearest = "exact neighbours in x", exact_neighbours(rows, vectors, k + (own is not None), metric)[0]
-        truth = index._ids.take(without(nearest, own))
-    answers = [_answer(index, vectors, k, r, workers, own) for r in (rule, scan)]
+        truth_from, depth = "exact neighbours in x", k + (own is not None)
+        nearest = exact_neighbours(rows, vectors, depth, space.metric)[0]
+        truth = ids.take(without(np.where(nearest < 0, -1, kept[nearest]), own))
+    answers = [_answer(searcher, vectors, k, r, workers, own) for r in (rule, scan)]
     error, share = (None, None) if originals is None else _error(originals, decoded)
     return Evaluation(
         rows=n,
@@ -172,7 +151,7 @@ def evaluate_index(
         agreement=agreement(*answers),
         queries_per_second=batch,
         queries_per_second_single=single,
-        bytes_per_vector=index.report().code_bytes_per_vector,
+        bytes_per_vector=Report.of(searcher, None).code_bytes_per_vector,
         quantization_error=error,
         relative_error=share,
         stats=stats,
@@ -188,17 +167,13 @@ def without(found: NDArray[np.int64], own: NDArray[np.int64] | None) -> NDArray[
     return np.asarray(found[~drop]).reshape(len(found), found.shape[1] - 1)
 
 
-def _rows(x: Any, index: Searchable, embedded: bool) -> Rows:
-    rows = index._rows(x, embedded)
-    if len(rows) != len(index):
+def _rows(x: Any, searcher: Searcher, embedded: bool) -> Rows:
+    rows, n = searcher.space.rows(x, embedded), searcher.engine.n_kept
+    if len(rows) != n:
         raise InputError(
-            f"x must hold the rows of the index in the order they were added: {len(index)} expected, got {len(rows)}"
+            f"x must hold the rows of the index in the order they were added: {n} expected, got {len(rows)}"
         )
     return rows
-
-
-def _directed(vectors: FloatArray, metric: str, name: str, rows: NDArray[np.int64] | None = None) -> FloatArray:
-    return normalize(vectors, name=name, rows=rows) if metric == "cosine" else vectors
 
 
 def _given(
@@ -219,30 +194,34 @@ def _given(
 
 
 def _answer(
-    index: Searchable, vectors: FloatArray, k: int, rule: margins.Rule, threads: int, own: NDArray[np.int64] | None
+    searcher: Searcher, vectors: FloatArray, k: int, rule: Rule, threads: int, own: NDArray[np.int64] | None
 ) -> IdArray:
     """Ids found. With its own row left out, a query is searched as in an index that does not hold it: one more hit
     under the rule of k, because then the last of the others is the k-th."""
-    rows = search_rows(index.codebooks, index._segments, vectors, k + (own is not None), rule, threads)[0]
-    return index._ids.take(without(rows, own))
+    hits = searcher.engine.search_by_rule(vectors, k + (own is not None), lambda filtered: rule, threads)
+    return searcher.ids.take(without(hits.rows, own))
 
 
 def _speed(
-    index: Searchable, vectors: FloatArray, k: int, margin: Margin, threads: int | None
+    searcher: Searcher, vectors: FloatArray, k: int, margin: Margin, threads: int | None
 ) -> tuple[float, float, SearchStats]:
     """Queries per second in one call and in calls of their own, as users make them; the work of the one call."""
-    stats = index.search(vectors, k, margin=margin, threads=threads, embedded=True).stats  # also warms up
+
+    def search(q: FloatArray) -> SearchStats:
+        return searcher.search(q, k, margin=margin, threads=threads, embedded=True).stats
+
+    stats = search(vectors)  # also warms up
     best, until = math.inf, time.perf_counter() + SECONDS
     for _ in range(REPEATS):
         started = time.perf_counter()
-        index.search(vectors, k, margin=margin, threads=threads, embedded=True)
+        search(vectors)
         best = min(best, time.perf_counter() - started)
         if time.perf_counter() > until:
             break
     until, seconds = time.perf_counter() + SECONDS, []
     for query in vectors[:SINGLES]:
         started = time.perf_counter()
-        index.search(query, k, margin=margin, threads=threads, embedded=True)
+        search(query)
         seconds.append(time.perf_counter() - started)
         if started > until:
             break

@@ -1,34 +1,32 @@
-"""The index: codebooks, packed segments, ids. Searching never changes it."""
+"""The index: rows in memory or mapped from a file, with their ids. Searching never changes it."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import time
+from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _native
 from .._threads import thread_count
-from ..codec.codebooks import MAX_WORDS, Codebooks, codebooks_of
-from ..codec.embedded import EmbeddedRows, embed_queries
-from ..codec.embedding import Embedding, embedding_in
+from ..codec.codebooks import MAX_WORDS, Codebooks
+from ..codec.embedding import Embedding
 from ..codec.encode import EFFORTS, encode_rows
+from ..codec.space import Space
 from ..engine import calibrating, margins
-from ..engine.matches import Matches, SearchStats
-from ..engine.searches import Searches
-from ..engine.searching import Allowed, Mask, calibrate, codes_of, search_like
-from ..engine.segments import Segment, merge, segment_in
+from ..engine.engine import Engine
+from ..engine.evidence import HELD_OUT_ROWS
+from ..engine.margins import Calibration
+from ..engine.segments import Segment, merge
 from ..engine.segments import verify as verify_segment
-from ..errors import DamagedFileError, InputError, NotAnIndexError
+from ..errors import DamagedFileError, InputError
 from ..files import storage
-from ..inputs.arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
+from ..inputs.arrays import FloatArray, Rows, describe, to_numpy
 from ..inputs.literals import Auto, Cross, Effort, Layout, Margin, Metric, PriorFit, Rotation
 from ..learn.choice import Choice
-from ..learn.cost import HELD_OUT_ROWS, calibration_count, calibration_that_fits, rows_that_fit
+from ..learn.cost import calibration_count, calibration_that_fits, rows_that_fit
 from ..learn.learning import (
     ITERATIONS,
     LEAST_ERROR_ROWS,
@@ -39,33 +37,15 @@ from ..learn.learning import (
     learn_codebooks,
 )
 from ..progress import Progress, shown, silent
-from .evaluation import Evaluation, evaluate_index
+from .evaluation import Evaluation, evaluate
 from .ids import IdArray, Ids, parse_ids
 from .report import Report
-
-MAX_ANSWERS = 2**31
-#: Small sections whose damage would lose hits, not only rows.
-CHECKED_AT_OPEN = (
-    "segment.cell_starts",
-    "segment.cross_floors",
-    "calibration.shares",
-    "calibration.cells",
-    "calibration.slacks",
-    "calibration.strays",
-    "calibration.farthest",
-)
-QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
+from .searchable import Searchable
+from .searcher import Searcher
+from .sections import read_sections, sections_of
 
 
-#: What reads files of other kinds.
-OPENERS = {
-    "codebooks": "Codebooks.load",
-    "model": "interlace.quantizers.load",
-    "parts index": "interlace.parts.PartsIndex.open",
-}
-
-
-class Index(Searches):
+class Index(Searchable):
     """Vectors coded by :class:`Codebooks`, searched in two steps.
 
     ``Index.build(x)`` learns codebooks and adds x; ``Index(codebooks)`` starts empty. An index in memory grows by
@@ -75,23 +55,66 @@ class Index(Searches):
     coded and searched. Vectors that are embedded already are passed with ``embedded=True``.
     """
 
+    #: Makes a store of an index. The package root sets it: stores are built on indexes.
+    make_store: ClassVar[Callable[..., Any]]
+
     def __init__(self, codebooks: Codebooks, embedding: Embedding | None = None) -> None:
-        if not isinstance(codebooks, Codebooks):
-            raise InputError(f"Index needs Codebooks, got {describe(codebooks)}; Index.build(x) learns them")
-        if embedding is not None and not isinstance(embedding, Embedding):
-            raise InputError(
-                f"embedding must be one of interlace.embedding (Module wraps one of torch), got {describe(embedding)}"
-            )
-        if embedding is not None and embedding.dim != codebooks.dim:
-            raise InputError(f"the embedding gives {embedding.dim} dimensions, the books code {codebooks.dim}")
-        self.codebooks = codebooks
-        self.embedding = embedding
-        self._segments: tuple[Segment, ...] = ()
-        self._ids = Ids.default(0)
-        self._calibration: margins.Calibration | None = None
+        space = Space.checked(codebooks, embedding)
+        self._searcher = Searcher(space, Engine(codebooks), Ids.default(0))
         self._file: storage.File | None = None
         #: Why these books have the layout they have; None unless they were learned here, or by a model just now.
         self.choice: Choice | None = None
+
+    @classmethod
+    def of(cls, searcher: Searcher, file: storage.File | None = None, choice: Choice | None = None) -> Index:
+        """An index of rows that are packed already, one id for each of them."""
+        index = cls.__new__(cls)
+        index._searcher, index._file, index.choice = searcher, file, choice
+        return index
+
+    @property
+    def searcher(self) -> Searcher:
+        """The current rows, ready to be searched; later writes do not change it."""
+        return self._searcher
+
+    @property
+    def engine(self) -> Engine:
+        """What searches the current rows by their numbers."""
+        return self._searcher.engine
+
+    @property
+    def ids_of_rows(self) -> Ids:
+        """Row numbers <-> ids."""
+        return self._searcher.ids
+
+    @property
+    def codebooks(self) -> Codebooks:
+        """What all rows are coded by."""
+        return self._searcher.space.codebooks
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """Makes vectors of raw inputs, if there is one."""
+        return self._searcher.space.embedding
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The rules of calibrated margins, if there are any."""
+        return self.engine.calibration
+
+    @property
+    def file(self) -> storage.File | None:
+        """The file that it was opened from, if it was."""
+        return self._file
+
+    def without_rows(self, calibration: Calibration | None = None) -> Index:
+        """Codebooks and embedding alone, with this calibration or another one."""
+        engine = Engine(self.codebooks, (), None, calibration or self.calibration)
+        return Index.of(Searcher(self.searcher.space, engine, Ids.default(0)))
+
+    def _become(self, engine: Engine, ids: Ids | None = None) -> None:
+        """In one assignment: a search in another thread sees all of it or nothing."""
+        self._searcher = dataclasses.replace(self._searcher, engine=engine, ids=ids or self._searcher.ids)
 
     @classmethod
     def build(
@@ -170,23 +193,8 @@ class Index(Searches):
             if largest >= size:
                 row = int(np.argmax(array[:, column] >= size))
                 raise InputError(f"codes[{row}, {column}] is {array[row, column]}, but its column has {size} entries")
-        index._ids = index._ids.extend(ids, len(array))
-        if len(array):
-            index._segments = (Segment.pack(array, codebooks),)
-        return index
-
-    @classmethod
-    def of_parts(
-        cls,
-        codebooks: Codebooks,
-        embedding: Embedding | None,
-        segments: tuple[Segment, ...],
-        ids: Ids,
-        calibration: margins.Calibration | None,
-    ) -> Index:
-        """An index of rows that are packed already, one id for each of them."""
-        index = cls(codebooks, embedding)
-        index._segments, index._ids, index._calibration = segments, ids, calibration
+        segments = (Segment.pack(array, codebooks),) if len(array) else ()
+        index._become(Engine(codebooks, segments), Ids.default(0).extend(ids, len(array)))
         return index
 
     @classmethod
@@ -243,16 +251,14 @@ class Index(Searches):
             progress("done", 1.0)
             return index
         chosen = calibration_rows(len(rows), sample, count, np.random.default_rng(seed))
-        vectors = rows.take(chosen)
-        if codebooks.metric == "cosine":
-            vectors = normalize(vectors, name="x", rows=chosen)
-        made = calibrate(codebooks, index._segments, vectors, chosen, thread_count(threads))
+        vectors = index.searcher.space.directed(rows.take(chosen), "x", rows=chosen)
+        made = index.engine.calibrated(vectors, chosen, threads=thread_count(threads))
         unlearned = ~np.isin(chosen, sample, assume_unique=True)  # the others look too good
         if not codebooks.error_rows and unlearned.sum() >= LEAST_ERROR_ROWS:
-            decoded = codebooks.decode(index._codes_of(chosen[unlearned]))
+            decoded = index.engine.decode(chosen[unlearned])
             error = float(((vectors[unlearned].astype(np.float64) - decoded) ** 2).sum(1).mean())
             made = dataclasses.replace(made, error=error, error_rows=int(unlearned.sum()))
-        index._calibration = made
+        index._become(index.engine.with_calibration(made))
         progress("done", 1.0)
         return index
 
@@ -273,148 +279,16 @@ class Index(Searches):
         """
         if effort is not None and effort not in EFFORTS:
             raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
-        rows = self._rows(x, embedded)
-        new_ids = self._ids.extend(ids, len(rows))
+        rows = self.searcher.space.rows(x, embedded)
+        new_ids = self.ids_of_rows.extend(ids, len(rows))
         if len(rows) == 0:
             return
         codes = encode_rows(self.codebooks, rows, thread_count(threads), effort, progress)
-        segments = [*self._segments, Segment.pack(codes, self.codebooks)]
+        segments = [*self.engine.segments, Segment.pack(codes, self.codebooks)]
         # Merge while the last segment is not much smaller than the one before: each row is repacked O(log n) times.
         while len(segments) > 1 and segments[-2].n_rows < 2 * segments[-1].n_rows:
             segments[-2:] = [merge(segments[-2:], self.codebooks)]
-        # In this order: a search in another thread reads segments first, and then finds an id for each of their rows.
-        self._ids = new_ids
-        self._segments = tuple(segments)
-
-    def search(
-        self,
-        q: Any,
-        k: int = 10,
-        *,
-        offset: int = 0,
-        margin: Margin = margins.DEFAULT,
-        threads: int | None = None,
-        filter: Any = None,
-        embedded: bool = False,
-    ) -> Matches:
-        """The k nearest rows of each query; with ``offset``, those that follow the first ``offset`` of them.
-
-        Queries are raw inputs where the index has an embedding, vectors with ``embedded=True``; one alone, 1-D or in
-        the shape of an input, gives 1-D results.
-        ``margin`` is ``"exact"`` (the answer of the exhaustive scan), a target agreement with it (calibrated; falls
-        back to exact where the calibration does not reach, see ``stats.margin``), ``"paper"``, or ``inf``
-        (exhaustive). ``filter`` is a boolean mask over rows in insertion order, an array of allowed ids, or what
-        :meth:`allow` makes of either; filtered searches are exact where the margin is calibrated.
-        """
-        k, offset = positive(k, "k"), positive(offset, "offset", least=0)
-        segments, ids = self._segments, self._ids
-        queries, single = self._vectors(q, embedded)
-        depth = k + offset
-        self._rule(margin, depth, filter is not None)  # a wrong margin is refused before anything runs
-        if len(queries) * depth > MAX_ANSWERS:
-            what = f"k={k}" if not offset else f"(k={k} + offset={offset})"
-            raise InputError(
-                f"{len(queries)} queries x {what} make more than {MAX_ANSWERS} answers; ask for fewer at once"
-            )
-        workers = thread_count(threads)
-        mask = None if filter is None else self._mask(filter, ids)
-        started = time.perf_counter()
-        rows, distances, counts, work, rule, unlike = search_like(
-            self.codebooks,
-            segments,
-            ids.removed,
-            queries,
-            depth,
-            lambda hits, filtered: self._rule(margin, hits, filtered),
-            workers,
-            mask,
-        )
-        if offset:
-            rows, distances = rows[:, offset:], np.ascontiguousarray(distances[:, offset:])
-            counts = np.maximum(counts - offset, 0)
-        stats = self._stats(work, ids.n_kept, time.perf_counter() - started, rule.label, workers, unlike)
-        found = ids.take(rows)
-        if single:
-            return Matches(found[0], distances[0], int(counts[0]), stats, self.codebooks.metric)
-        return Matches(found, distances, counts, stats, self.codebooks.metric)
-
-    def _searched(self) -> Index:
-        return self
-
-    def _stats(
-        self, work: NDArray[np.uint64], n_rows: int, seconds: float, label: str, workers: int, unlike: int = 0
-    ) -> SearchStats:
-        """Of one call; work [queries, WORK] as the native search counts it."""
-        cells, scanned, survivors, lookups, _ = (work[0] if len(work) == 1 else work.sum(0)).tolist()
-        return SearchStats(
-            queries=len(work),
-            rows=n_rows,
-            cells=cells,
-            scanned=scanned,
-            survivors=survivors,
-            lookups=lookups,
-            seconds=seconds,
-            margin=label,
-            threads=max(1, min(workers, -(-len(work) // QUERIES_PER_TASK))),
-            simd=_native.simd_level(),
-            unlike=unlike,
-        )
-
-    def _rule(self, margin: Margin, k: int, filtered: bool) -> margins.Rule:
-        return margins.parse(
-            margin,
-            k=k,
-            n=self._ids.n_kept,
-            calibration=self._calibration,
-            sigma=self.codebooks.residual_variance,
-            filtered=filtered,
-        )
-
-    def _queries(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]:
-        """Vectors [n, dim], and whether there is a single one."""
-        if self.embedding is None or embedded:
-            return as_queries(q, self.codebooks.dim)
-        return embed_queries(self.embedding, q)
-
-    def _vectors(self, q: Any, embedded: bool) -> tuple[FloatArray, bool]:
-        """Queries as they are searched: of length 1 for cosine."""
-        queries, single = self._queries(q, embedded)
-        return (normalize(queries, name="queries") if self.codebooks.metric == "cosine" else queries), single
-
-    def _rows(self, x: Any, embedded: bool) -> Rows:
-        """Vectors, read in blocks; what the library itself passes gives vectors already."""
-        if self.embedding is not None and not embedded and not isinstance(x, Rows):
-            return EmbeddedRows(x, self.embedding)
-        rows = x if isinstance(x, Rows) else Rows(x, dim=self.codebooks.dim)
-        if rows.dim != self.codebooks.dim:
-            raise InputError(f"x has {rows.dim} dimensions, the index has {self.codebooks.dim}")
-        return rows
-
-    def _mask(self, allowed: Any, ids: Ids) -> Mask:
-        """A byte for each row, removed ones included; or what is made of it already."""
-        if isinstance(allowed, Allowed):
-            if allowed.ids is not ids:
-                raise InputError(
-                    "filter was made by allow() of other rows than those of now: call allow() again after rows came "
-                    "or went"
-                )
-            return allowed
-        array = to_numpy(allowed, "filter")
-        if array.dtype == np.bool_:
-            if array.shape != (ids.n_kept,):
-                raise InputError(
-                    f"filter as a mask must have one entry per row: {ids.n_kept} expected, got shape {array.shape}"
-                )
-            if ids.removed is not None:
-                allowed_rows = np.zeros(ids.n, np.uint8)
-                allowed_rows[ids.kept_rows()] = array.view(np.uint8) != 0
-                return allowed_rows
-            return np.not_equal(array.view(np.uint8), 0).view(np.uint8)  # a copy: native code reads it more than once
-        if array.ndim != 1:
-            raise InputError(f"filter must be a boolean mask or a 1-D array of ids, got {describe(allowed)}")
-        if array.dtype.kind in "iu" and len(array) == ids.n_kept > 2 and 0 <= array.min() <= array.max() <= 1:
-            raise InputError("filter looks like a mask of 0 and 1; pass it as booleans, or ids without repeats")
-        return ids.mask(allowed).view(np.uint8)
+        self._become(dataclasses.replace(self.engine, segments=tuple(segments)), new_ids)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Recalibrate ``margin`` for the current rows, from your own queries or from reconstructed rows.
@@ -426,37 +300,33 @@ class Index(Searches):
         workers = thread_count(threads)
         if len(self) == 0:
             raise InputError("an empty index cannot be calibrated")
+        own = None
         if queries is not None:
-            vectors, _ = self._vectors(queries, embedded)
+            vectors, _ = self.searcher.space.search_vectors(queries, embedded)
             if len(vectors) < (needed := calibrating.queries_needed(margins.TARGETS[0])):
                 raise InputError(
                     f"queries must have at least {needed} rows to calibrate a margin of {margins.TARGETS[0]} "
                     f"({calibrating.queries_needed(margins.DEFAULT):,} for {margins.DEFAULT}), got {len(vectors)}"
                 )
-            self._recalibrate(vectors, None, workers)
-            return
-        chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False))
-        chosen = self._ids.kept_rows()[chosen]
-        vectors = self.codebooks.decode(self._codes_of(chosen))
-        self._recalibrate(vectors, chosen, workers)
-
-    def _recalibrate(self, vectors: FloatArray, own: NDArray[np.int64] | None, threads: int) -> None:
-        """What was found out when the books were learned stays."""
-        made, before = calibrate(self.codebooks, self._segments, vectors, own, threads), self._calibration
-        if before is not None:
+        else:
+            chosen = np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False)
+            own = self.engine.kept_rows()[np.sort(chosen)]
+            vectors = self.engine.decode(own)
+        made, before = self.engine.calibrated(vectors, own, threads=workers), self.calibration
+        if before is not None:  # the error of held-out rows was measured when the books were learned
             made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
-        self._calibration = made
+        self._become(self.engine.with_calibration(made))
 
     def __len__(self) -> int:
-        return self._ids.n_kept
+        return self.ids_of_rows.n_kept
 
     def __contains__(self, value: object) -> bool:
-        return self._ids.contains(value)
+        return self.ids_of_rows.contains(value)
 
     @property
     def ids(self) -> IdArray:
         """Every id in insertion order; int64, or strings in an object array."""
-        return self._ids.all()
+        return self.ids_of_rows.all()
 
     @property
     def dim(self) -> int:
@@ -466,64 +336,43 @@ class Index(Searches):
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one raw input, what :meth:`add` and :meth:`search` take: that of a vector without an embedding."""
-        return (self.dim,) if self.embedding is None else self.embedding.input_shape
+        return self.searcher.space.input_shape
 
     @property
     def metric(self) -> str:
         """``l2``, ``ip`` or ``cosine``."""
         return self.codebooks.metric
 
-    def _codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        return codes_of(self.codebooks, self._segments, rows)
-
     def reconstruct(self, ids: Any) -> FloatArray:
         """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
 
         They are vectors in the space of the embedding, where there is one, and no raw inputs.
         """
-        single = isinstance(ids, int | str | np.integer)
-        rows = self._ids.rows_of([ids] if single else ids)
-        vectors = self.codebooks.decode(self._codes_of(rows))
-        return vectors[0] if single else vectors
+        return self.searcher.reconstruct(ids)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
-        storage.write(path, *self.to_arrays(), self._ids.file_version)
+        storage.write(path, *self.to_arrays(), self.ids_of_rows.file_version)
 
-    def to_store(self, path: str | PathLike[str], **how: Any) -> Any:
+    def to_store(
+        self,
+        path: str | PathLike[str],
+        *,
+        columns: Any = None,
+        payload: Any = None,
+        originals: str | None = None,
+        limits: Any = None,
+    ) -> Any:
         """Make a :class:`interlace.Store` of these rows in the directory ``path``, which must be new or empty.
 
-        ``how`` is what :func:`interlace.create` takes: ``columns``, their ``payload``, ``limits``.
+        The arguments are those of :func:`interlace.create`.
         """
-        return importlib.import_module("..store", __package__).create(path, self, **how)  # it stands above this module
+        settings = {"columns": columns, "payload": payload, "originals": originals, "limits": limits}
+        return Index.make_store(path, self, **settings)
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Sections and description of a file (docs/format.md); the inverse is :meth:`open`."""
-        segment = (
-            merge(list(self._segments), self.codebooks)
-            if self._segments
-            else Segment.pack(np.empty((0, 1 + len(self.codebooks.columns)), np.uint8), self.codebooks)
-        )
-        learned, description = self.codebooks.to_arrays()
-        arrays = {f"codebooks.{name}": array for name, array in learned.items()}
-        arrays |= {f"segment.{name}": array for name, array in segment.arrays.items()}
-        embedding = None
-        if self.embedding is not None:
-            weights, embedding = self.embedding.to_arrays()
-            arrays |= {f"embedding.{name}": array for name, array in weights.items()}
-        arrays |= {f"ids.{name}": array for name, array in sorted(self._ids.sorted_section().items())}
-        calibration = None
-        if self._calibration is not None:
-            found, calibration = self._calibration.to_arrays()
-            arrays |= {f"calibration.{name}": array for name, array in found.items()}
-        return arrays, {
-            "kind": "index",
-            "n": len(self),
-            "ids": self._ids.kind,
-            "codebooks": description,
-            "embedding": embedding,
-            "calibration": calibration,
-        }
+        return sections_of(self.searcher)
 
     @classmethod
     def open(cls, path: str | PathLike[str], embedding: Any = None) -> Index:
@@ -537,52 +386,24 @@ class Index(Searches):
     @classmethod
     def of_file(cls, file: storage.File, embedding: Any = None) -> Index:
         """As :meth:`open`, of a file that is open."""
-        kind = file.meta.get("kind")
-        if kind != "index":
-            opener = OPENERS.get(kind) if isinstance(kind, str) else None  # a file may say anything
-            hint = f"; {opener}(path) opens it" if opener else ""
-            raise NotAnIndexError(f"{file.path!r} holds {kind!r}, not an index{hint}")
-        for name in file.names:
-            if name in CHECKED_AT_OPEN:
-                file.check(name)
-        codebooks, found = codebooks_of(file), embedding_in(file, embedding)
-        with file.damage_named("embedding"):
-            index = cls(codebooks, found)
-        with file.damage_named("segment"):
-            segment = segment_in(file, index.codebooks)
-            n = int(file.meta["n"])
-            ids = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
-            kept = Ids.stored(file.meta["ids"], n, ids)
-            kept.file = file
-            if segment.n_rows != n:
-                raise ValueError(f"{segment.n_rows} rows, {n} expected")
-        index._segments, index._ids, index._file = ((segment,) if n else ()), kept, file
-        with file.damage_named("calibration"):
-            calibration = file.meta.get("calibration")
-            if calibration is not None and file.version > 1:  # one of version 1 has no rule for cells
-                sections = {name: file.array(name) for name in file.names if name.startswith("calibration.")}
-                arrays = {name.partition(".")[2]: array for name, array in sections.items()}
-                index._calibration = margins.Calibration.stored(calibration, arrays)
-        return index
+        return cls.of(read_sections(file, embedding), file)
 
     def verify(self) -> None:
         """Raise unless every byte and every invariant holds: checksums, codes, row numbers, ids."""
         if self._file is not None:
             self._file.verify()
-        for segment in self._segments:
+        segments, ids = self.engine.segments, self.ids_of_rows
+        for segment in segments:
             verify_segment(segment, self.codebooks)
-        if sum(s.n_rows for s in self._segments) != self._ids.n:
-            raise DamagedFileError(
-                f"the index is damaged: {self._ids.n} ids for {sum(s.n_rows for s in self._segments)} rows"
-            )
-        in_order = self._ids.kind == "default" or np.array_equal(self._ids.find(self._ids.all()), self._ids.kept_rows())
-        if not in_order:
+        if self.engine.n_rows != ids.n:
+            raise DamagedFileError(f"the index is damaged: {ids.n} ids for {self.engine.n_rows} rows")
+        if ids.kind != "default" and not np.array_equal(ids.find(ids.all()), ids.kept_rows()):
             raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
 
     def report(self) -> Report:
         """Bytes by part."""
         file = None if self._file is None else self._file.n_bytes
-        return Report.of(self.codebooks, self._segments, self._ids, file, self.embedding)
+        return Report.of(self.searcher, file)
 
     def evaluate(
         self,
@@ -608,8 +429,8 @@ class Index(Searches):
         Where the index has an embedding, x and queries are raw inputs (vectors with ``embedded=True``), true neighbours
         are those of their vectors, and speed is that of searching vectors.
         """
-        return evaluate_index(
-            self,
+        return evaluate(
+            self.searcher,
             queries,
             k,
             truth=truth,
@@ -636,16 +457,14 @@ class Index(Searches):
 
     def __copy__(self) -> Index:
         """Both share what they have, and each grows by itself: segments and ids never change."""
-        index = Index.of_parts(self.codebooks, self.embedding, self._segments, self._ids, self._calibration)
-        index._file, index.choice = self._file, self.choice
-        return index
+        return Index.of(self.searcher, self._file, self.choice)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Index:
         return self.__copy__()
 
     def __repr__(self) -> str:
         embedding = "" if self.embedding is None else f", {self.embedding!r}"
-        return f"Index({len(self)} rows, {self._ids.kind} ids, {self.codebooks!r}{embedding})"
+        return f"Index({len(self)} rows, {self.ids_of_rows.kind} ids, {self.codebooks!r}{embedding})"
 
 
 def _unpickled(saved: bytes, choice: Choice | None) -> Index:

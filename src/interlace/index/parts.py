@@ -1,8 +1,8 @@
 """Codebooks in parts: what a code means depends on the part that its first byte names.
 
 Some quantizers have more than one :class:`Codebooks` can say: a rotation for each cell, words that are multiplied by a
-scale. Each part has codebooks of its own, and the rows of a part an :class:`Index`; a search asks all parts and keeps
-the best of their answers.
+scale. Each part has codebooks of its own, and its rows an engine; a search asks all parts and keeps the best of their
+answers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 from .. import _native
 from ..codec.codebooks import MAX_WORDS, Book, Codebooks, codebooks_of, frozen
 from ..codec.encode import encode
-from ..engine.matches import Matches, SearchStats
-from ..engine.segments import Codes
+from ..codec.space import Space
+from ..engine.engine import Engine
+from ..engine.hits import RowHits, SearchStats
+from ..engine.options import SearchOptions
+from ..engine.segments import Codes, Segment
 from ..errors import DamagedFileError, InputError, NotAnIndexError
 from ..files import storage
-from ..inputs.arrays import FloatArray, as_queries, describe, positive, to_numpy
+from ..inputs.arrays import FloatArray, describe, to_numpy
 from ..inputs.literals import Margin
 from .ids import IdArray, Ids
-from .index import Index
+from .matches import Matches
 from .report import Report
 
 #: Rows, for each part, from one sample of the rows' places to the next: samples take an eighth of a byte per row.
@@ -53,7 +56,7 @@ class Parts:
             if not alike or part.to_arrays()[0].keys() != first.to_arrays()[0].keys():
                 raise InputError(f"parts must be alike but for their numbers; part {number} is {part}, part 0 {first}")
         #: Columns of a code within a part that a code of the whole leaves out.
-        self._implied = int(all(part.n_cells == 1 for part in self.codebooks))
+        self.implied = int(all(part.n_cells == 1 for part in self.codebooks))
 
     @property
     def dim(self) -> int:
@@ -73,7 +76,7 @@ class Parts:
     @property
     def books(self) -> tuple[Book, ...]:
         """The books of the first part, the one of a single word left out."""
-        return self.codebooks[0].books[self._implied :]
+        return self.codebooks[0].books[self.implied :]
 
     @property
     def n_books(self) -> int:
@@ -83,18 +86,18 @@ class Parts:
     @property
     def n_crude(self) -> int:
         """Of these, what the crude step reads; the part is always known."""
-        return self.codebooks[0].n_crude + 1 - self._implied
+        return self.codebooks[0].n_crude + 1 - self.implied
 
     @property
     def n_bytes(self) -> int:
         """Bytes of a code, the part's included."""
-        return 1 + self.codebooks[0].n_bytes - self._implied
+        return 1 + self.codebooks[0].n_bytes - self.implied
 
     @property
     def column_sizes(self) -> list[int]:
         """What a code of each column may name at most; parts may have fewer words."""
         sizes = np.max([part.column_sizes for part in self.codebooks], axis=0)
-        return [len(self.codebooks), *(int(size) for size in sizes[self._implied :])]
+        return [len(self.codebooks), *(int(size) for size in sizes[self.implied :])]
 
     def encode(self, x: FloatArray, candidates: NDArray[Any], threads: int, effort: str | None = None) -> Codes:
         """Codes of rows x, each in the one of its candidate parts [n, n_candidates] that codes it best."""
@@ -110,18 +113,18 @@ class Parts:
                 rows, found = rows[better], found[better]
                 least[rows] = errors[better]
             codes[rows, 0] = number
-            codes[rows, 1:] = found[:, self._implied :]
+            codes[rows, 1:] = found[:, self.implied :]
         return codes
 
     def within(self, codes: Codes, number: int) -> Codes:
         """Codes of rows of one part as its own codebooks have them."""
         inner = np.zeros((len(codes), self.codebooks[number].n_bytes), np.uint8)
-        inner[:, self._implied :] = codes[:, 1:]
+        inner[:, self.implied :] = codes[:, 1:]
         sizes = np.array(self.codebooks[number].column_sizes)
         if (inner.max(0, initial=0) >= sizes).any():
             column = int(np.argmax(inner.max(0, initial=0) >= sizes))
             raise InputError(
-                f"codes[:, {column + 1 - self._implied}] names word {int(inner[:, column].max())} of part {number}, "
+                f"codes[:, {column + 1 - self.implied}] names word {int(inner[:, column].max())} of part {number}, "
                 f"which has {int(sizes[column])}"
             )
         return inner
@@ -221,8 +224,8 @@ class PartsIndex:
 
     choice = None  #: as of an :class:`Index`: parts have no layout to choose
 
-    def __init__(self, parts: Parts, indexes: Sequence[Index], places: Places, ids: Ids) -> None:
-        self.codebooks, self._indexes, self._places, self._ids = parts, tuple(indexes), places, ids
+    def __init__(self, parts: Parts, engines: Sequence[Engine], places: Places, ids: Ids) -> None:
+        self.codebooks, self._engines, self._places, self._ids = parts, tuple(engines), places, ids
 
     @classmethod
     def from_codes(cls, parts: Parts, codes: Any, ids: Any = None) -> PartsIndex:
@@ -234,39 +237,38 @@ class PartsIndex:
         if array[:, 0].max(initial=0) >= n_parts:
             row = int(np.argmax(array[:, 0] >= n_parts))
             raise InputError(f"codes[{row}, 0] is {array[row, 0]}, but there are {n_parts} parts")
-        indexes = [
-            Index.from_codes(own, parts.within(array[array[:, 0] == number], number))
-            for number, own in enumerate(parts.codebooks)
+        engines = [
+            Engine(own, (Segment.pack(codes, own),) if len(codes) else ())
+            for own, codes in (
+                (own, parts.within(array[array[:, 0] == number], number)) for number, own in enumerate(parts.codebooks)
+            )
         ]
         places = Places(np.ascontiguousarray(array[:, 0]), n_parts)
-        return cls(parts, indexes, places, Ids.default(0).extend(ids, len(array)))
+        return cls(parts, engines, places, Ids.default(0).extend(ids, len(array)))
 
     def search(self, q: Any, k: int = 10, *, margin: Margin = "exact", threads: int | None = None) -> Matches:
         """The k nearest rows of each query; of rows at the same distance those of the lower part come first."""
-        k = positive(k, "k")
-        queries, single = as_queries(q, self.dim)
+        options = SearchOptions.checked(k, margin=margin, threads=threads)
+        vectors, single = Space(self.codebooks.codebooks[0]).search_vectors(q)
         started = time.perf_counter()
-        best = np.full((len(queries), k), np.inf, np.float32)
+        best = np.full((len(vectors), options.k), np.inf, np.float32)
         part, number = np.zeros(best.shape, np.int64), np.full(best.shape, -1, np.int64)
         stats: list[SearchStats] = []
-        for here, index in enumerate(self._indexes):
-            if not len(index) and (stats or here + 1 < len(self._indexes)):
+        for here, engine in enumerate(self._engines):
+            if not engine.n_rows and (stats or here + 1 < len(self._engines)):
                 continue
-            found = index.search(queries, k, margin=margin, threads=threads)
+            found = engine.search(vectors, options)
             stats.append(found.stats)
             # The best of two sorted lists, the earlier one first where distances are equal.
-            order = np.argsort(np.concatenate([best, found.distances], 1), axis=1, kind="stable")[:, :k]
+            order = np.argsort(np.concatenate([best, found.distances], 1), axis=1, kind="stable")[:, : options.k]
             part = np.take_along_axis(np.concatenate([part, np.full_like(part, here)], 1), order, 1)
-            number = np.take_along_axis(np.concatenate([number, found.ids], 1), order, 1)
+            number = np.take_along_axis(np.concatenate([number, found.rows], 1), order, 1)
             best = np.take_along_axis(np.concatenate([best, found.distances], 1), order, 1)
         hit = number >= 0
         rows = np.full(best.shape, -1, np.int64)
         rows[hit] = self._places.rows(part[hit], number[hit])
-        ids, counts = self._ids.take(rows), hit.sum(1)
-        merged = self._stats(stats, len(queries), margin, time.perf_counter() - started)
-        if single:
-            return Matches(ids[0], best[0], int(counts[0]), merged, self.metric)
-        return Matches(ids, best, counts, merged, self.metric)
+        merged = self._stats(stats, len(vectors), margin, time.perf_counter() - started)
+        return Matches.of(RowHits(rows, best, hit.sum(1), merged), self._ids, self.metric, single)
 
     def _stats(self, stats: list[SearchStats], n_queries: int, margin: Any, seconds: float) -> SearchStats:
         labels = {one.margin for one in stats}
@@ -308,9 +310,9 @@ class PartsIndex:
         """All codes uint8 [n, n_bytes], in insertion order."""
         codes = np.empty((len(self), self.codebooks.n_bytes), np.uint8)
         codes[:, 0] = self._places.part_of
-        for number, index in enumerate(self._indexes):
-            inner = index._codes_of(np.arange(len(index)))
-            codes[codes[:, 0] == number, 1:] = inner[:, self.codebooks._implied :]
+        for number, engine in enumerate(self._engines):
+            inner = engine.codes_of(np.arange(engine.n_rows))
+            codes[codes[:, 0] == number, 1:] = inner[:, self.codebooks.implied :]
         return codes
 
     def reconstruct(self, ids: Any) -> FloatArray:
@@ -322,15 +324,15 @@ class PartsIndex:
 
     def report(self) -> Report:
         """Bytes by part of the index; the part of every row, a byte, counts as a code."""
-        each = [index.report() for index in self._indexes]
+        segments = [segment for engine in self._engines for segment in engine.segments]
         return Report(
             rows=len(self),
             n_bytes=self.codebooks.n_bytes,
-            codes=sum(one.codes for one in each) + self._places.part_of.nbytes,
-            row_numbers=sum(one.row_numbers for one in each) + self._places.before.nbytes,
+            codes=sum(s.code_bytes for s in segments) + self._places.part_of.nbytes,
+            row_numbers=sum(s.row_bytes for s in segments) + self._places.before.nbytes,
             ids=sum(array.nbytes for array in self._ids.arrays.values()),
             learned=sum(array.nbytes for array in self.codebooks.to_arrays()[0].values()),
-            tables=sum(one.tables for one in each),
+            tables=sum(part.native.table_bytes for part in self.codebooks.codebooks),
             file=None,
         )
 
@@ -357,8 +359,7 @@ class PartsIndex:
             if len(codes) != n:
                 raise DamagedFileError(f"{file.path!r} is damaged: {len(codes)} codes for {n} rows")
             index = cls.from_codes(parts, codes)
-        index._ids = ids
-        return index
+        return cls(parts, index._engines, index._places, ids)
 
     def __reduce__(self) -> Any:
         return _unpickled, (storage.to_bytes(self.save),)  # the bytes of its file, in which nothing is executable

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..codec.codebooks import Codebooks
-from ..codec.embedding import Embedding
-from ..engine.segments import Segment
-from .ids import Ids
+from .searcher import Searcher
 
 
 @dataclass(frozen=True)
@@ -27,15 +23,10 @@ class Report:
     embedding_kind: str | None = None  #: linear, mlp, lenet, ...
 
     @classmethod
-    def of(
-        cls,
-        codebooks: Codebooks,
-        segments: Sequence[Segment],
-        ids: Ids,
-        file: int | None,
-        embedding: Embedding | None = None,
-    ) -> Report:
-        """Measure an index."""
+    def of(cls, searcher: Searcher, file: int | None) -> Report:
+        """Measure the rows of an index or of a snapshot; ``file`` is the size of its files."""
+        space, segments, ids = searcher.space, searcher.engine.segments, searcher.ids
+        codebooks, embedding = space.codebooks, space.embedding
         return cls(
             rows=ids.n_kept,
             n_bytes=codebooks.n_bytes,

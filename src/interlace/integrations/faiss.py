@@ -38,12 +38,12 @@ def to_faiss(index: Index) -> Any:
     faiss = _faiss("to_faiss")
     if not isinstance(index, Index):
         raise InputError(f"to_faiss needs an interlace Index, got {describe(index)}")
-    if index._ids.kind == "string":
+    if index.ids_of_rows.kind == "string":
         raise InputError(
             "this index has string ids, faiss knows int64 only; build it with int64 ids and keep the strings beside"
         )
     codebooks = index.codebooks
-    stored = index._codes_of(np.arange(len(index), dtype=np.int64))
+    stored = index.engine.codes_of(np.arange(len(index), dtype=np.int64))
     codes = stored[:, [0, *(1 + codebooks.columns.index(b) for b in range(1, codebooks.n_books))]]
     core, chain, packed = _core_of(faiss, codebooks, codes)
     outer = core
@@ -51,7 +51,7 @@ def to_faiss(index: Index) -> Any:
         outer = faiss.IndexPreTransform(core)
         for transform in reversed(chain):
             outer.prepend_transform(transform)
-    named = None if index._ids.kind == "default" else faiss.IndexIDMap2(outer)  # while it is empty: faiss wants it so
+    named = None if index.ids_of_rows.kind == "default" else faiss.IndexIDMap2(outer)
     core.add_sa_codes(packed)  # below the wrappers, which would take vectors only; hence their counts by hand
     outer.ntotal = len(index)
     if named is None:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
-from ..engine import margins
-from ..engine.searching import calibrate, search_rows
+from ..engine.engine import Engine
+from ..engine.options import SearchOptions
 from ..engine.segments import Segment
 from ..inputs.arrays import FloatArray
 from .cost import search_seconds
@@ -106,11 +106,11 @@ def _measured(
         tried = Codebooks.from_arrays(arrays, description | {"n_crude": crude})
         if tried.columns != codebooks.columns:  # norm columns move with the number of crude books
             continue
-        segments = (Segment.pack(codes, tried),)
-        half = len(queries) // 2
-        calibration = calibrate(tried, segments, queries[:half], None, threads, confidence=0.0)  # an estimate will do
-        rule = margins.parse(0.99, k=10, n=len(rows), calibration=calibration, sigma=0.0)
-        work = search_rows(tried, segments, queries[half:], 10, rule, threads)[3].mean(0)
+        engine, half = Engine(tried, (Segment.pack(codes, tried),)), len(queries) // 2
+        engine = engine.with_calibration(engine.calibrated(queries[:half], threads=threads, confidence=0.0))
+        asked = queries[half:]
+        stats = engine.search(asked, SearchOptions(k=10, margin=0.99, threads=threads)).stats
+        work = np.array([stats.cells, stats.scanned, stats.survivors]) / len(asked)
         out.append(
             {
                 "layout": tried.layout,

@@ -7,15 +7,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._threads import thread_count
 from ..engine import margins as margin_rules
-from ..engine.searching import search_like
+from ..engine.hits import SearchStats
 from ..errors import InputError
 from ..evaluate.answers import agreement, as_ids, recall
 from ..index.index import Index
-from ..inputs.arrays import normalize, positive
+from ..inputs.arrays import positive
 from .style import BLUE, INK, SMALL, VERMILION, axes_or_new, kind_of, legend_below, tidy
 
 if TYPE_CHECKING:
@@ -63,19 +61,15 @@ def margin_points(
     if queries is None:
         raise InputError("margins are tried by queries: pass some that are like yours, not rows of the index")
     k, workers = min(positive(k, "k"), max(len(index), 1)), thread_count(threads)
-    vectors, _ = index._queries(queries, False)
-    if index.metric == "cosine":
-        vectors = normalize(vectors, name="queries")
+    vectors, _ = index.searcher.space.search_vectors(queries)
     if not len(vectors) or not len(index):
         raise InputError(f"margins are tried by queries on rows, got {len(vectors)} queries and {len(index)} rows")
     true_ids = None if truth is None else as_ids(truth, "truth")
     books = index.codebooks
 
-    def search(rule: margin_rules.Rule) -> tuple[Any, Any]:
-        rows, _, _, work, _, _ = search_like(
-            books, index._segments, index._ids.removed, vectors, k, lambda hits, filtered: rule, workers
-        )
-        return rows, work.sum(0, dtype=np.float64) / (len(vectors) * len(index))
+    def search(rule: margin_rules.Rule) -> tuple[Any, SearchStats]:
+        hits = index.engine.search_by_rule(vectors, k, lambda filtered: rule, workers)
+        return hits.rows, hits.stats
 
     everything, _ = search(margin_rules.EVERYTHING)
     points = []
@@ -85,11 +79,11 @@ def margin_points(
         name, value, rule = _rule(margin, index, k)
         if rule.native.is_exact and isinstance(margin, float | int):  # what a target falls back to
             continue
-        rows, work = search(rule)
-        found = None if true_ids is None else recall(index._ids.take(rows), true_ids, k)
+        rows, stats = search(rule)
+        found = None if true_ids is None else recall(index.ids_of_rows.take(rows), true_ids, k)
         same = agreement(rows, everything)
         hits = len(vectors) * k
-        cost = float(work[3]), same, float(work[2])
+        cost = stats.ops_per_vector, same, stats.survivors / (len(vectors) * len(index))
         points.append(MarginPoint(name, value, *cost, found, hits, k, books.n_books, rule.label))
     if not points:
         raise InputError(f"no margin of {asked!r} is calibrated for k = {k}: ask for 'exact' or 'paper'")
@@ -104,7 +98,7 @@ def _rule(margin: Any, index: Index, k: int) -> tuple[str, float, margin_rules.R
         constant = float(margin[1])
         rule = margin_rules.parse("paper", k=k, n=len(index), calibration=None, sigma=constant * sigma)
         return "paper", constant, replace(rule, label=f"paper (sigma x {constant:g})")
-    rule = margin_rules.parse(margin, k=k, n=len(index), calibration=index._calibration, sigma=sigma)
+    rule = index.engine.rule(margin, k)
     if margin == math.inf:
         raise InputError("inf is the exhaustive scan that the others are compared with")
     return (margin, 1.0, rule) if isinstance(margin, str) else ("target", float(margin), rule)

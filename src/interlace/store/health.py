@@ -35,7 +35,7 @@ class Health:
     def of(cls, snapshot: Snapshot, n_bytes: int) -> Health:
         """Of one state of a store."""
         removed = snapshot.ids_of_rows.removed
-        calibrated, why = _calibration(snapshot.books._calibration, len(snapshot))
+        calibrated, why = _calibration(snapshot.books.calibration, len(snapshot))
         drift = snapshot.drift
         return cls(
             rows=len(snapshot),

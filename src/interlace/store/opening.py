@@ -10,7 +10,6 @@ from typing import Any, Literal, overload
 from ..codec.codebooks import Codebooks
 from ..engine.segments import merge
 from ..errors import FileError, InputError, StoreError
-from ..index.ids import Ids
 from ..index.index import Index
 from ..inputs.arrays import describe
 from ..inputs.literals import OriginalsKind
@@ -166,11 +165,10 @@ def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:
 def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | None) -> Manifest:
     """Files of generation 1, on disk."""
     mark = os.urandom(16).hex()
-    books = Index.of_parts(index.codebooks, index.embedding, (), Ids.default(0), index._calibration)
-    parts.write_books(folder / file_name("books", 1), books, mark)
+    parts.write_books(folder / file_name("books", 1), index.without_rows(), mark)
     extended = extras.columns is not None or extras.originals is not None
     Log.create(folder / file_name("log", 2), mark, 1 + extended).close()
-    ids, kind, next_id = index._ids, "", 0
+    ids, kind, next_id = index.ids_of_rows, "", 0
     entries: tuple[Entry, ...] = ()
     if len(index):
         kind = "string" if ids.kind == "string" else "int64"
@@ -180,7 +178,7 @@ def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | No
             next_id = max(0, int(values.max()) + 1)
             ids = of_integers(values)
         name = file_name("segment", 3)
-        segment = merge(list(index._segments), index.codebooks)
+        segment = merge(list(index.engine.segments), index.codebooks)
         parts.write_segment(folder / name, segment, ids, mark)
         entries = (Entry(name, len(index)),)
         if extras.columns is not None and table is not None:
@@ -188,7 +186,7 @@ def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | No
             parts.write_payload(folder / beside, name, table, extras.columns, mark)
             entries = (Entry(name, len(index), payload_file=beside),)
     folder.sync()
-    made, drift = index._calibration, Drift.of_learning(index.codebooks.error, index.codebooks.error_rows)
+    made, drift = index.calibration, Drift.of_learning(index.codebooks.error, index.codebooks.error_rows)
     if made is not None and made.error_rows:  # measured when its rows were coded
         drift = Drift.of_learning(made.error, made.error_rows)
     return Manifest(

@@ -219,7 +219,7 @@ def open_books(folder: Folder, name: str, mark: str, embedding: Any = None, know
     if isinstance(embedding, Module) and embedding.module is None:  # what a file gives by itself
         embedding = None
     file = _read(folder, name, "index", mark)
-    if known is not None and known._file is not None and known._file.same_as(file):
+    if known is not None and known.file is not None and known.file.same_as(file):
         return known
     books = Index.of_file(file, embedding)
     if len(books):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from os import PathLike
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 from ..codec.codebooks import Codebooks
 from ..codec.embedding import Embedding
 from ..engine.margins import DEFAULT
-from ..engine.matches import Matches
-from ..engine.searches import Searches
 from ..errors import InputError, NotAnIndexError
-from ..index.evaluation import Evaluation
+from ..index.evaluation import Evaluation, evaluate
 from ..index.ids import IdArray
 from ..index.report import Report
+from ..index.searchable import Searchable
+from ..index.searcher import Searcher
 from ..inputs.arrays import FloatArray
 from ..inputs.literals import Margin
 from . import files
@@ -28,7 +27,7 @@ from .snapshot import Snapshot
 from .verifying import verify
 
 
-class Reading(Searches):
+class Reading(Searchable):
     """The reading half of a :class:`Store`; whose state it reads, and whether it is still open, the store says."""
 
     path: str
@@ -51,70 +50,10 @@ class Reading(Searches):
         self._check_open()
         return self._state
 
-    def search(
-        self,
-        q: Any,
-        k: int = 10,
-        *,
-        offset: int = 0,
-        margin: Margin = DEFAULT,
-        threads: int | None = None,
-        filter: Any = None,
-        embedded: bool = False,
-        rerank: int | None = None,
-        recall: float | None = None,
-    ) -> Matches:
-        """The k nearest rows of each query, as :meth:`Index.search` finds them.
-
-        ``filter`` is a boolean mask over rows in insertion order (that of :attr:`ids`), an array of allowed ids, or an
-        expression over columns: ``"price < 10 and tag in ('a', 'b')"``, or a ``pyarrow.compute.Expression``.
-
-        Where originals are kept, the ``rerank`` best rows by code are compared with theirs, and the k nearest of those
-        come back with these distances. ``recall`` chooses ``rerank`` and ``margin`` by what :meth:`calibrate` measured.
-        """
-        return self.snapshot.search(
-            q,
-            k,
-            offset=offset,
-            margin=margin,
-            threads=threads,
-            filter=filter,
-            embedded=embedded,
-            rerank=rerank,
-            recall=recall,
-        )
-
-    def search_by_id(
-        self,
-        ids: Any,
-        k: int = 10,
-        *,
-        exclude_self: bool = True,
-        offset: int = 0,
-        margin: Margin = DEFAULT,
-        threads: int | None = None,
-        filter: Any = None,
-        rerank: int | None = None,
-        recall: float | None = None,
-    ) -> Matches:
-        """The k nearest rows of rows that are here, as :meth:`Index.search_by_id` finds them.
-
-        With ``rerank`` or ``recall``, as for :meth:`search`, by the originals of these rows.
-        """
-        return self.snapshot.search_by_id(
-            ids,
-            k,
-            exclude_self=exclude_self,
-            offset=offset,
-            margin=margin,
-            threads=threads,
-            filter=filter,
-            rerank=rerank,
-            recall=recall,
-        )
-
-    def _now(self) -> Snapshot:
-        return self.snapshot
+    @property
+    def searcher(self) -> Searcher:
+        """The rows of this moment, ready to be searched."""
+        return self.snapshot.searcher
 
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
         """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
@@ -208,7 +147,7 @@ class Reading(Searches):
     def report(self) -> Report:
         """Bytes by part; those of removed rows count until they are gone."""
         state = self._opened
-        return dataclasses.replace(state.snapshot.index.report(), file=self._size(state))
+        return Report.of(state.snapshot.searcher, self._size(state))
 
     def health(self) -> Health:
         """What lies about, whether margins still hold, whether the books still fit the rows that come."""
@@ -223,11 +162,32 @@ class Reading(Searches):
                 size += files.size(opened(self._folder) / name)
         return size
 
-    def evaluate(self, queries: Any = None, k: int = 10, **how: Any) -> Evaluation:
-        """How good and how fast searches are, see :meth:`Index.evaluate`; of a copy where rows were removed."""
-        snapshot = self.snapshot
-        index = snapshot.index if snapshot.ids_of_rows.removed is None else snapshot.to_index()
-        return index.evaluate(queries, k, **how)
+    def evaluate(
+        self,
+        queries: Any = None,
+        k: int = 10,
+        *,
+        truth: Any = None,
+        x: Any = None,
+        margin: Margin = DEFAULT,
+        sample: int = 1000,
+        threads: int | None = None,
+        seed: int = 0,
+        embedded: bool = False,
+    ) -> Evaluation:
+        """Measure how good and how fast searches are, see :meth:`Index.evaluate`."""
+        return evaluate(
+            self.searcher,
+            queries,
+            k,
+            truth=truth,
+            x=x,
+            margin=margin,
+            sample=sample,
+            threads=threads,
+            seed=seed,
+            embedded=embedded,
+        )
 
     def verify(self) -> None:
         """Raise unless all that is on disk is sound: every byte, every code, every id."""

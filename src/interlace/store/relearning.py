@@ -40,6 +40,10 @@ class Recoded(Snapshot):
         )
         self._threads = threads
 
+    def merged(self, first: int, stop: int) -> tuple[Codes, Ids]:
+        """Codes by the new books, and ids, of the kept rows of consecutive parts."""
+        return self.rows.merged(first, stop, self._codes)
+
     def _codes(self, part: int) -> Codes:
         assert self.extras.originals is not None
         rows = self.tail.originals
@@ -66,7 +70,7 @@ def relearned(before: Snapshot, settings: dict[str, Any], progress: Progress) ->
     n_held = min(HELD_OUT, len(rows) // 10)
     train = np.sort(order[n_held:][: learner.max_train_rows])
     codebooks = learner.learn(before.vectors.take(train))
-    books = Index.of_parts(codebooks, before.books.embedding, (), Ids.default(0), None)
+    books = Index(codebooks, before.books.embedding)
     threads, drift = thread_count(learner.threads), Drift()
     if n_held:
         held = before.vectors.take(np.sort(order[:n_held]))

@@ -27,8 +27,7 @@ from ..errors import (
     UnknownIdError,
     warn_user,
 )
-from ..index.ids import IdArray, Ids, as_id_array, is_id, parse_ids, shown_id
-from ..index.index import Index
+from ..index.ids import IdArray, as_id_array, is_id, parse_ids, shown_id
 from ..inputs.arrays import FloatArray, Rows, to_numpy
 from ..inputs.literals import Effort, Missing
 from ..inputs.spool import yields_blocks
@@ -203,8 +202,7 @@ class Store(Reading):
             self._check_no_batch("calibrate()")
             snapshot = self._state.snapshot
             calibration = snapshot.calibrated(queries, threads, embedded)
-            books = Index.of_parts(self.codebooks, self.embedding, (), Ids.default(0), calibration)
-            writer.checkpoint(snapshot, books=books)
+            writer.checkpoint(snapshot, books=snapshot.books.without_rows(calibration))
 
     def relearn(self, *, progress: Any = "auto", **settings: Any) -> None:
         """Learn new books from the kept originals, code all rows by them, and calibrate: when rows have drifted.
@@ -264,7 +262,7 @@ class Store(Reading):
         shape = (books.dim,) if embedded else books.input_shape
         if yields_blocks(x) and not (isinstance(x, list | tuple) and getattr(x[0], "shape", None) == shape):
             return self._put_blocks(x, ids, payload, replacing, effort, workers, embedded)
-        rows = books._rows(x, embedded)
+        rows = books.searcher.space.rows(x, embedded)
         return self._put_rows(rows, ids, self._table(payload, len(rows)), replacing, effort, workers, progress)
 
     def _table(self, payload: Any, n: int | None = None) -> Table | None:
@@ -326,7 +324,7 @@ class Store(Reading):
             try:
                 if (block := next(iterator, _END)) is _END:  # an iterator that finds its source bad is no other case
                     break
-                rows = self.snapshot.books._rows(block, embedded)
+                rows = self.snapshot.books.searcher.space.rows(block, embedded)
                 mine = None if given is None else given[n : n + len(rows)]
                 table = self._table(None, len(rows)) if whole is None else _part(whole, n, len(rows))
                 done.append(self._put_rows(rows, mine, table, replacing, effort, workers))

@@ -45,7 +45,7 @@ def _verify(folder: Folder, embedding: Any) -> Verified:
     Index.of_file(storage.read(books, files.open_to_read(books))).verify()
     for part in snapshot.parts:
         part.verify(snapshot.books.codebooks, snapshot.extras)
-    snapshot.verify_tail()
+    snapshot.rows.verify_tail()
     ids = snapshot.ids_of_rows
     if not (ids.find(ids.all()) == ids.kept_rows()).all():
         raise DamagedFileError(f"the store {folder.path!r} is damaged: an id has more than one row")

@@ -167,12 +167,12 @@ class Writer:
         mark, extras = self.state.manifest.store, after.extras
         if extras.columns is not None:
             file = path("payload")
-            table = after.merged_payload(group.first, group.stop)
+            table = after.rows.merged_payload(group.first, group.stop)
             parts.write_payload(file, entry.file, table, extras.columns, mark)
             entry = dataclasses.replace(entry, payload_file=file.name)
         if extras.originals is not None:
             file = path("originals")
-            vectors = after.merged_originals(group.first, group.stop)
+            vectors = after.rows.merged_originals(group.first, group.stop)
             parts.write_originals(file, entry.file, vectors, extras.originals.kind, mark)
             entry = dataclasses.replace(entry, originals_file=file.name)
         return entry

@@ -1,23 +1,23 @@
-"""The one knob: how deep a second look must go for a recall, measured on queries that the store was calibrated with.
+"""Chooses the re-rank depth and the margin for a target recall, measured on the queries of a calibration.
 
-Recall@10 after a re-rank of the best d rows is the share of the ten true neighbours among those d rows, whatever their
-order; so one search by code for the largest d, and the true neighbours by the originals, tell it for every d. It is
-told for each margin that is calibrated: what a margin loses counts.
+Recall@10 after a re-rank of the best d rows is the share of the ten true neighbours among those d rows, in any order.
+So one search by code for the largest d, and the true neighbours by the originals, give it for every d. It is measured
+for each calibrated margin: what a margin loses counts.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.margins import TARGETS, Calibration
 from ..errors import InputError
-from ..index.index import Index
 from ..inputs.arrays import FloatArray
-from .originals import KeptVectors
+from .engine import Engine
+from .margins import TARGETS, Calibration
+from .options import SearchOptions
+from .rerank import Originals
 
 K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
@@ -33,26 +33,25 @@ Rows = NDArray[np.int64]
 
 
 def measured(
-    index: Index,
-    kept: KeptVectors,
+    engine: Engine,
+    originals: Originals,
     queries: FloatArray,
     own_rows: Rows | None,
-    removed: NDArray[np.bool_] | None,
-    threads: int | None,
+    threads: int,
 ) -> Recalls:
-    """Recall@10 for each margin after a re-rank of so many rows; ``own_rows``: the row that each query is, left out.
+    """Recall@10 for each margin and re-rank depth; ``own_rows``: the row that each query is, left out.
 
-    ``index`` answers with row numbers. Depths beyond the first that finds everything are not told. Queries are vectors,
-    of length 1 for the cosine metric.
+    Depths beyond the first that finds everything are omitted. Queries are vectors, of length 1 for the cosine metric.
     """
     chosen = np.linspace(0, len(queries) - 1, min(QUERIES, len(queries))).astype(np.int64)
     queries, own = queries[chosen], None if own_rows is None else own_rows[chosen, None]
     extra = int(own is not None)
-    true = nearest(kept, queries, K + extra, removed, index.metric)
-    deepest = min(DEPTHS[-1] + extra, max(1, len(index)))
+    true = nearest(engine, originals, queries, K + extra)
+    deepest = min(DEPTHS[-1] + extra, max(1, engine.n_kept))
     found: list[tuple[float, int, float]] = []
     for margin in TARGETS:
-        by_code = index.search(queries, deepest, margin=margin, threads=threads, embedded=True).ids
+        options = SearchOptions(k=deepest, margin=margin, threads=threads, rerank=deepest)
+        by_code = engine.search(queries, options).rows
         ranks = _ranks(by_code, true, own)
         for depth in DEPTHS:
             found.append((margin, depth, float((ranks < depth).mean()) if len(ranks) else 1.0))
@@ -72,12 +71,13 @@ def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
     return np.array(ranks, np.int64)
 
 
-def nearest(kept: KeptVectors, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: str) -> Rows:
+def nearest(engine: Engine, originals: Originals, queries: FloatArray, k: int) -> Rows:
     """The k rows nearest by their originals [n, k], -1 where there are fewer; by products of matrices, in blocks."""
     best, rows = np.full((len(queries), k), np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
-    for first, vectors in kept.blocks():
+    removed = None if engine.removed is None else ~engine.removed.kept()
+    for first, vectors in originals.blocks():
         away = -(queries @ vectors.T)
-        if metric == "l2":
+        if engine.codebooks.metric == "l2":
             away *= 2
             away += np.einsum("ij,ij->i", vectors, vectors)
         if removed is not None:
@@ -96,12 +96,10 @@ def _smallest(values: FloatArray, k: int) -> NDArray[np.int64]:
     return np.take_along_axis(some, order, axis=1)
 
 
-def effort(recall: Any, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:
-    """Margin and depth that reach a recall@k in a store of n rows, or a clear error."""
-    if isinstance(recall, bool) or not isinstance(recall, int | float | np.floating) or not 0 < recall < 1:
-        raise InputError(f"recall must lie between 0 and 1, got {recall!r}")
+def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:
+    """Margin and re-rank depth that reach a recall@k among n rows; InputError if the calibration does not say."""
     if calibration is None or not calibration.recalls:
-        raise InputError("recall is what store.calibrate(queries) measures: call it once there are rows")
+        raise InputError("recall needs a calibration: call store.calibrate(queries) once the store has rows")
     needed = recall + RESERVE * (1 - recall)
     reached: dict[float, int] = {}  # the smallest depth for each margin
     for margin, depth, found in calibration.recalls:
@@ -111,7 +109,8 @@ def effort(recall: Any, k: int, n: int, calibration: Calibration | None) -> tupl
         _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
         raise InputError(
             f"recall {recall:g} was not reached, with some reserve, when the store was calibrated: the best {depth} "
-            f"rows by code hold {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more bytes"
+            f"rows by code contain {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more "
+            "bytes"
         )
     least = min(reached.values())
     margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)

@@ -1,0 +1,256 @@
+"""The one thing that searches: packed rows of one set of codebooks. It knows row numbers, but no ids and no files."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._threads import cached_property
+from ..codec.codebooks import Codebooks
+from ..codec.rounding import distance_error
+from ..errors import InputError
+from ..inputs.arrays import FloatArray
+from . import calibrating, margins
+from .evidence import gathered
+from .filters import Allowed, Mask, filters_of
+from .hits import STRAYS, RangeHits, RowHits, SearchStats
+from .margins import Calibration, Rule
+from .options import SearchOptions
+from .scan import Scanned, codes_of, range_rows, search_rows
+from .segments import Segment
+from .tombstones import Removed
+
+#: Beyond this many times k it is cheaper to mask removed rows than to ask for more hits and to drop them.
+WIDEST = 8
+
+RuleOf = Callable[[bool], Rule]  #: the rule to run, for allowed rows only or for all rows
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """Codebooks, segments, which of their rows were removed, and the calibration of margins; nothing ever changes.
+
+    Rows are numbered through all segments, removed ones included. An index, a snapshot of a store and a trial of
+    ``layout="auto"`` each have one.
+    """
+
+    codebooks: Codebooks
+    segments: tuple[Segment, ...] = ()
+    removed: Removed | None = None
+    calibration: Calibration | None = None
+
+    @cached_property
+    def n_rows(self) -> int:
+        """All rows, removed or not."""
+        return sum(segment.n_rows for segment in self.segments)
+
+    @cached_property
+    def n_kept(self) -> int:
+        """Rows that were not removed."""
+        return self.n_rows - (0 if self.removed is None else self.removed.count)
+
+    def kept_rows(self) -> NDArray[np.int64]:
+        """Rows that were not removed, ascending."""
+        return np.arange(self.n_rows) if self.removed is None else np.flatnonzero(self.removed.kept())
+
+    def with_calibration(self, calibration: Calibration | None) -> Engine:
+        """The same rows with other margins."""
+        return replace(self, calibration=calibration)
+
+    # --- searching
+
+    def rule(self, margin: Any, k: int, *, filtered: bool = False, reranked: bool = False) -> Rule:
+        """The rule that a search with this margin runs."""
+        return margins.parse(
+            margin,
+            k=k,
+            n=self.n_kept,
+            calibration=self.calibration,
+            sigma=self.codebooks.residual_variance,
+            filtered=filtered,
+            reranked=reranked,
+        )
+
+    def search(self, queries: FloatArray, options: SearchOptions) -> RowHits:
+        """The nearest ``options.depth`` rows of each query float32 [n, dim], of length 1 for cosine."""
+        options.check_answers(len(queries))
+        return self.search_by_rule(
+            queries,
+            options.depth,
+            lambda filtered: self.rule(
+                options.margin, options.depth, filtered=filtered, reranked=options.rerank is not None
+            ),
+            options.threads,
+            options.filter,
+        )
+
+    def search_by_rule(
+        self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int = 1, allowed: Allowed | None = None
+    ) -> RowHits:
+        """As :meth:`search`, by rules that the caller makes.
+
+        A calibrated rule says how far the k-th hit of a query may be, and how many of its hits may lie beyond the
+        slack. Queries beyond that are unlike those that it was calibrated with, and are searched again, exactly.
+        """
+        if allowed is not None:
+            self.check_filter(allowed)
+        started = time.perf_counter()
+        found, rule = self._scan(queries, k, rule_of, threads, allowed)
+        unlike = self._unlike(queries, found, k, rule)
+        if len(unlike):
+            again, _ = self._scan(queries[unlike], k, lambda filtered: margins.EXACT, threads, allowed)
+            found.rows[unlike], found.distances[unlike], found.counts[unlike] = again[:3]
+            found.work[unlike] += again.work
+        stats = SearchStats.of_work(
+            found.work,
+            rows=self.n_kept,
+            seconds=time.perf_counter() - started,
+            margin=rule.label,
+            threads=threads,
+            unlike=len(unlike),
+        )
+        return RowHits(found.rows, found.distances, found.counts, stats)
+
+    def _unlike(self, queries: FloatArray, found: Scanned, k: int, rule: Rule) -> NDArray[np.int64]:
+        """Queries that the rule was not calibrated for."""
+        if rule.farthest == math.inf:
+            return np.zeros(0, np.int64)
+        limit = rule.farthest if self.codebooks.metric != "ip" else rule.farthest * np.sqrt((queries**2).sum(1))
+        far = found.distances[:, min(k, margins.KS[-1]) - 1] > limit
+        return np.flatnonzero(far | (found.work[:, STRAYS] > rule.strays * k))
+
+    def _scan(
+        self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int, allowed: Allowed | None
+    ) -> tuple[Scanned, Rule]:
+        """Of rows that are allowed and not removed, and the rule that ran."""
+        if allowed is None and self.removed is not None:
+            return self._scan_kept(self.removed, queries, k, rule_of, threads)
+        rule, filters = rule_of(allowed is not None), () if allowed is None else allowed.filters
+        return search_rows(self.codebooks, self.segments, queries, k, rule, threads, filters), rule
+
+    def _scan_kept(
+        self, removed: Removed, queries: FloatArray, k: int, rule_of: RuleOf, threads: int
+    ) -> tuple[Scanned, Rule]:
+        """Of rows that were not removed.
+
+        A mask costs a pass over all rows for each call, and no margin is calibrated for it. So the scan asks for more
+        than k hits and drops the removed ones, which gives the answer of a mask wherever k are left. Only queries that
+        are left with fewer are searched again, with a mask.
+        """
+        asked = hits_to_ask(k, removed)
+        if asked > WIDEST * k:
+            rule = rule_of(True)
+            filters = filters_of(self.codebooks, self.segments, kept_mask(removed))
+            return search_rows(self.codebooks, self.segments, queries, k, rule, threads, filters), rule
+        # The rule for k: with the distance of a later hit in place of the k-th it skips less than in an index of the
+        # kept rows alone, and visits the same cells.
+        rule = rule_of(False)
+        rows, distances, found, work = search_rows(self.codebooks, self.segments, queries, asked, rule, threads)
+        work[:, STRAYS] = work[:, STRAYS] * k // asked  # of k hits
+        kept = (rows >= 0) & ~removed.has(np.maximum(rows, 0))
+        if len(queries) == 1 and len(first := np.flatnonzero(kept)[:k]) == k:  # the usual case, and it should be quick
+            return Scanned(rows[:, first], distances[:, first], np.array([k]), work), rule
+        kept &= kept.cumsum(1) <= k
+        counts = kept.sum(1)
+        hit = np.arange(k) < counts[:, None]
+        rows, distances = _scattered(rows[kept], hit, -1), _scattered(distances[kept], hit, np.inf)
+        short = np.flatnonzero((counts < k) & (found == asked))
+        if len(short):
+            filters = filters_of(self.codebooks, self.segments, kept_mask(removed))
+            again = search_rows(self.codebooks, self.segments, queries[short], k, rule_of(True), threads, filters)
+            rows[short], distances[short], counts[short] = again[:3]
+            work[short] += again.work
+        return Scanned(rows, distances, counts, work), rule
+
+    def range(
+        self,
+        queries: FloatArray,
+        radii: FloatArray,
+        *,
+        threads: int = 1,
+        allowed: Allowed | None = None,
+        exhaustive: bool = False,
+        label: str = "exact",
+    ) -> RangeHits:
+        """All rows within the radius of each query; ``label`` is what the stats name the rule."""
+        if allowed is not None:
+            self.check_filter(allowed)
+        started = time.perf_counter()
+        filters = () if allowed is None else allowed.filters
+        rows, distances, counts, work = range_rows(
+            self.codebooks, self.segments, queries, radii, threads, filters, exhaustive
+        )
+        offsets = np.zeros(len(queries) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        if allowed is None and self.removed is not None:  # quicker to drop removed rows than to mask them
+            kept = ~self.removed.has(rows)
+            rows, distances = rows[kept], distances[kept]
+            offsets = np.concatenate([[0], np.cumsum(kept)])[offsets]
+        seconds = time.perf_counter() - started
+        stats = SearchStats.of_work(work, rows=self.n_kept, seconds=seconds, margin=label, threads=threads)
+        return RangeHits(offsets, rows, distances, stats)
+
+    # --- rows
+
+    def allow(self, mask: Mask) -> Allowed:
+        """Prepare a mask over all rows for searches."""
+        return Allowed.of(self.codebooks, self.segments, mask, self.n_kept)
+
+    def check_filter(self, allowed: Allowed) -> None:
+        """Raise InputError for a filter of other rows."""
+        if allowed.segments is not self.segments:
+            raise InputError("this filter is stale because the index has changed; call allow() again")
+
+    def codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Codes uint8 [n, 1 + n_columns] of rows, the cell's code first."""
+        return codes_of(self.codebooks, self.segments, rows)
+
+    def decode(self, rows: NDArray[np.int64]) -> FloatArray:
+        """The vectors [n, dim] that the codes of rows stand for."""
+        return self.codebooks.decode(self.codes_of(rows))
+
+    def distance_error(self, queries: FloatArray) -> NDArray[np.float64]:
+        """For each query, how far a reported distance may be from the distance to the decoded row."""
+        return distance_error(self.codebooks, self.segments, queries)
+
+    # --- calibrating
+
+    def calibrated(
+        self,
+        queries: FloatArray,
+        own_rows: NDArray[np.int64] | None = None,
+        *,
+        threads: int = 1,
+        confidence: float = calibrating.CONFIDENCE,
+    ) -> Calibration:
+        """A calibration from queries; ``own_rows``: the row that each query is, if they are rows."""
+        parts, n_rows = gathered(self.codebooks, self.segments, queries, own_rows, threads)
+        return calibrating.calibrate(parts, n_rows, self.codebooks.metric, confidence=confidence)
+
+
+def hits_to_ask(k: int, removed: Removed) -> int:
+    """Number of hits to request so that k of them are not removed, with high probability.
+
+    The mean, and four standard deviations, of the draws until k are kept, if rows are removed at random.
+    """
+    share = removed.count / removed.n
+    draws = 2**62 if share >= 1 else math.ceil((k + 4 * math.sqrt(k * share)) / (1 - share))
+    return min(draws, max(k, removed.n))
+
+
+def kept_mask(removed: Removed) -> Mask:
+    """The rows that were not removed."""
+    return removed.kept().view(np.uint8)
+
+
+def _scattered(values: NDArray[Any], where: NDArray[np.bool_], other: float) -> NDArray[Any]:
+    """The values in a table, row by row, where the mask says; another value elsewhere."""
+    table = np.full(where.shape, other, values.dtype)
+    table[where] = values
+    return table

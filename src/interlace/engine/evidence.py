@@ -1,0 +1,169 @@
+"""Queries and their exact answers: what margins are calibrated with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codec.codebooks import Codebooks
+from ..errors import DamagedFileError
+from ..inputs.arrays import FloatArray
+from .margins import EXACT, KS
+from .scan import codes_of, search_rows
+from .segments import Segment
+
+#: Rows of an index that calibrate it where there are no queries.
+HELD_OUT_ROWS = 5000
+#: Rows with the same code as a query that are searched for beside the nearest ones.
+COPIES = 64
+#: Queries whose answers are computed at a time, which bounds memory.
+CALIBRATED_AT_ONCE = 250
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Exact answers, [queries, depth] each, in ascending order of distance; inf beyond the last."""
+
+    distances: FloatArray
+    crude_excess: FloatArray  # crude distance above the crude floor of its cell
+    floors: FloatArray  # of the whole distance in its cell
+    ranks: NDArray[np.int32]  # of its cell among all that hold rows, by ascending base
+
+    def __getitem__(self, queries: NDArray[np.int64] | slice) -> Hits:
+        return Hits(self.distances[queries], self.crude_excess[queries], self.floors[queries], self.ranks[queries])
+
+
+@dataclass(frozen=True)
+class Held:
+    """Queries and their exact answers: one, or several that the same rule must find."""
+
+    answers: tuple[Hits, ...]
+    bases: FloatArray  # [queries, cells] ascending, of the cells that hold rows
+    sizes: FloatArray  # [queries, cells] rows of each
+    lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
+    rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
+    spans: FloatArray  # [queries] what an average row adds to them there; 0 elsewhere
+
+    def __getitem__(self, queries: NDArray[np.int64] | slice) -> Held:
+        return Held(
+            tuple(answer[queries] for answer in self.answers),
+            self.bases[queries],
+            self.sizes[queries],
+            self.lengths[queries],
+            self.rests[queries],
+            self.spans[queries],
+        )
+
+    @classmethod
+    def joined(cls, parts: list[Held]) -> Held:
+        """All queries of some parts, one behind the other; the parts are used up, so that nothing is there twice."""
+        kinds = range(len(parts[0].answers))
+        of_hits = [[[getattr(p.answers[i], f.name) for p in parts] for f in fields(Hits)] for i in kinds]
+        others = [[getattr(p, name) for p in parts] for name in ("bases", "sizes", "lengths", "rests", "spans")]
+        parts.clear()
+        return cls(tuple(Hits(*map(_joined, arrays)) for arrays in of_hits), *map(_joined, others))
+
+
+def _joined(arrays: list[Any]) -> Any:
+    joined = np.concatenate(arrays)
+    arrays.clear()
+    return joined
+
+
+def gathered(
+    codebooks: Codebooks,
+    segments: Sequence[Segment],
+    queries: FloatArray,
+    own_rows: NDArray[np.int64] | None,
+    threads: int,
+) -> tuple[list[Held], int]:
+    """Exact answers of queries, in random order, and the number of rows; ``own_rows``: the row that each query is.
+
+    A query that is a row of the index must be found both ways: as one that comes again, with all rows in its answer,
+    and as a new one, without its own row and those of the same code. Rows of one code count as one query: rows that
+    were added twice are no new evidence.
+    """
+    order = np.random.default_rng(0).permutation(len(queries))
+    own_codes = None
+    if own_rows is not None:
+        codes = codes_of(codebooks, segments, own_rows[order])
+        first = np.sort(np.unique(codes, axis=0, return_index=True)[1])
+        own_codes, order = codes[first], order[first]
+    queries = queries[order]
+    sizes = np.zeros(codebooks.n_cells, np.int64)
+    for segment in segments:
+        starts = segment.arrays["cell_starts"].astype(np.int64)
+        sizes += starts[1:] - starts[:-1]
+    parts = []
+    for start in range(0, max(1, len(queries)), CALIBRATED_AT_ONCE):
+        part = slice(start, start + CALIBRATED_AT_ONCE)
+        own = None if own_codes is None else own_codes[part]
+        parts.append(_held(codebooks, segments, queries[part], own, sizes, threads))
+    return parts, int(sizes.sum())
+
+
+def _held(
+    codebooks: Codebooks,
+    segments: Sequence[Segment],
+    queries: FloatArray,
+    own_codes: NDArray[np.uint8] | None,
+    sizes: NDArray[np.int64],
+    threads: int,
+) -> Held:
+    """Exact answers of some queries, and what rules are chosen by."""
+    deepest = max(KS)
+    depth = deepest if own_codes is None else deepest + 1 + COPIES
+    width = max(1, min(depth, int(sizes.sum())))
+    trace = np.empty((2, len(queries), width), np.float32)
+    rows, distances, _, _ = search_rows(codebooks, segments, queries, width, EXACT, threads, trace=trace)
+    if ((ordered := np.sort(rows, axis=1))[:, 1:] == ordered[:, :-1])[ordered[:, 1:] >= 0].any():
+        raise DamagedFileError("the index is damaged: row numbers are not unique")
+    excess, floors = trace
+    occupied = np.flatnonzero(sizes)
+    bases = codebooks.bases(queries)[:, occupied]
+    order = np.argsort(bases, axis=1, kind="stable").astype(np.int32)
+    rank_of = np.empty_like(order)
+    np.put_along_axis(rank_of, order, np.arange(order.shape[1], dtype=np.int32)[None], axis=1)
+    codes = codes_of(codebooks, segments, np.maximum(rows, 0).ravel()).reshape(*rows.shape, -1)
+    cells = np.searchsorted(occupied, codes[:, :, 0])
+    every = Hits(distances, excess, floors, np.take_along_axis(rank_of, cells, axis=1))
+    answers = [_first(every, deepest)]
+    if own_codes is not None:
+        answers.append(_first(_without(every, (codes == own_codes[:, None]).all(2)), deepest))
+    rests = np.zeros(len(queries))
+    if codebooks.one_floor and width:  # what the floor adds to the base is the same in all cells
+        rests = floors[:, 0].astype(np.float64) - np.take_along_axis(bases, cells[:, :1], axis=1)[:, 0]
+    lengths = np.ones(len(queries))
+    if codebooks.metric == "ip":
+        lengths = np.maximum(np.sqrt((queries.astype(np.float64) ** 2).sum(1)), 1e-30)
+    return Held(
+        answers=tuple(answers),
+        bases=np.take_along_axis(bases, order, axis=1),
+        sizes=sizes[occupied][order].astype(np.float32),
+        lengths=lengths,
+        rests=rests,
+        spans=codebooks.spans(queries),
+    )
+
+
+def _first(hits: Hits, depth: int) -> Hits:
+    """The nearest ones only."""
+    part = slice(0, depth)
+    return Hits(
+        hits.distances[:, part].copy(),
+        hits.crude_excess[:, part].copy(),
+        hits.floors[:, part].copy(),
+        hits.ranks[:, part].copy(),
+    )
+
+
+def _without(hits: Hits, left_out: NDArray[np.bool_]) -> Hits:
+    """The others, those that are left out behind them at distance inf."""
+    order = np.argsort(left_out, axis=1, kind="stable")
+    distances = np.where(left_out, np.float32(np.inf), hits.distances)
+    moved = (np.take_along_axis(a, order, axis=1) for a in (distances, hits.crude_excess, hits.floors, hits.ranks))
+    return Hits(*moved)

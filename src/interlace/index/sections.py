@@ -1,0 +1,100 @@
+"""What an index file holds: the sections and the description of codebooks, embedding, rows, ids and calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codec.codebooks import codebooks_of
+from ..codec.embedding import embedding_in
+from ..codec.space import Space
+from ..engine.engine import Engine
+from ..engine.margins import Calibration
+from ..engine.segments import Segment, merge, segment_in
+from ..errors import NotAnIndexError
+from ..files.storage import File
+from .ids import Ids
+from .searcher import Searcher
+
+#: Small sections whose damage would lose hits, not only rows.
+CHECKED_AT_OPEN = (
+    "segment.cell_starts",
+    "segment.cross_floors",
+    "calibration.shares",
+    "calibration.cells",
+    "calibration.slacks",
+    "calibration.strays",
+    "calibration.farthest",
+)
+#: What opens files of other kinds.
+OPENERS = {
+    "codebooks": "Codebooks.load",
+    "model": "interlace.quantizers.load",
+    "parts index": "interlace.parts.PartsIndex.open",
+}
+
+
+def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Sections and description of a file (docs/format.md); the inverse is :func:`read_sections`."""
+    codebooks, engine, ids = searcher.space.codebooks, searcher.engine, searcher.ids
+    segment = (
+        merge(list(engine.segments), codebooks)
+        if engine.segments
+        else Segment.pack(np.empty((0, 1 + len(codebooks.columns)), np.uint8), codebooks)
+    )
+    learned, description = codebooks.to_arrays()
+    arrays = {f"codebooks.{name}": array for name, array in learned.items()}
+    arrays |= {f"segment.{name}": array for name, array in segment.arrays.items()}
+    embedding = None
+    if searcher.space.embedding is not None:
+        weights, embedding = searcher.space.embedding.to_arrays()
+        arrays |= {f"embedding.{name}": array for name, array in weights.items()}
+    arrays |= {f"ids.{name}": array for name, array in sorted(ids.sorted_section().items())}
+    calibration = None
+    if engine.calibration is not None:
+        found, calibration = engine.calibration.to_arrays()
+        arrays |= {f"calibration.{name}": array for name, array in found.items()}
+    return arrays, {
+        "kind": "index",
+        "n": ids.n_kept,
+        "ids": ids.kind,
+        "codebooks": description,
+        "embedding": embedding,
+        "calibration": calibration,
+    }
+
+
+def read_sections(file: File, embedding: Any = None) -> Searcher:
+    """The rows of an open index file, mapped; ``embedding`` is the torch module of an index whose embedding is one."""
+    kind = file.meta.get("kind")
+    if kind != "index":
+        opener = OPENERS.get(kind) if isinstance(kind, str) else None  # a file may say anything
+        hint = f"; {opener}(path) opens it" if opener else ""
+        raise NotAnIndexError(f"{file.path!r} holds {kind!r}, not an index{hint}")
+    for name in file.names:
+        if name in CHECKED_AT_OPEN:
+            file.check(name)
+    codebooks, found = codebooks_of(file), embedding_in(file, embedding)
+    with file.damage_named("embedding"):
+        space = Space.checked(codebooks, found)
+    with file.damage_named("segment"):
+        segment = segment_in(file, codebooks)
+        n = int(file.meta["n"])
+        ids = Ids.stored(file.meta["ids"], n, _arrays(file, "ids"))
+        ids.file = file
+        if segment.n_rows != n:
+            raise ValueError(f"{segment.n_rows} rows, {n} expected")
+    calibration = None
+    with file.damage_named("calibration"):
+        description = file.meta.get("calibration")
+        if description is not None and file.version > 1:  # one of version 1 has no rule for cells
+            calibration = Calibration.stored(description, _arrays(file, "calibration"))
+    return Searcher(space, Engine(codebooks, (segment,) if n else (), None, calibration), ids)
+
+
+def _arrays(file: File, part: str) -> dict[str, NDArray[Any]]:
+    """The sections of one part, without its name."""
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): file.array(name) for name in file.names if name.startswith(prefix)}
