@@ -15,7 +15,7 @@ import pytest
 import interlace as il
 from interlace.codec.codebooks import METRICS
 from interlace.codec.encode import EFFORTS
-from interlace.estimators.joint import CROSS as CROSS_WITH_LABELS
+from interlace.estimators.supervised import CROSS as CROSS_WITH_LABELS
 from interlace.index.ids import STORED
 from interlace.inputs import literals
 from interlace.learn.layouts import CROSS, LAYOUTS, ROTATIONS
