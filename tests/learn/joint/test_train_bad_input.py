@@ -124,9 +124,9 @@ BAD = {
     ),
     "a negative seed": ({"seed": -1}, X, Y, "seed must be"),
     "dim of nothing": ({"dim": 0}, X, Y, "dim must be a positive integer"),
-    "a layout": ({"layout": "hybrid"}, X, Y, "with labels layout is 'subspace', given by the method"),
-    "a rotation": ({"rotation": "none"}, X, Y, "with labels rotation is 'principal'"),
-    "a metric": ({"metric": "cosine"}, X, Y, "with labels metric is 'l2'"),
+    "a layout": ({"layout": "hybrid"}, X, Y, "layout.*'subspace'.*'hybrid'"),
+    "a rotation": ({"rotation": "none"}, X, Y, "rotation.*'principal'.*'none'"),
+    "a metric": ({"metric": "cosine"}, X, Y, "metric.*'l2'.*'cosine'"),
 }
 
 
