@@ -34,7 +34,7 @@ def test_snippet_runs(page, number, code, tmp_path, monkeypatch, capsys):
     if ".labels" in code:
         pytest.importorskip("torch", reason="the train extra is not installed")
         # Threads of torch spin while they wait for each other: on a busy machine two take many times as long as one.
-        monkeypatch.setattr("interlace.estimators.joint.thread_count", lambda threads: 1)
+        monkeypatch.setattr("interlace.estimators.supervised.thread_count", lambda threads: 1)
     if "il.plot." in code:
         matplotlib = pytest.importorskip("matplotlib", reason="the plot extra is not installed")
         matplotlib.use("Agg")

@@ -15,7 +15,7 @@ import pytest
 import interlace as il
 from interlace.codec.codebooks import METRICS
 from interlace.codec.encode import EFFORTS
-from interlace.estimators.joint import CROSS as CROSS_WITH_LABELS
+from interlace.estimators.supervised import CROSS as CROSS_WITH_LABELS
 from interlace.index.ids import STORED
 from interlace.inputs import literals
 from interlace.learn.layouts import CROSS, LAYOUTS, ROTATIONS
@@ -53,6 +53,8 @@ with il.open("store") as opened:  # an index or a store
     if isinstance(opened, il.Store):
         opened.refresh()
 model = il.ICQ(8, layout="subspace", loss="triplet", cross="constant").fit(x)
+fitted: il.UnsupervisedICQ = il.UnsupervisedICQ(8, layout="subspace", cross="byte").fit(x)
+il.SupervisedICQ(8, loss="triplet", cross="constant").fit(x, [0] * 100)
 il.Neighbors(layout="residual", metric="ip", margin="exact").fit(x)
 """
 
@@ -69,6 +71,8 @@ il.plan(10**6, 64, ids="str")
 il.ICQ(8, layout="hybird")
 il.ICQ(8, los="triplet")
 il.ICQ(8, loss="triplets")
+il.UnsupervisedICQ(8, loss="triplet")
+il.SupervisedICQ(8, layout="subspace")
 il.Neighbors(metric="euclidean")
 il.create("store", index.codebooks, originals="float32")
 il.create("store", index.codebooks, original="float16")

@@ -36,10 +36,13 @@ from .index.matches import Matches, RangeMatches
 from .index.planning import Plan, plan
 from .index.report import Report
 from .integrations.faiss import from_faiss, to_faiss
+from .learn import registry as _learners
 
 if typing.TYPE_CHECKING:
     from .estimators.icq import ICQ
     from .estimators.neighbors import Neighbors
+    from .estimators.supervised_icq import SupervisedICQ
+    from .estimators.unsupervised_icq import UnsupervisedICQ
     from .learn.recipe import Recipe
     from .store import Store, create, open
 
@@ -76,7 +79,9 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreLockedError",
+    "SupervisedICQ",
     "UnknownIdError",
+    "UnsupervisedICQ",
     "__version__",
     "create",
     "from_faiss",
@@ -87,11 +92,16 @@ __all__ = [
 ]
 
 
-_LATER = {"ICQ": ".estimators.icq", "Neighbors": ".estimators.neighbors", "Recipe": ".learn.recipe"} | dict.fromkeys(
-    ("Store", "create", "open"), ".store"
-)
-
-
+_LATER = {
+    "ICQ": ".estimators.icq",
+    "Neighbors": ".estimators.neighbors",
+    "Recipe": ".learn.recipe",
+    "Store": ".store",
+    "SupervisedICQ": ".estimators.supervised_icq",
+    "UnsupervisedICQ": ".estimators.unsupervised_icq",
+    "create": ".store",
+    "open": ".store",
+}
 _PACKAGES = ("data", "embedding", "judge", "parts", "plot", "quantizers", "store")
 
 
@@ -113,3 +123,7 @@ Index.make_store = staticmethod(_make_store)
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER, *_PACKAGES})
+
+
+# Stores relearn the codebooks of any quantizer, but only those that need it load the quantizers.
+_learners.load_before_lookup(lambda: importlib.import_module(".estimators.baselines", __name__))

@@ -200,7 +200,7 @@ class TestFit:
         fails(run(*args, "--checkpoint", "./bad.icq", "-o", "bad.icq"), "--output and --checkpoint are one file")
         fails(run(*args, "--plot", "bad.bmp", "-o", "bad.icq"), "--plot writes .png, .pdf, .svg files")
         fails(run(*args, "--embedding", "lenet", "-o", "bad.icq"), "lenet takes images")
-        fails(run(*args, "--n-books", 99, "-o", "bad.icq"), "1 to 64 books, got 99")
+        fails(run(*args, "--n-books", 99, "-o", "bad.icq"), "1 to 64, got 99")
         no_file_but_the_inputs(folder)
 
     def test_without_matplotlib_nothing_is_learned(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,7 +353,7 @@ def test_warnings_are_lines_like_errors(run: Run, folder: Path) -> None:
 
 
 def test_a_model_of_an_unknown_kind(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(il.ICQ, "_estimator", "DQ")
+    monkeypatch.setattr(il.ICQ, "name_in_files", "DQ")
     fitted("icq").save(folder / "dq.icq")
     monkeypatch.undo()
     monkeypatch.chdir(folder)

@@ -13,7 +13,7 @@ import interlace as il
 from cli_checks import fails
 from helpers import clustered, same_index
 from interlace.codec.embedding import Linear
-from interlace.estimators.models import Fitted
+from interlace.estimators.fitted import Fitted
 
 Run = Callable[..., tuple[int, str, str]]
 X, MORE = clustered(400, 8), clustered(150, 8, seed=1)
@@ -125,7 +125,7 @@ def raw(folder: Path) -> il.ICQ:
     model = il.ICQ.load(folder / "model.icq")
     made = Linear(rng.normal(size=(8, 12)), input_shape=(3, 2, 2))
     codes, labels = model.encode(made(rng.normal(size=(50, 12)))), np.arange(50) % 2
-    model._take(Fitted(model.codebooks_, np.zeros(0, np.int64), 50, made, codes=codes, labels=labels))
+    model.set_fitted(Fitted(model.codebooks_, np.zeros(0, np.int64), 50, made, codes=codes, labels=labels))
     model.save(folder / "raw.icq")
     images = rng.normal(size=(60, 3, 2, 2)).astype(np.float32)
     np.save(folder / "images.npy", images)

@@ -22,7 +22,8 @@ import interlace as il
 from frames import FakeFrame
 from helpers import FakeTensor, run_python
 from interlace.errors import not_fitted
-from interlace.estimators.base import NotNumbersError, Transformer, readable
+from interlace.estimators.base import Transformer
+from interlace.estimators.features import NotNumbersError, read_features
 from interlace.files.storage import from_bytes, to_bytes
 
 X = np.arange(12.0).reshape(4, 3)
@@ -37,14 +38,14 @@ class Shift(Transformer):
         self.text = text
 
     def fit(self, X, y=None):  # noqa: N803
-        rows, names = readable(X)
+        rows, names = read_features(X)
         self.mean_ = np.asarray(rows, float).mean(0)
-        self._remember(rows.shape[1], names)
+        self._record_features(rows.shape[1], names)
         return self
 
     def transform(self, X):  # noqa: N803
-        rows = self._like_fit(X)
-        return self._contained(np.asarray(rows, float) - self.mean_ * self.by, X)
+        rows = self._read_like_fit(X)
+        return self._wrap_output(np.asarray(rows, float) - self.mean_ * self.by, X)
 
     def _n_features_out(self):
         return self.n_features_in_
@@ -227,13 +228,13 @@ def test_names_are_kept_and_compared(make):
 def test_columns_without_names():
     assert not hasattr(Shift().fit(frame([0, 1, 2])), "feature_names_in_")
     with pytest.raises(TypeError, match=r"all input features have string names, but X has \['int', 'str'\]"):
-        readable(frame(["a", 1, "c"]))
+        read_features(frame(["a", 1, "c"]))
     lists = pa.table({"v": pa.FixedSizeListArray.from_arrays(X.ravel(), 3)})
-    rows, names = readable(lists)
+    rows, names = read_features(lists)
     assert rows.shape == (4, 3)
     assert names is None
     labelled = table("abc").append_column("label", pa.array(["x"] * 4))  # no number, so no dimension
-    assert [*readable(labelled)[1]] == ["a", "b", "c"]
+    assert [*read_features(labelled)[1]] == ["a", "b", "c"]
 
 
 def test_names_out():
@@ -262,14 +263,14 @@ def test_names_out():
         (np.empty((0, 3)), ValueError, r"0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required"),
         (np.empty((3, 0)), ValueError, r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"),
         (np.ones((2, 2), complex), ValueError, "Complex data not supported"),
-        (np.array([[1, {}]], object), TypeError, "no numbers: float.. argument must be a string or a real number"),
-        (np.array([[1, "a"]], object), ValueError, "no numbers: could not convert string to float"),
+        (np.array([[1, {}]], object), TypeError, "not numbers: float.. argument must be a string or a real number"),
+        (np.array([[1, "a"]], object), ValueError, "not numbers: could not convert string to float"),
         ("vectors.npy", ValueError, "is a path"),
     ],
 )
 def test_input_that_scikit_learn_refuses(x, kind, text):
     with pytest.raises(kind, match=text) as caught:
-        readable(x)
+        read_features(x)
     assert isinstance(caught.value, il.InputError)
     assert isinstance(caught.value, NotNumbersError) == (kind is TypeError)
 
@@ -278,9 +279,9 @@ def test_input_is_passed_on_unconverted_where_it_can_be():
     blocks = iter([X])
     tensor = FakeTensor(X)
     for x in (X, X.astype(np.int8), blocks, tensor, frame("abc")):
-        assert readable(x)[0] is x
+        assert read_features(x)[0] is x
     for x in (X.tolist(), X.astype(object)):
-        rows, names = readable(x)
+        rows, names = read_features(x)
         np.testing.assert_array_equal(rows, X)
         assert rows.dtype == np.float64
         assert names is None

@@ -66,10 +66,8 @@ def test_what_a_fit_leaves(model: Any) -> None:
     assert Recipe(**info["recipe"]) == model.recipe
     json.dumps([info, model.history_])
     card = model.card()
-    assert (
-        f"| MAP | {info['validation_map']:.4f} of rows held out, by the best of {len(model.history_)} epochs |" in card
-    )
-    assert f"| operations | {info['ops']:.2f} of 4 table additions per vector, by an exact search for 100 rows" in card
+    assert f"| MAP | {info['validation_map']:.4f} on held-out rows, best of {len(model.history_)} epochs |" in card
+    assert f"| operations | {info['ops']:.2f} of 4 table additions per vector, in an exact search with k = 100" in card
     assert model.fit(X, Y) is model
 
 
@@ -160,7 +158,7 @@ def test_the_default_dim_is_16_or_enough_for_the_classes() -> None:
 
 
 def test_sq_names_its_quantizers() -> None:
-    with pytest.raises(il.InputError, match="quantizer must be one of cq, pq, got 'opq'"):
+    with pytest.raises(il.InputError, match="quantizer.*cq, pq.*'opq'"):
         sq("opq").fit(X, Y)
     assert sq("pq").fit(X, Y).codebooks_.layout == "product"
     assert sq("cq").fit(X, Y).codebooks_.layout == "composite"
@@ -338,7 +336,7 @@ def test_labels_of_bytes_and_of_generators() -> None:
     assert made.score(QUERIES, (name for name in names[WANTED].tolist())) == expected
     read = icq().fit(X, (name for name in names[Y].tolist()))
     assert read.codebooks_ == made.codebooks_
-    with pytest.raises(il.InputError, match="y has 599 labels, x has 600 rows"):
+    with pytest.raises(il.InputError, match="y .*599.*600"):
         icq().fit(X, (name for name in names[Y[1:]].tolist()))
 
 
@@ -380,6 +378,6 @@ def test_the_identity_stays_one() -> None:
 
 
 def test_a_byte_for_the_cross_term_needs_four() -> None:
-    with pytest.raises(il.InputError, match="pays from 4 on, got n_bytes=3"):
+    with pytest.raises(il.InputError, match=r"cross='byte'.*4.*n_bytes=3"):
         il.ICQ(3, cross="byte").fit(X, Y)
     assert icq(n_books=None, n_bytes=4, cross="byte").fit(X, Y).codebooks_.n_bytes == 4

@@ -47,14 +47,14 @@ WITH = {
 
 @pytest.mark.parametrize("name", WITHOUT)
 def test_what_labels_make_meaningless_is_refused(name: str) -> None:
-    with pytest.raises(il.InputError, match=f"{name}=.* belongs to a fit without labels"):
+    with pytest.raises(il.InputError, match=f"{name}=.* belongs to learning without labels"):
         il.ICQ(3, **{name: WITHOUT[name]}).fit(X, Y)
 
 
 @pytest.mark.parametrize("name", WITH)
 def test_what_means_nothing_without_labels_is_refused(name: str) -> None:
     model = il.ICQ(3, n_words=16, threads=1, **{name: WITH[name]})
-    with pytest.raises(il.InputError, match=f"{name}=.* belongs to a fit with labels: pass y, or supervised=False"):
+    with pytest.raises(il.InputError, match=f"{name}=.* belongs to learning with labels.*supervised=False"):
         model.fit(X)
     plain = il.ICQ(3, n_words=16, threads=1).fit(X)
     assert model.set_params(supervised=False).fit(X, Y).codebooks_ == plain.codebooks_
@@ -62,10 +62,10 @@ def test_what_means_nothing_without_labels_is_refused(name: str) -> None:
 
 def test_all_of_them_are_named() -> None:
     with pytest.raises(
-        il.InputError, match="prior='gradient', effort='best', max_memory='1GB' belong to a fit without"
+        il.InputError, match="prior='gradient', effort='best', max_memory='1GB' belong to learning without"
     ):
         il.ICQ(3, effort="best", max_memory="1GB", prior="gradient").fit(X, Y)
-    with pytest.raises(il.InputError, match="dim=3, loss='nonsense' belong to a fit with labels"):
+    with pytest.raises(il.InputError, match="dim=3, loss='nonsense' belong to learning with labels"):
         il.ICQ(3, loss="nonsense", dim=3).fit(X)
     assert {*WITH, *WITHOUT} <= il.ICQ().get_params().keys()
 

@@ -19,8 +19,10 @@ import interlace as il
 from helpers import clustered, hand_made, same_index
 from interlace.codec.embedding import MLP, Embedding, Identity, Linear
 from interlace.codec.encode import encode
-from interlace.estimators import models
-from interlace.estimators.models import Fitted, Model, plain
+from interlace.estimators import scoring
+from interlace.estimators.fitted import Fitted
+from interlace.estimators.model_files import to_json_types
+from interlace.estimators.models import Model
 from interlace.files import storage
 from interlace.learn.choice import Choice
 
@@ -40,13 +42,13 @@ def labelled(made: Embedding | None = MADE, labels: Any = Y, x: Any = X, **books
     """A model as a fit with labels leaves it."""
     model = il.ICQ(3, threads=1)
     first = Fitted(hand_made(**books), np.arange(40), len(x), made)
-    model._take(first)
+    model.set_fitted(first)
     codes = model.encode(x)
     prior = PRIOR
     last = Fitted(
         first.codebooks, first.sample, len(x), made, prior, None, None, HISTORY, codes, np.asarray(labels), dict(INFO)
     )
-    model._take(last)
+    model.set_fitted(last)
     return model
 
 
@@ -125,7 +127,7 @@ def test_score_equals_a_plain_loop(seed: int, n: int, at: int | None, step: int)
     labels, wanted = rng.integers(0, 4, n), rng.integers(0, 5, 9)  # some ask for a class that is not there
     model = labelled(labels=labels, x=x)
     if not np.isin(wanted, labels).any():
-        with pytest.raises(il.InputError, match="no row of the database has a label of the queries: y has"):
+        with pytest.raises(il.InputError, match="no row of the database has the label of a query"):
             model.score(q, wanted, at=at)
         return
     expected = by_loop(model.codes_, labels, MADE(q), wanted, model.codebooks_, at)
@@ -133,7 +135,7 @@ def test_score_equals_a_plain_loop(seed: int, n: int, at: int | None, step: int)
     texts = labelled(labels=names[labels], x=x)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(models, "RANKED_ROWS", step)  # queries come in blocks
+        patch.setattr(scoring, "RANKED_ROWS", step)  # queries come in blocks
         assert model.score(q, wanted, at=at) == pytest.approx(expected, abs=1e-9)
         assert labelled().score(q, wanted, x, labels, at=at) == pytest.approx(expected, abs=1e-9)
         assert texts.score(q, names[wanted].tolist(), at=at) == pytest.approx(expected, abs=1e-9)
@@ -149,9 +151,9 @@ def test_labels_that_the_database_has_not_are_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert score == pytest.approx(model.score(X[2:], Y[2:]) * 78 / 80)
-    with pytest.raises(il.InputError, match=r"queries: y has 10, 11, 12, it has 0, 1, 2"):
+    with pytest.raises(il.InputError, match=r"y .*10, 11, 12.*database.* 0, 1, 2"):
         model.score(X, Y + 10)
-    with pytest.raises(il.InputError, match=r"queries: y has 'x', it has '0', '1', '2'"):
+    with pytest.raises(il.InputError, match=r"y .*'x'.*database.* '0', '1', '2'"):
         labelled(labels=Y.astype(str)).score(X, ["x"] * 80)
 
 
@@ -173,17 +175,17 @@ def test_a_score_of_a_model_without_labels() -> None:
 @pytest.mark.parametrize(
     ("arguments", "settings", "message"),
     [
-        ((X, Y[:5]), {}, "y has 5 labels, X has 80 rows"),
-        ((X, Y + 0.5), {}, "labels must be integers or strings, got dtype float64"),
+        ((X, Y[:5]), {}, "y .*5.*X .*80"),
+        ((X, Y + 0.5), {}, "labels.*integers or strings.*float64"),
         ((X, np.full(80, np.nan)), {}, r"labels must be integers or strings, y\[0\] is nan"),
         ((X, Y[:, None]), {}, r"y must be 1-D, one label per row.*pass y.ravel\(\)"),
         ((X, None), {}, "labels are missing: pass y"),
-        ((X, Y.astype(str)), {}, "y has dtype <U21, the database's labels int64: they never equal"),
-        ((X, Y, X), {}, "X_database and y_database belong together"),
-        ((X, Y, X, Y[:4]), {}, "y_database has 4 labels, X_database has 80 rows"),
-        ((X, Y), {"at": 0}, "at must be a positive integer"),
+        ((X, Y.astype(str)), {}, "y .*<U21.*int64"),
+        ((X, Y, X), {}, "X_database and y_database"),
+        ((X, Y, X, Y[:4]), {}, "y_database .*4.*X_database .*80"),
+        ((X, Y), {"at": 0}, "at .*0"),
         ((X[:, :4], Y), {}, "X has 4 features"),
-        ((np.zeros((0, 2, 6)), Y[:0]), {}, "a score needs queries and a database, got 0 and 80 rows"),
+        ((np.zeros((0, 2, 6)), Y[:0]), {}, "queries.*database.*0 and 80 rows"),
     ],
 )
 def test_scores_that_cannot_be(arguments: Any, settings: Any, message: str) -> None:
@@ -207,7 +209,7 @@ def test_save_load_pickle(made: Embedding | None, labels: Any, tmp_path: Path) -
         assert (again.embedding_ is None) == (made is None)
         assert made is None or again.embedding_.fingerprint == made.fingerprint
         assert (again.prior_, again.n_features_in_) == (model.prior_, model.n_features_in_)
-        assert again.history_ == plain(HISTORY)
+        assert again.history_ == to_json_types(HISTORY)
         assert again.fit_info_ == INFO
         assert not hasattr(again, "choice_")
         assert_array_equal(again.codes_, model.codes_)
@@ -238,13 +240,13 @@ def test_a_fit_leaves_nothing_of_the_one_before() -> None:
 
 def test_a_model_of_another_quantizer_is_refused(tmp_path: Path) -> None:
     class Other(Model):
-        _estimator = "Other"
+        name_in_files = "Other"
 
         def __init__(self, threads: int | None = None) -> None:
             self.threads, self.seed, self.progress = threads, 0, False
 
     other = Other()
-    other._take(labelled()._fitted())
+    other.set_fitted(labelled().get_fitted())
     index = il.Index(hand_made(), MADE)
     index.add(X, threads=1)
     assert_array_equal(other.encode(X), index.engine.codes_of(np.arange(80)))  # by the books' own effort
@@ -319,22 +321,22 @@ def test_the_card_tells_what_is_known(tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     assert storage.read(tmp_path / "m").meta["card"] == text
     vectors = il.ICQ(2, layout="hybrid", iterations=1, threads=1).fit(clustered(300, 5))
-    assert "none: vectors are coded as they are" in vectors.card()
-    assert "fitted" not in vectors.card()
+    assert "none: vectors are encoded directly" in vectors.card()
+    assert "## Fit" not in vectors.card()
     with pytest.raises(il.NotFittedError):
         il.ICQ().card()
 
 
 def test_plain_values_are_json() -> None:
     given = {"a": np.float32(0.5), 1: (np.int64(2), [np.bool_(True), None, "x", math.pi])}
-    assert json.loads(json.dumps(plain(given))) == {"a": 0.5, "1": [2, [True, None, "x", math.pi]]}
+    assert json.loads(json.dumps(to_json_types(given))) == {"a": 0.5, "1": [2, [True, None, "x", math.pi]]}
 
 
 def test_choice_and_names_travel(tmp_path: Path) -> None:
     model = il.ICQ(3, threads=1)
     choice = Choice("hybrid", None, "asked for", ({"layout": "hybrid", "recall": 0.5},))
     names = np.array(["a", "b", "c", "d"], dtype=object)
-    model._take(Fitted(hand_made(), np.arange(3), 9, choice=choice, names=names))
+    model.set_fitted(Fitted(hand_made(), np.arange(3), 9, choice=choice, names=names))
     model.save(tmp_path / "m")
     again = il.ICQ.load(tmp_path / "m")
     assert again.choice_ == choice

@@ -14,7 +14,7 @@ import interlace as il
 from helpers import clustered, hand_made
 from interlace import evaluate, reference
 from interlace.engine import margins
-from interlace.estimators.models import Fitted
+from interlace.estimators.fitted import Fitted
 from interlace.evaluate import measures
 from interlace.quantizers import SQ
 
@@ -34,7 +34,7 @@ def plain_error(vectors, decoded):
 
 def fitted(codebooks):
     model = il.ICQ(n_books=3, threads=1)
-    model._take(Fitted(codebooks, np.zeros(0, np.int64), 0))
+    model.set_fitted(Fitted(codebooks, np.zeros(0, np.int64), 0))
     return model
 
 

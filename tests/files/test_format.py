@@ -15,7 +15,7 @@ import books
 import interlace as il
 from helpers import ID_KINDS, LAYOUTS, build, clustered, hand_made, ids_of, same_index, small_index
 from interlace.codec import embedding
-from interlace.estimators.models import Fitted
+from interlace.estimators.fitted import Fitted
 from interlace.files import storage
 
 ROOT = Path(__file__).parents[2]
@@ -230,7 +230,7 @@ def test_the_documented_model_is_that_written(tmp_path: Path) -> None:
     made = embedding.Linear(np.ones((6, 20)))
     labels = np.arange(400) % 3
     codes = model.encode(clustered(400, 6))
-    model._take(Fitted(model.codebooks_, model._sample, 400, made, codes=codes, labels=labels))
+    model.set_fitted(Fitted(model.codebooks_, model.sample_, 400, made, codes=codes, labels=labels))
     model.save(tmp_path / "m")
     file = storage.read(tmp_path / "m")
     assert list(file.meta) == [row[0] for row in table("model")]

@@ -12,8 +12,8 @@ import interlace as il
 from helpers import clustered, hand_made
 from interlace import evaluate
 from interlace.codec.encode import encode
-from interlace.estimators.models import Fitted, Model
 from interlace.paper import judge
+from interlace.quantizers import Fitted, Model
 
 N_WORDS = 16
 RNG = np.random.default_rng(2)
@@ -32,7 +32,7 @@ def model(n=700, seed=0):
     codebooks = il.Codebooks(books, dim=6, n_crude=1, norms=[norm], residual_variance=1.0)
     codes = rng.integers(0, N_WORDS, (n, 4)).astype(np.uint8)
     made = il.ICQ(n_books=4, threads=1)
-    made._take(Fitted(codebooks, np.arange(n), n, codes=codes, labels=codes[:, 0] % 3))
+    made.set_fitted(Fitted(codebooks, np.arange(n), n, codes=codes, labels=codes[:, 0] % 3))
     return made
 
 
@@ -254,7 +254,7 @@ def test_without_a_crude_step_every_row_pays_for_every_book():
     codes = rng.integers(0, N_WORDS, (700, 2)).astype(np.uint8)
     made = il.ICQ(n_books=2, threads=1)
     codebooks = il.Codebooks(books, dim=6, n_crude=2, residual_variance=1.0)
-    made._take(Fitted(codebooks, np.arange(700), 700, codes=codes, labels=codes[:, 0] % 3))
+    made.set_fitted(Fitted(codebooks, np.arange(700), 700, codes=codes, labels=codes[:, 0] % 3))
     result = judge.judge(made, QUERIES, QUERY_LABELS, HELD_OUT)
     assert result["n_crude"] == 2
     for margin in judge.MARGINS:

@@ -172,7 +172,7 @@ def _tell(args: argparse.Namespace, model: Model, rows: int, seconds: float, int
 def _facts(model: Model, high: float) -> list[tuple[str, ...]]:
     """What learning with labels came to."""
     info, books = model.fit_info_, model.codebooks_
-    score, held = info.get("validation_map"), model._n_rows - len(model._sample)
+    score, held = info.get("validation_map"), model.n_samples_fit_ - len(model.sample_)
     text = "none: no rows were held out"
     if score is not None:
         text = f"{score:.4f}, of {held:,} held-out rows; the best of {info['epochs']} epochs was kept"

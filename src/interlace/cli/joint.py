@@ -134,7 +134,7 @@ def check_options(args: argparse.Namespace) -> None:
 def _takes_loss(name: str) -> bool:
     """Whether a method takes any loss; the others are made for one. One whose class is unknown says so itself."""
     model = method_named(name).model
-    return model is None or "loss" in model._parameters()
+    return model is None or "loss" in model.parameter_defaults()
 
 
 def recipe_of(args: argparse.Namespace) -> Recipe:

@@ -102,7 +102,7 @@ def _measure(
     given = () if database is None else (database, database_labels)
     at = AT if args.at is None else args.at
     progress("ranking all rows", 0.05)
-    full, short = model._scores(queries, labels, *given, at=(None, at))
+    full, short = model.scores(queries, labels, *given, at=(None, at))
     rows = len(database_labels)
     vectors, float_map = model.embed(queries), None
     progress("searching", 0.7)

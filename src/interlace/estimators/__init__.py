@@ -1,1 +1,1 @@
-"""scikit-learn's calls: `ICQ`, `Neighbors`, their model files; ``baselines`` has other quantizers to compare with."""
+"""Estimators with scikit-learn's interface: `ICQ`, `Neighbors`, model files; ``baselines`` has other quantizers."""

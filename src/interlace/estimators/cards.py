@@ -1,4 +1,4 @@
-"""A model in words: the card that is stored with it, Markdown made from what is known."""
+"""The model card: a Markdown description that is stored in the model file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def card(
     info: Mapping[str, Any],
     history: list[dict[str, Any]] | None,
 ) -> str:
-    """What the model was made from, what it is, what it costs; then ``info`` and the last entry of ``history``."""
+    """Tables of the data, the model and its size, then of ``info`` and the last entry of ``history``."""
     shape = (codebooks.dim,) if embedding is None else embedding.input_shape
     arrays = codebooks.to_arrays()[0].values()
     words = sorted({len(book.words) for book in codebooks.books})
     facts = {
         "data": f"{n_rows:,} rows of shape {' x '.join(map(str, shape))}",
-        "embedding": "none: vectors are coded as they are",
+        "embedding": "none: vectors are encoded directly",
         "dimensions": f"{codebooks.dim}, compared by {codebooks.metric}",
         "books": f"{codebooks.n_books} of {'-'.join(str(n) for n in dict.fromkeys((words[0], words[-1])))} words, "
         f"{codebooks.n_crude} crude; layout {codebooks.layout}",
@@ -36,17 +36,17 @@ def card(
     if embedding is not None:
         facts["embedding"] = f"{embedding.label}, {embedding.n_bytes:,} bytes, fingerprint {embedding.fingerprint[:12]}"
     if info.get("validation_map") is not None:
-        facts["MAP"] = f"{info['validation_map']:.4f} of rows held out, by the best of {info['epochs']} epochs"
+        facts["MAP"] = f"{info['validation_map']:.4f} on held-out rows, best of {info['epochs']} epochs"
     if "ops" in info:
         facts["operations"] = (
-            f"{info['ops']:.2f} of {codebooks.n_books} table additions per vector, by an exact search for "
-            f"{info['list']} rows; {info['ops_in_cells']:.2f} in order of the cells"
+            f"{info['ops']:.2f} of {codebooks.n_books} table additions per vector, in an exact search with "
+            f"k = {info['list']}; {info['ops_in_cells']:.2f} in order of the cells"
         )
     parts = [f"# {title}", _table(facts)]
     if info:
-        parts.append("## How it was fitted\n\n" + _table(dict(_flat(info))))
+        parts.append("## Fit\n\n" + _table(dict(_flat(info))))
     if history:
-        parts.append("## The last entry of its history\n\n" + _table(dict(_flat(history[-1]))))
+        parts.append("## Last entry of the history\n\n" + _table(dict(_flat(history[-1]))))
     return "\n\n".join(parts) + "\n"
 
 
@@ -59,6 +59,6 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _table(rows: Mapping[str, str]) -> str:
-    """Markdown; a bar inside a value would end its cell."""
+    """A Markdown table; bars inside values are escaped."""
     cells = ((name, " ".join(text.split()).replace("|", "\\|")) for name, text in rows.items())
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in cells)])

@@ -1,4 +1,4 @@
-"""Nearest neighbours for scikit-learn: the calls of its NearestNeighbors and KNeighborsTransformer, on an Index."""
+"""`Neighbors`: an index with the interface of scikit-learn's NearestNeighbors and KNeighborsTransformer."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from ..index.index import Index
 from ..inputs.arrays import BLOCK_ROWS, FloatArray, Rows, positive
 from ..inputs.literals import Layout, Margin, Metric
 from ..learn.learning import MAX_TRAIN_ROWS
-from .base import Transformer, optional, readable
+from .base import Transformer, import_optional
+from .features import read_features
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MODES = ("connectivity", "distance")
-ROUNDING = 1e-6  # what squaring a radius and taking the root again may change, and more
+ROUNDING = 1e-6  # bounds the rounding error of squaring a radius and taking the root
 
 
 class Neighbors(Transformer):
-    """Nearest neighbours among the rows given to ``fit``, of which only codes of ``n_bytes`` each are kept.
+    """Nearest neighbours among the rows passed to ``fit``, of which only codes of ``n_bytes`` each are kept.
 
-    Neighbours and distances are those of the codes: ``index_.reconstruct`` gives the vectors they stand for.
-    Distances are as in scikit-learn: Euclidean for ``l2``, 1 - cosine for ``cosine``; for ``ip``, which it does not
-    have, minus the inner product (the nearest row is the one with the largest).
+    Neighbours and distances are those of the decoded vectors (``index_.reconstruct``). Distances are as in
+    scikit-learn: Euclidean for ``l2``, 1 - cosine for ``cosine``. For ``ip``, which scikit-learn does not have, they
+    are negated inner products.
 
-    Where ``X`` is None the training rows are asked for, each one itself left out. As their vectors are not kept, what
-    their codes stand for is searched instead.
+    With ``X=None`` the queries are the decoded training rows, and no row is its own neighbour.
 
-    Parameters are those of :meth:`Index.build` and :meth:`Index.search`; ``radius`` searches are always exact to the
-    codes, whatever ``margin``. ``fit`` sets ``index_``, ``n_samples_fit_``, ``n_features_in_``, and, for tables whose
-    columns have names, ``feature_names_in_``.
+    Parameters are those of :meth:`Index.build` and :meth:`Index.search`. Radius searches are always exact for the
+    codes, whatever ``margin`` is. ``fit`` sets ``index_``, ``n_samples_fit_``, ``n_features_in_`` and, for tables with
+    named columns, ``feature_names_in_``.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class Neighbors(Transformer):
         self.threads = threads
 
     def fit(self, X: Any, y: Any = None) -> Neighbors:
-        """Learn codes from rows X [n, dim] and keep them; y is ignored."""
-        rows, names = readable(X)
-        positive(self.n_neighbors, "n_neighbors")  # all before minutes of learning
+        """Learn codebooks from rows X [n, dim] and index them; y is ignored."""
+        rows, names = read_features(X)
+        positive(self.n_neighbors, "n_neighbors")  # check everything before learning, which takes long
         _check_radius(self.radius, self.metric)
         margins.parse(self.margin, k=1, n=0, calibration=None, sigma=0.0)
         self.index_ = Index.build(
@@ -80,16 +80,16 @@ class Neighbors(Transformer):
             threads=self.threads,
         )
         self.n_samples_fit_ = len(self.index_)
-        self._remember(self.index_.dim, names)
+        self._record_features(self.index_.dim, names)
         return self
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
-        """Distances float64 [n, n_neighbors], ascending, and row numbers int64 [n, n_neighbors], or these alone."""
+        """Distances float64 [n, n_neighbors], ascending, and row numbers int64; only these without return_distance."""
         distances, rows = self._nearest(X, n_neighbors, own=X is None)
         return (distances, rows) if return_distance else rows
 
     def kneighbors_graph(self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity") -> Any:
-        """CSR matrix [n, n_samples_fit_] of ones, or of distances, at the neighbours of each row."""
+        """CSR matrix [n, n_samples_fit_] with ones, or with ``mode="distance"`` distances, at the neighbours."""
         _check_mode(mode)
         distances, rows = self._nearest(X, n_neighbors, own=X is None)
         return self._graph(distances, rows, mode)
@@ -97,9 +97,9 @@ class Neighbors(Transformer):
     def radius_neighbors(
         self, X: Any = None, radius: float | None = None, return_distance: bool = True, sort_results: bool = False
     ) -> Any:
-        """Distances and row numbers of all rows within the radius: two object arrays [n] of arrays, or the second.
+        """Distances and row numbers of all rows within the radius: two object arrays [n] of arrays.
 
-        They are sorted whatever ``sort_results``. A row is within a radius that equals its distance.
+        Without ``return_distance``, only the row numbers. Results are always sorted. The radius is inclusive.
         """
         if sort_results and not return_distance:
             raise InputError("return_distance must be True if sort_results is True.")
@@ -109,24 +109,24 @@ class Neighbors(Transformer):
     def radius_neighbors_graph(
         self, X: Any = None, radius: float | None = None, mode: str = "connectivity", sort_results: bool = False
     ) -> Any:
-        """CSR matrix [n, n_samples_fit_] of ones, or of distances, at the rows within the radius."""
+        """CSR matrix [n, n_samples_fit_] with ones, or distances (``mode="distance"``), at rows within the radius."""
         _check_mode(mode)
         return self._graph(*self._within(X, radius), mode)
 
     def transform(self, X: Any) -> Any:
         """CSR matrix [n, n_samples_fit_] of distances to the n_neighbors + 1 nearest training rows.
 
-        One more, because estimators with ``metric="precomputed"`` do not count a row as its own neighbour.
+        There is one more, because estimators with ``metric="precomputed"`` do not count a row as its own neighbour.
         """
         self._check_fitted()
         _check_distance(self.index_.metric)
         distances, rows = self._nearest(X, positive(self.n_neighbors, "n_neighbors") + 1, own=False)
-        return self._contained(self._graph(distances, rows, "distance"), X)
+        return self._wrap_output(self._graph(distances, rows, "distance"), X)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """``fit``, and the graph of the training rows: each one itself at distance 0, and its n_neighbors nearest.
+        """``fit``, then the graph of the training rows: each row itself at distance 0 and its n_neighbors nearest.
 
-        ``transform(X)`` would give a row's distance to its own code, which is not 0 and need not be the smallest.
+        ``transform(X)`` would return the distance of a row to its own code, which is not 0.
         """
         _check_distance(self.metric)
         self.fit(X, y)
@@ -134,23 +134,23 @@ class Neighbors(Transformer):
         n = len(rows)
         distances = np.concatenate([np.zeros((n, 1)), distances], axis=1)
         rows = np.concatenate([np.arange(n)[:, None], rows], axis=1)
-        return self._contained(self._graph(distances, rows, "distance"), X)
+        return self._wrap_output(self._graph(distances, rows, "distance"), X)
 
     def _n_features_out(self) -> int:
         return self.n_samples_fit_
 
     def _queries(self, x: Any) -> tuple[int, Iterator[FloatArray]]:
-        """How many, and blocks of them."""
+        """The number of queries and blocks of them; the decoded training rows for None."""
         self._check_fitted()
         if x is not None:
-            rows = Rows(self._like_fit(x), name="X", dim=self.index_.dim)
+            rows = Rows(self._read_like_fit(x), name="X", dim=self.index_.dim)
             return len(rows), rows.blocks()
         n = self.n_samples_fit_
         starts = range(0, n, BLOCK_ROWS)
         return n, (self.index_.reconstruct(np.arange(s, min(n, s + BLOCK_ROWS))) for s in starts)
 
     def _nearest(self, x: Any, n_neighbors: int | None, *, own: bool) -> tuple[Floats, Ints]:
-        """Distances and rows; with ``own``, queries are the training rows and none is its own neighbour."""
+        """Distances and rows. With ``own``, the queries are the training rows, and no row is its own neighbour."""
         n, blocks = self._queries(x)
         k = positive(self.n_neighbors if n_neighbors is None else n_neighbors, "n_neighbors")
         if k + own > self.n_samples_fit_:
@@ -168,15 +168,15 @@ class Neighbors(Transformer):
         return distances, rows
 
     def _search(self, queries: FloatArray, k: int, margin: Margin) -> tuple[Floats, Ints]:
-        """Exactly k hits of each query, k being no more than there are rows."""
+        """Exactly k results of each query; k is at most the number of rows."""
         matches = self.index_.search(queries, k, margin=margin, threads=self.threads)
         ids, distances = matches
-        if (short := np.flatnonzero(matches.counts < k)).size:  # a calibrated margin may pass over too many rows
+        if (short := np.flatnonzero(matches.counts < k)).size:  # a calibrated margin can discard too many rows
             ids[short], distances[short] = self.index_.search(queries[short], k, margin="exact", threads=self.threads)
         return _as_sklearn(distances, self.index_.metric), ids
 
     def _within(self, x: Any, radius: float | None) -> tuple[list[Floats], list[Ints]]:
-        """Distances and rows of each query, ascending."""
+        """Distances, ascending, and rows of each query."""
         _, blocks = self._queries(x)
         limit = _check_radius(self.radius if radius is None else radius, self.index_.metric)
         reach = _as_radius(limit, self.index_.metric)
@@ -196,8 +196,8 @@ class Neighbors(Transformer):
         return distances, rows
 
     def _graph(self, distances: Any, rows: Any, mode: str) -> Any:
-        """CSR matrix of hits, given as 2-D arrays or as lists of arrays."""
-        sparse = optional("scipy.sparse", "a graph of neighbours", "interlace[sklearn]")
+        """CSR matrix of results, which are 2-D arrays or lists of arrays."""
+        sparse = import_optional("scipy.sparse", "a graph of neighbours", "interlace[sklearn]")
         starts = np.cumsum([0, *map(len, rows)])
         indices = np.concatenate(rows) if isinstance(rows, list) else rows.ravel()
         data = np.concatenate(distances) if isinstance(distances, list) else distances.ravel()
@@ -218,7 +218,7 @@ class Neighbors(Transformer):
 
 
 def _as_sklearn(distances: FloatArray, metric: str) -> Floats:
-    """Squared distances -> Euclidean ones; rounding, and codes longer than 1, may have led out of the range."""
+    """Distances of the index as scikit-learn defines them, clipped to the valid range (rounding, long codes)."""
     wide = distances.astype(np.float64)
     if metric == "ip":
         return wide
@@ -226,16 +226,16 @@ def _as_sklearn(distances: FloatArray, metric: str) -> Floats:
 
 
 def _as_radius(limit: float, metric: str) -> float:
-    """A distance of scikit-learn -> one of ours that no row within it is beyond."""
+    """A radius of scikit-learn as a radius of the index that includes every row within it."""
     if metric == "ip":
         return limit
-    if metric == "cosine":  # the largest there is, after clipping
+    if metric == "cosine":  # 2 is the maximum after clipping
         return math.inf if limit >= 2 else limit
     return limit * limit * (1 + ROUNDING)
 
 
 def _without_own(distances: Floats, rows: Ints, first_row: int) -> tuple[Floats, Ints]:
-    """Hits of consecutive rows less the row itself; where it was not found, less the last."""
+    """Results of consecutive rows without the row itself, or without the last if the row is not among them."""
     own = rows == np.arange(first_row, first_row + len(rows))[:, None]
     own[~own.any(1), -1] = True
     shape = (len(rows), rows.shape[1] - 1)
@@ -243,7 +243,7 @@ def _without_own(distances: Floats, rows: Ints, first_row: int) -> tuple[Floats,
 
 
 def _objects(arrays: list[Any]) -> NDArray[Any]:
-    """One object per array, also where all are of one length, which NumPy would stack."""
+    """An object array of arrays; NumPy would stack arrays of equal length."""
     out = np.empty(len(arrays), dtype=object)
     for i, array in enumerate(arrays):
         out[i] = array
@@ -265,6 +265,6 @@ def _check_mode(mode: Any) -> None:
 def _check_distance(metric: str) -> None:
     if metric == "ip":
         raise InputError(
-            "metric 'ip' is no distance, and a graph of distances is what transform makes; use l2 or cosine, "
-            "or kneighbors_graph"
+            "transform returns a graph of distances, and metric 'ip' is not a distance: use metric 'l2' or 'cosine', "
+            "or call kneighbors_graph"
         )

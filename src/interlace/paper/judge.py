@@ -133,7 +133,7 @@ def _by_own_index(
 
 def _maps(model: Model, queries: Any, query_labels: Any) -> dict[str, Any]:
     """Of the whole ranking and of lists, as ``score`` has them."""
-    found = model._scores(queries, query_labels, at=(None, LIST, 1000))
+    found = model.scores(queries, query_labels, at=(None, LIST, 1000))
     return dict(zip(("map", f"map@{LIST}", "map@1000"), found, strict=True))
 
 

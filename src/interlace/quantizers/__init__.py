@@ -1,4 +1,4 @@
-"""Public names of :mod:`interlace.estimators.baselines`: other quantizers, to compare with (docs/quantizers.md)."""
+"""Quantizers to compare ICQ with (docs/quantizers.md), and the base classes for your own (docs/your_quantizer.md)."""
 
 from ..estimators.baselines import (
     CQ,
@@ -11,7 +11,11 @@ from ..estimators.baselines import (
     PQN,
     SQ,
     CKMeans,
+    FitRun,
+    Fitted,
     Method,
+    Model,
+    SupervisedModel,
     VectorModel,
     load,
     method,
@@ -31,7 +35,11 @@ __all__ = [
     "PQN",
     "SQ",
     "CKMeans",
+    "FitRun",
+    "Fitted",
     "Method",
+    "Model",
+    "SupervisedModel",
     "VectorModel",
     "load",
     "method",

@@ -5,9 +5,7 @@ The store goes on with its old books until everything is written; then one manif
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,10 @@ from ..engine.segments import Codes
 from ..errors import InputError
 from ..index.ids import Ids
 from ..index.index import Index
-from ..inputs.arrays import FloatArray, Rows, positive
+from ..inputs.arrays import FloatArray, Rows
 from ..learn.layouts import LAYOUTS
 from ..learn.learning import Settings, learn_codebooks
+from ..learn.registry import BookLearner, learner_of_layout
 from ..progress import Progress
 from .drift import Drift
 from .originals import KeptVectors
@@ -79,47 +78,22 @@ def relearned(before: Snapshot, settings: dict[str, Any], progress: Progress) ->
     return Recoded(before, books, drift, threads)
 
 
-@dataclass(frozen=True)
-class _Learner:
-    """How new books are learned from vectors."""
-
-    learn: Callable[[FloatArray], Codebooks]
-    seed: int
-    max_train_rows: int
-    threads: int | None
-
-
-def _learner(old: Codebooks, settings: dict[str, Any], progress: Progress) -> _Learner:
-    """By the method that learned the old books, as far as their layout tells it."""
+def _learner(old: Codebooks, settings: dict[str, Any], progress: Progress) -> BookLearner:
+    """A learner of the method that learned the old books, which their layout identifies."""
     if "metric" in settings:
         raise InputError(f"relearn has no setting 'metric': that of the store, {old.metric!r}, stays")
     if "layout" in settings or old.layout in LAYOUTS:
         return _icq(old, settings, progress)
-    # By name, because quantizers stand above stores.
-    kind = importlib.import_module("..estimators.baselines.registry", __package__).learner_of(old.layout)
-    if kind is None or old.metric != "l2":
+    make = learner_of_layout(old.layout) if old.metric == "l2" else None
+    if make is None:
         raise InputError(
             f"no method learns {old.metric} codebooks of the layout {old.layout!r} from vectors: name another, "
             f"relearn(layout=...), one of auto, {', '.join(LAYOUTS)}"
         )
-    given = dict(settings)
-    if "n_bytes" in given:
-        if "n_books" in given:
-            raise InputError("give n_bytes or n_books, not both")
-        given["n_books"] = given.pop("n_bytes")  # each book is a byte
-    unknown = given.keys() - kind._parameters().keys()
-    if unknown:
-        raise InputError(f"relearn has no setting {min(unknown)!r} for books of {kind.__name__}")
-    model = kind(**{"n_books": old.n_bytes, **given}, progress=progress)
-    return _Learner(
-        lambda x: model.fit(x).codebooks_,
-        positive(model.seed, "seed", least=0),
-        positive(model.max_train_rows, "max_train_rows"),
-        model.threads,
-    )
+    return make(old.n_bytes, settings, progress)
 
 
-def _icq(old: Codebooks, settings: dict[str, Any], progress: Progress) -> _Learner:
+def _icq(old: Codebooks, settings: dict[str, Any], progress: Progress) -> BookLearner:
     unknown = settings.keys() - {field.name for field in fields(Settings)}
     if unknown:
         raise InputError(f"relearn has no setting {min(unknown)!r}")
@@ -132,4 +106,4 @@ def _icq(old: Codebooks, settings: dict[str, Any], progress: Progress) -> _Learn
             raise KeyboardInterrupt
         return learned.codebooks
 
-    return _Learner(learn, chosen.seed, chosen.max_train_rows, chosen.threads)
+    return BookLearner(learn, chosen.seed, chosen.max_train_rows, chosen.threads)

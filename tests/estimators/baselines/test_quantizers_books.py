@@ -146,9 +146,9 @@ def test_orthogonal_k_means_is_searched_and_saved_like_the_others(tmp_path: Path
 
 
 def test_what_orthogonal_k_means_cannot_have() -> None:
-    with pytest.raises(il.InputError, match="n_words of orthogonal k-means must be a power of two, got 48"):
+    with pytest.raises(il.InputError, match="n_words.*power of two.*48"):
         CKMeans(orthogonal=True, n_words=48).fit(mixed(100))
-    with pytest.raises(il.InputError, match="orthogonal must be True or False, got 'yes'"):
+    with pytest.raises(il.InputError, match="orthogonal.*'yes'"):
         CKMeans(orthogonal="yes").fit(mixed(100))
 
 
@@ -227,7 +227,7 @@ def test_few_composite_books_have_no_constant() -> None:
         assert model.codebooks_.norms == ()
         assert model.codebooks_.n_bytes == n_books
     for penalty in (-1.0, float("nan"), "much", True):
-        with pytest.raises(il.InputError, match="penalty must be a number of 0 to 1e9, got"):
+        with pytest.raises(il.InputError, match="penalty.*0 to 1e9"):
             CQ(penalty=penalty).fit(mixed(300))
 
 

@@ -84,7 +84,7 @@ def test_files(name: str, tmp_path: Path) -> None:
         assert again.get_params() == model.get_params()
         assert again.score(QUERIES, WANTED) == model.score(QUERIES, WANTED)
         assert same_index(again.index(X), model.index(X))
-    with pytest.raises(il.NotAnIndexError, match=f"holds a model of '?{model._estimator}"):
+    with pytest.raises(il.NotAnIndexError, match=f"holds a model of '?{model.name_in_files}"):
         SQ.load(tmp_path / "m")
 
 
@@ -147,7 +147,7 @@ def test_weights_of_the_recipe_are_used(name: str) -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(il.InputError, match="quantizer must be one of pq, cq, got 'opq'"):
+    with pytest.raises(il.InputError, match="quantizer.*pq, cq.*'opq'"):
         PQN("opq").fit(X, Y)
     for made in (DQN, DPQ, PQN):
         with pytest.raises(il.InputError, match="labels are missing"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def test_a_method_is_registered_once_and_found_by_its_name() -> None:
         assert "mine" in methods()
         assert "mine" in methods(labels=False)
         assert "mine" not in methods(labels=True)
-        with pytest.raises(InputError, match="'mine' already"):
+        with pytest.raises(InputError, match="'mine'.*already"):
             register("mine", il.ICQ)
     finally:
         unregister("mine")
@@ -36,13 +37,13 @@ def test_a_method_is_registered_once_and_found_by_its_name() -> None:
 
 @pytest.mark.parametrize("name", ["", " + ", "日本", 3, None])
 def test_names_that_no_file_could_have(name: Any) -> None:
-    with pytest.raises(InputError, match=r"the name of a method is text with a letter \(a to z\) or a digit, got"):
+    with pytest.raises(InputError, match="name.*letter or digit"):
         register(name, il.ICQ)
     assert name not in methods()
 
 
 def test_what_makes_nothing_is_no_method() -> None:
-    with pytest.raises(InputError, match="make must be a class or a function that returns a quantizer, got None"):
+    with pytest.raises(InputError, match="make.*None"):
         register("mine", None)  # type: ignore[arg-type]
     assert "mine" not in methods()
 
@@ -64,7 +65,7 @@ def test_the_command_line_and_the_library_load_what_any_method_saved(name: str, 
     with pytest.raises(il.NotAnIndexError, match=r"interlace\.quantizers\.load\(path\) opens it"):
         il.open(path)
     if name != "PQ":
-        with pytest.raises(il.NotAnIndexError, match=rf"a model of {name}, not of PQ: interlace\.quantizers\.load"):
+        with pytest.raises(il.NotAnIndexError, match=rf"{re.escape(name)}.* PQ: interlace\.quantizers\.load"):
             il.quantizers.PQ.load(path)
     np.save(tmp_path / "x.npy", x)
     out = str(tmp_path / "out")
@@ -76,13 +77,13 @@ def test_the_command_line_and_the_library_load_what_any_method_saved(name: str, 
 class Own(il.quantizers.PQ):
     """Of a plug-in."""
 
-    _estimator = "Own"
+    name_in_files = "Own"
 
 
 def test_plug_ins_are_loaded_once_they_are_registered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = clustered(300, 8, seed=1)
     Own(3, n_words=8, iterations=1, threads=1).fit(x).save(tmp_path / "m")
-    with pytest.raises(il.NotAnIndexError, match="a model of 'Own', which no registered method makes"):
+    with pytest.raises(il.NotAnIndexError, match="'Own'.*no registered method"):
         load(tmp_path / "m")
     register("own", partial(Own, n_crude=1), labels=True)
     try:

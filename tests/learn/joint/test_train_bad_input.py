@@ -100,8 +100,8 @@ BAD = {
     "hidden layers of linear": ({"hidden": (5,)}, X, Y, "hidden layers belong to the mlp"),
     "hidden as a number": ({"hidden": 5}, X, Y, r"hidden must be the widths of the hidden layers"),
     "hidden of nothing": ({"embedding": "mlp", "hidden": (0,)}, X, Y, "hidden must be a positive integer"),
-    "too many books": ({"n_books": 65}, X, Y, "there must be 1 to 64 books, got 65"),
-    "no books": ({"n_books": 0}, X, Y, "there must be 1 to 64 books, got 0"),
+    "too many books": ({"n_books": 65}, X, Y, "books.*1 to 64.*65"),
+    "no books": ({"n_books": 0}, X, Y, "books.*1 to 64.*0"),
     "books and bytes": ({"n_bytes": 4}, X, Y, "n_bytes or n_books, not both"),
     "too many crude books": ({"n_crude": 5}, X, Y, "n_crude must be 1 to 4"),
     "one word": ({"n_words": 1}, X, Y, "n_words must be 2 to 256"),
@@ -124,9 +124,9 @@ BAD = {
     ),
     "a negative seed": ({"seed": -1}, X, Y, "seed must be"),
     "dim of nothing": ({"dim": 0}, X, Y, "dim must be a positive integer"),
-    "a layout": ({"layout": "hybrid"}, X, Y, "with labels layout is 'subspace', given by the method"),
-    "a rotation": ({"rotation": "none"}, X, Y, "with labels rotation is 'principal'"),
-    "a metric": ({"metric": "cosine"}, X, Y, "with labels metric is 'l2'"),
+    "a layout": ({"layout": "hybrid"}, X, Y, "layout.*'subspace'.*'hybrid'"),
+    "a rotation": ({"rotation": "none"}, X, Y, "rotation.*'principal'.*'none'"),
+    "a metric": ({"metric": "cosine"}, X, Y, "metric.*'l2'.*'cosine'"),
 }
 
 
@@ -163,7 +163,7 @@ def test_labels_are_missing():
 
 def test_a_dataset_is_no_array():
     dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
-    with pytest.raises(il.InputError, match="X must be an array where no labels are learned from, got a TensorDataset"):
+    with pytest.raises(il.InputError, match="X must be an array.*TensorDataset"):
         il.ICQ(2, supervised=False).fit(dataset)
 
 

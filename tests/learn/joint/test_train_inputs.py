@@ -47,7 +47,7 @@ def test_without_validation_the_last_epoch_is_kept():
     assert [row.get("map", "no") for row in model.history_] == ["no", "no", None, None]
     assert model.fit_info_["validation_map"] is None
     assert "ops" not in model.fit_info_
-    assert_array_equal(model._sample, np.arange(600))
+    assert_array_equal(model.sample_, np.arange(600))
     assert model.score(*labelled(100, seed=1)) > 0.9
 
 

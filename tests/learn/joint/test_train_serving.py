@@ -17,7 +17,7 @@ import interlace as il
 from helpers import hand_made
 from interlace.codec import embedding as embeddings
 from interlace.codec.embedding import Linear, Module, Network, embedding_of
-from interlace.estimators.models import Fitted
+from interlace.estimators.fitted import Fitted
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 from torch import nn  # noqa: E402
@@ -262,7 +262,7 @@ def test_pickles_hold_no_module() -> None:
 def test_a_model_with_a_module(tmp_path: Path) -> None:
     module = Small(seed=1)
     model = il.ICQ(3, threads=1)
-    model._take(Fitted(hand_made(), np.zeros(0, np.int64), 30, Module(module, SHAPE, 4)))
+    model.set_fitted(Fitted(hand_made(), np.zeros(0, np.int64), 30, Module(module, SHAPE, 4)))
     codes = model.encode(IMAGES)
     model.save(tmp_path / "m")
     assert_array_equal(il.ICQ.load(tmp_path / "m", embedding=Small(seed=1)).encode(IMAGES), codes)

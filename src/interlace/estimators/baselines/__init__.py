@@ -1,11 +1,16 @@
-"""Other quantizers, to compare with: one class each, with ``fit``, ``encode`` and ``index``, on the same search.
+"""Quantizers to compare ICQ with, one class each, on the same encoder and search (docs/quantizers.md).
 
-torch is imported only when a method that learns with labels is fitted. docs/quantizers.md has a table of them.
+torch is imported only when a method that learns with labels is fitted.
 """
 
 from functools import partial
 
+from ..fitted import Fitted
 from ..icq import ICQ
+from ..models import Model
+from ..supervised import SupervisedModel
+from ..supervised_icq import SupervisedICQ
+from ..unsupervised_icq import UnsupervisedICQ
 from .ckmeans import CKMeans
 from .cq import CQ
 from .dpq import DPQ
@@ -17,7 +22,7 @@ from .pq import PQ
 from .pqn import PQN
 from .registry import Method, load, method, methods, register, unregister
 from .sq import SQ
-from .vectors import VectorModel
+from .vectors import FitRun, VectorModel
 
 __all__ = [
     "CQ",
@@ -30,7 +35,11 @@ __all__ = [
     "PQN",
     "SQ",
     "CKMeans",
+    "FitRun",
+    "Fitted",
     "Method",
+    "Model",
+    "SupervisedModel",
     "VectorModel",
     "load",
     "method",
@@ -40,6 +49,8 @@ __all__ = [
 ]
 
 register("ICQ", ICQ, labels=True)
+register("SupervisedICQ", SupervisedICQ, labels=True, compare=False)
+register("UnsupervisedICQ", UnsupervisedICQ, compare=False)
 register("SQ+CQ", partial(SQ, "cq"), labels=True)
 register("SQ+PQ", partial(SQ, "pq"), labels=True)
 register("PQ", PQ)

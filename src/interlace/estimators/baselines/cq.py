@@ -1,4 +1,4 @@
-"""Composite quantization: books over all dimensions whose cross terms are kept close to a constant."""
+"""Composite quantization: books over all dimensions whose cross terms are kept nearly constant."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ from ...codec.codebooks import MAX_WORDS, Book, Codebooks, Norm
 from ...codec.encode import encode
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
+from ...inputs.literals import Auto
 from ...learn.grouping import near_words_together
 from ...learn.learning import MAX_TRAIN_ROWS
 from ...learn.refit import RIDGE_ROWS
 from .product import STARTS, centre, rotated
-from .vectors import Run, VectorModel
+from .vectors import FitRun, VectorModel
 
 Doubles = NDArray[np.float64]
-#: Turns of rotation and product books that composite books start from.
+#: Iterations of OPQ, from which composite books start.
 START_TURNS = 10
-#: Width of the beam while learning and when coding, and sweeps over the books after it.
+#: Beam width of the encoder, in learning and after it, and its sweeps over the books.
 BEAM, SWEEPS = 8, 2
 
 
 class CQ(VectorModel):
     """Composite quantization (Zhang, Du, Wang: Composite Quantization for Approximate Nearest Neighbor Search, 2014).
 
-    A vector is a sum of words, one from each book, and every book spans all dimensions. A distance then needs the cross
-    terms 2 w_i.w_j of a row's words; they are learned to be nearly the same for all rows, and search adds one constant,
-    the mean (the paper's epsilon), in their place.
+    A vector is a sum of words, one from each book, and every book spans all dimensions. A distance needs the cross
+    terms 2 w_i.w_j of the words of a row. Learning makes them nearly equal for all rows, and search replaces them by
+    one constant, their mean (epsilon in the paper).
 
-    It starts from the books of :class:`OPQ`, whose cross terms are 0, and takes ``iterations`` turns of the paper's
-    three steps: codes, by beam search and conditional modes; books, one after the other in closed form, since the error
-    and the ``penalty`` on cross terms that differ from epsilon are both quadratic in the words of one book; epsilon.
-    ``penalty`` is relative to the scale of the data: more of it makes distances truer and codes coarser.
+    Learning starts from the books of :class:`OPQ`, whose cross terms are 0. Each of the ``iterations`` has the three
+    steps of the paper: codes (beam search and conditional modes); books, one after the other in closed form, because
+    the error and the ``penalty`` on cross terms that differ from epsilon are quadratic in the words of one book; and
+    epsilon. ``penalty`` is relative to the scale of the data. A larger penalty makes distances more accurate and the
+    quantization error larger.
 
-    Two things differ from the paper. Cross terms with the first book are exact and not penalised: rows that share its
-    word share a cell, and the cell holds the terms. And codes are chosen by the error alone, not by error and penalty,
-    because the encoder of an index is the one of all methods. Left out: L-BFGS, and the sparse and near-orthogonal
-    variants of the paper's followers.
+    Two things differ from the paper. Cross terms with the first book are exact and not penalised, because they are
+    stored with the cell. And codes minimise the error alone, without the penalty, because all methods share the encoder
+    of the index. Not implemented: L-BFGS, and the sparse and near-orthogonal variants of later papers.
     """
 
-    _estimator = "CQ"
-    _layout = "composite"
+    name_in_files = "CQ"
+    books_layout = "composite"
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class CQ(VectorModel):
         *,
         penalty: float = 10.0,
         n_words: int = MAX_WORDS,
-        n_crude: int | str = "auto",
+        n_crude: int | Auto = "auto",
         iterations: int = 12,
         max_train_rows: int = MAX_TRAIN_ROWS,
         seed: int = 0,
@@ -70,13 +71,15 @@ class CQ(VectorModel):
         )
         self.penalty = penalty
 
-    def _check(self) -> None:
+    def check_parameters(self) -> None:
+        """Validate ``penalty``."""
         penalty = self.penalty
         real = isinstance(penalty, int | float | np.integer | np.floating) and not isinstance(penalty, bool)
         if not real or not 0 <= penalty <= 1e9:  # NaN compares false
-            raise InputError(f"penalty must be a number of 0 to 1e9, got {penalty!r}")
+            raise InputError(f"penalty must be a number from 0 to 1e9, got {penalty!r}")
 
-    def _learn(self, x: FloatArray, run: Run) -> Codebooks:
+    def learn_codebooks(self, x: FloatArray, run: FitRun) -> Codebooks:
+        """Codes, books and epsilon in turns, starting from OPQ."""
         mean = centre(x)
         y = x - mean
         words = _start(y, run.part(0.0, 0.3))
@@ -87,16 +90,16 @@ class CQ(VectorModel):
             run.progress(f"books {step + 1} of {run.iterations}", 0.3 + 0.7 * step / run.iterations)
             refit(words, y, codes, weight)
             codes = _codes(words, y, run)
-        return _finished(words, y, codes, mean, run)
+        return _codebooks(words, y, codes, mean, run)
 
 
-def _start(y: FloatArray, run: Run) -> list[Doubles]:
-    """Words [n_words, dim] of optimized product quantization in the coordinates of y, those that carry most first."""
+def _start(y: FloatArray, run: FitRun) -> list[Doubles]:
+    """Words [n_words, dim] of OPQ in the coordinates of y, books with the largest mean squared words first."""
     product = rotated(y, run.n_books, run, STARTS, START_TURNS)
     assert product.rotation is not None
     axes = product.rotation.astype(np.float64)
     words = [w.astype(np.float64) @ axes[:, dims].T for w, dims in zip(product.words, product.supports, strict=True)]
-    words[0] += product.mean.astype(np.float64)  # rounding; the rows are centred
+    words[0] += product.mean.astype(np.float64)  # nearly 0, because the rows are centred
     return sorted(words, key=lambda w: -float((w**2).sum(1).mean()))
 
 
@@ -105,14 +108,14 @@ def _books(words: list[Doubles]) -> list[Book]:
     return [Book(w.astype(np.float32), support) for w in words]
 
 
-def _codes(words: list[Doubles], y: FloatArray, run: Run) -> NDArray[np.uint8]:
+def _codes(words: list[Doubles], y: FloatArray, run: FitRun) -> NDArray[np.uint8]:
     """Codes [n, n_books] of centred rows, in the order of the books."""
     books = Codebooks(_books(words), dim=y.shape[1], n_crude=len(words), beam=BEAM, sweeps=SWEEPS)
     return encode(books, y, run.threads)
 
 
 def cross_terms(words: list[Doubles], codes: NDArray[np.uint8]) -> Doubles:
-    """The sum of 2 w_i.w_j over pairs of books after the first, for each row."""
+    """The sum of 2 w_i.w_j over pairs of books, the first book excluded, for each row."""
     total, squares = np.zeros((len(codes), words[0].shape[1])), np.zeros(len(codes))
     for j in range(1, len(words)):
         own = words[j][codes[:, j]]
@@ -122,10 +125,11 @@ def cross_terms(words: list[Doubles], codes: NDArray[np.uint8]) -> Doubles:
 
 
 def refit(words: list[Doubles], y: FloatArray, codes: NDArray[np.uint8], weight: float) -> None:
-    """New words for given codes, book by book: each time the minimum of error + weight * (cross term - epsilon)^2.
+    """Replace the words, book by book, by those that minimise error + weight * (cross term - epsilon)^2.
 
-    With the other books held, a word w of rows that they leave r_i, whose other covered words add up to s_i and have
-    the cross term c_i, minimises sum |r_i - w|^2 + weight (c_i + 2 w.s_i - epsilon)^2: a linear system for each word.
+    For a row i, let r_i be the residual of the other books, s_i the sum of its words from the other books after the
+    first, and c_i their cross term. The word w of the rows i minimises sum |r_i - w|^2 + weight (c_i + 2 w.s_i -
+    epsilon)^2, which is a linear system for each word.
     """
     left, covered, squares = y.astype(np.float64), np.zeros(y.shape), np.zeros(len(y))
     for j in range(len(words)):
@@ -163,15 +167,17 @@ def refit(words: list[Doubles], y: FloatArray, codes: NDArray[np.uint8], weight:
 
 
 def _solved(n: float, weight: float, s: Doubles, right: Doubles) -> Doubles:
-    """(n + weight s^T s)^-1 right, in the space of the rows of s where these are fewer than dimensions."""
+    """(n I + weight s^T s)^-1 right; by the Woodbury identity if s has fewer rows than columns."""
     if len(s) < s.shape[1]:
         inner = np.eye(len(s)) * (n / weight) + s @ s.T
         return np.asarray((right - s.T @ np.linalg.solve(inner, s @ right)) / n)
     return np.asarray(np.linalg.solve(np.eye(s.shape[1]) * n + weight * (s.T @ s), right))
 
 
-def _finished(words: list[Doubles], y: FloatArray, codes: NDArray[np.uint8], mean: FloatArray, run: Run) -> Codebooks:
-    """Frozen books; the constant is the mean cross term of the codes that rows get."""
+def _codebooks(
+    words: list[Doubles], y: FloatArray, codes: NDArray[np.uint8], mean: FloatArray, run: FitRun
+) -> Codebooks:
+    """Codebooks whose constant is the mean cross term of the codes."""
     n_crude, n_books = run.crude(len(words)), len(words)
     epsilon = float(cross_terms(words, codes).mean())
     unread = np.sum([w[codes[:, j]] for j, w in enumerate(words) if j >= n_crude] or [np.zeros(y.shape)], axis=0)
@@ -184,7 +190,7 @@ def _finished(words: list[Doubles], y: FloatArray, codes: NDArray[np.uint8], mea
         norms=[Norm(np.array([epsilon], np.float32), tuple(range(1, n_books)))] if n_books > 2 else [],
         beam=BEAM,
         sweeps=SWEEPS,
-        layout=CQ._layout,
+        layout=CQ.books_layout,
         variances=y.astype(np.float64).var(0),
         residual_variance=float(unread.var(0).sum()),
     )

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from .supervised import Supervised
+from ..supervised import SupervisedModel
 
 
-class DPQ(Supervised):
+class DPQ(SupervisedModel):
     """Deep product quantization (Klein, Wolf: End-To-End Supervised Product Quantization for Image Search and
     Retrieval, 2019).
 
-    Product books; each row has a soft code (all words, weighted) and a hard one (its word), and L_E is the sum of the
-    cross-entropies of both through one linear classifier, the joint central loss (both near the centre of their class)
-    and the Gini terms (all words in use, every row sure of its own); ``softness``, ``central`` and ``gini`` are in the
-    recipe. Parameters and their defaults are those of :class:`interlace.quantizers.SQ`. ``ICQ(loss="soft_hard")`` has
-    ICQ's books on the same embedding.
+    Product books. Each row has a soft code (a weighted sum of all words) and a hard code (its word). The loss is the
+    sum of the cross-entropies of both codes with one linear classifier, the joint central loss (both codes near the
+    centre of their class) and the Gini terms (all words are used, and every row is close to one word); ``softness``,
+    ``central`` and ``gini`` are values of the recipe. Parameters and defaults are those of
+    :class:`interlace.quantizers.SQ`. ``SupervisedICQ(loss="soft_hard")`` learns ICQ's books with the same loss.
 
-    Left out: the fully connected layers that choose the words (a softmax of distances to them does, so that codes are
-    those of the nearest words, as search needs), learned centres (means of the batch), soft codes for queries (queries
-    are float here, as for every method), the search by symmetric distances, and its network. The quantization error may
-    be added (``soft_error`` of the recipe), which has not helped.
+    Not implemented: the fully connected layers that select words (a softmax of distances is used, so that codes are
+    those of the nearest words, as search requires), learned centres (means of the batch are used), soft codes for
+    queries (queries are not quantized, as for every method), symmetric distances, and the network of the paper. The
+    quantization error can be added to the loss (``soft_error`` of the recipe); this did not help.
     """
 
-    _estimator = "DPQ"
+    name_in_files = "DPQ"
     loss = "soft_hard"

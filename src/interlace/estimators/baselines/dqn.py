@@ -1,24 +1,24 @@
-"""Deep quantization network: cosines that tell classes apart, and product codes that err little."""
+"""Deep quantization network: a pairwise cosine loss and the error of product codes."""
 
 from __future__ import annotations
 
-from .supervised import Supervised
+from ..supervised import SupervisedModel
 
 
-class DQN(Supervised):
+class DQN(SupervisedModel):
     """Deep quantization network (Cao, Long, Wang, Zhu, Wen: Deep Quantization Network for Efficient Image Retrieval,
     2016).
 
-    Product books; L_E asks for a cosine of 1 between rows of a class and of -1 between others, squared, and L_C is the
-    quantization error. L_E looks at the embedding alone, so the books learn from the error, as in the paper. Parameters
-    and their defaults are those of :class:`interlace.quantizers.SQ`, the trainer and its phases too, so that the two
-    differ only in L_E. ``ICQ(loss="pairwise")`` has ICQ's books on the same embedding.
+    Product books. The embedding loss is the squared difference of the cosine from 1 for rows of one class and from -1
+    for others; the books learn from the quantization error alone, as in the paper. Parameters, defaults and training
+    are those of :class:`interlace.quantizers.SQ`, so that the two differ only in the embedding loss.
+    ``SupervisedICQ(loss="pairwise")`` learns ICQ's books with the same loss.
 
-    Left out: the tanh before the books (a small term keeps the lengths of rows alike in its place; the embedding is
-    centred and scaled to total variance 1), AlexNet with weights of ImageNet (``embedding=`` takes any module), k-means
-    for the books in turns with the network (here they move by gradient; ``optimize="alternate"`` takes turns), pairs
-    that are similar without sharing a label.
+    Not implemented: the tanh before the books (a small term keeps the lengths of rows similar instead; the embedding is
+    centred and scaled to total variance 1), AlexNet with ImageNet weights (``embedding=`` accepts any module), k-means
+    for the books in turns with the network (books are learned by gradient; ``optimize="alternate"`` takes turns), and
+    similar pairs without a common label.
     """
 
-    _estimator = "DQN"
+    name_in_files = "DQN"
     loss = "pairwise"

@@ -1,8 +1,8 @@
-"""Locally optimized product quantization: cells, and for the rows of each a rotation of their own."""
+"""Locally optimized product quantization: cells, each with its own rotation and product books."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,15 @@ from ...codec.codebooks import MAX_WORDS, Book, Codebooks
 from ...errors import InputError
 from ...index.parts import Parts
 from ...inputs.arrays import FloatArray, positive
+from ...inputs.literals import Auto
 from ...learn.kmeans import means, nearest
 from ...learn.learning import MAX_TRAIN_ROWS
 from .parted import PartsModel
 from .product import STARTS, Product, procrustes, rotated
-from .vectors import Run
+from .vectors import FitRun
 
 BOOKS = ("local", "shared")
-#: Rows of all cells that count beside its own when the rotation of a cell is found, and when a word of it is.
+#: Weight, in rows, of the rotation common to all cells and of the common words, when those of a cell are learned.
 COMMON_ROWS, PRIOR_ROWS = 400.0, 2.0
 CELL_ROUNDS = 15
 
@@ -27,30 +28,29 @@ class LOPQ(PartsModel):
     """Locally optimized product quantization (Kalantidis, Avrithis: Locally Optimized Product Quantization for
     Approximate Nearest Neighbor Search, 2014).
 
-    ``n_cells`` cells by k-means (at most 256); what a row differs from its cell by is rotated by the cell's own
-    rotation and coded by product books. A code is a byte for the cell and one for each product book, of which there are
-    ``n_books`` - 1.
+    k-means finds ``n_cells`` cells (at most 256). The residual of a row is rotated by the rotation of its cell and
+    encoded by product books. A code has one byte for the cell and one for each of the ``n_books`` - 1 product books.
 
-    All cells start with the same rotation and books, those of :class:`OPQ` for what the cells leave. Then come
-    ``iterations`` turns of codes, words and rotations, which each cell takes for itself; where it has few rows they
-    stay near the common ones. ``books="local"`` has words for each cell, as in the paper, ``"shared"`` the same for all
-    (rotations are always the cell's own): fewer bytes to store, and safer with few rows.
+    All cells start with the same rotation and books, those of :class:`OPQ` for the residuals. Each of the
+    ``iterations`` then updates codes, words and rotations of every cell; those of cells with few rows stay near the
+    common ones. ``books="local"`` learns words for each cell, as in the paper; ``"shared"`` uses the same words for all
+    cells, which needs less memory and overfits less with few rows. Rotations always belong to a cell.
 
-    Left out: the inverted multi-index, and visiting only the cells next to a query: a search asks all of them. The
+    Not implemented: the inverted multi-index, and visiting only the cells near a query (a search visits all cells). The
     rotation of a cell takes 4 * dim^2 bytes, which :meth:`interlace.parts.PartsIndex.report` counts.
     """
 
-    _estimator = "LOPQ"
-    _other_bytes = 1
+    name_in_files = "LOPQ"
+    extra_bytes = 1
 
     def __init__(
         self,
         n_books: int = 8,
         *,
         n_cells: int = 64,
-        books: str = "local",
+        books: Literal["local", "shared"] = "local",
         n_words: int = MAX_WORDS,
-        n_crude: int | str = "auto",
+        n_crude: int | Auto = "auto",
         iterations: int = 25,
         max_train_rows: int = MAX_TRAIN_ROWS,
         seed: int = 0,
@@ -70,16 +70,19 @@ class LOPQ(PartsModel):
         self.n_cells = n_cells
         self.books = books
 
-    def _check(self) -> None:
+    def check_parameters(self) -> None:
+        """Validate ``n_cells`` and ``books``."""
         if positive(self.n_cells, "n_cells") > MAX_WORDS:
             raise InputError(f"n_cells must be 1 to {MAX_WORDS}, got {self.n_cells}")
         if self.books not in BOOKS:
             raise InputError(f"books must be one of {', '.join(BOOKS)}, got {self.books!r}")
 
-    def _compared(self, parts: Parts, x: FloatArray) -> FloatArray:
+    def part_features(self, parts: Parts, x: FloatArray) -> FloatArray:
+        """The rows themselves: the keys are the centres of the cells."""
         return x
 
-    def _learn_parts(self, x: FloatArray, run: Run) -> Parts:
+    def learn_parts(self, x: FloatArray, run: FitRun) -> Parts:
+        """Cells by k-means, then rotation and product books of each cell."""
         centres = run.kmeans(x, self.n_cells, CELL_ROUNDS)
         cells = nearest(x, centres, run.threads)[0]
         left = x - centres[cells]
@@ -95,11 +98,11 @@ class LOPQ(PartsModel):
         )
 
 
-def _products(left: FloatArray, rows: list[NDArray[np.int64]], n_books: int, local: bool, run: Run) -> list[Product]:
-    """Books and rotation of each cell, at first the same for all, then each for itself; ``rows`` are those of a cell.
+def _products(left: FloatArray, rows: list[NDArray[np.int64]], n_books: int, local: bool, run: FitRun) -> list[Product]:
+    """Books and rotation of each cell, starting from common ones; ``rows`` has the row numbers of each cell.
 
-    One turn is codes, words, rotations. With few rows in a cell its words keep near those that all cells have in
-    common, and its rotation near the best one for all.
+    An iteration updates codes, words and rotations. The words and the rotation of a cell with few rows stay near the
+    common ones.
     """
     common = rotated(left, n_books, run.part(0.0, 0.5), STARTS, run.iterations)
     assert common.rotation is not None
@@ -128,7 +131,7 @@ def _turn(
     local: bool,
     threads: int,
 ) -> FloatArray:
-    """New words of the j-th book, common and of each cell, for its part y of all rows; these as they are coded then."""
+    """Updates the j-th book, common and of each cell, for the dimensions y of that book; returns the decoded y."""
     labels = np.empty(len(y), np.int32)
     for mine, product in zip(rows, each, strict=True):
         labels[mine] = nearest(y[mine], product.words[j], threads)[0]
@@ -144,8 +147,8 @@ def _turn(
     return coded
 
 
-def _part(left: FloatArray, centre: FloatArray, product: Product, run: Run) -> Codebooks:
-    """Codebooks of one cell. Their first book is a single word of no dimension: within the part there is one cell."""
+def _part(left: FloatArray, centre: FloatArray, product: Product, run: FitRun) -> Codebooks:
+    """Codebooks of one cell. The first book has one word without dimensions, because a part has only one cell."""
     assert product.rotation is not None
     y = (left - product.mean) @ product.rotation
     variances = y.astype(np.float64).var(0) if len(y) else np.zeros(y.shape[1])

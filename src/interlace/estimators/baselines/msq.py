@@ -1,4 +1,4 @@
-"""Multiscale quantization: the length of what a cell leaves by itself, its direction by rotated product books."""
+"""Multiscale quantization: scalar-quantized lengths of the residuals, product books for their directions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from ...codec.codebooks import MAX_WORDS, Book, Codebooks
 from ...errors import InputError
 from ...index.parts import Parts
 from ...inputs.arrays import FloatArray, positive
+from ...inputs.literals import Auto
 from ...learn.grouping import Dims, near_words_together
 from ...learn.kmeans import means, nearest
 from ...learn.learning import MAX_TRAIN_ROWS
 from .parted import PartsModel
 from .product import START_ROUNDS, STARTS, centre, procrustes, rotated
-from .vectors import Run
+from .vectors import FitRun
 
 CELL_ROUNDS, LEVEL_ROUNDS = 15, 30
-#: Turns of rotation and product books before lengths and directions are taken apart.
+#: Iterations of OPQ before lengths and directions are separated.
 START_TURNS = 10
-#: The smallest level, as a share of the largest: rows that equal their cell have no direction to be divided by.
+#: Smallest level relative to the largest, so that residuals of length 0 can be divided by their level.
 LEAST_LEVEL = 1e-6
 
 
@@ -30,20 +31,19 @@ class MSQ(PartsModel):
     """Multiscale quantization (Wu, Guo, Suresh, Kumar, Holtmann-Rice, Simcha, Yu: Multiscale Quantization for Fast
     Similarity Search, 2017).
 
-    What a row differs from its cell by (``n_words`` cells) is taken apart: its length goes to the nearest of
-    ``n_levels`` levels, a scalar quantizer, and its direction is rotated and coded by product books. Rows far from
-    their cell and rows next to it then share the words of the books, which for product books alone would be too short
-    or too long. A code is a byte for the level, of which only as many bits are used as levels need, one for the cell,
-    and ``n_books`` - 2 for the direction.
+    The residual of a row to its cell (there are ``n_words`` cells) is split: its length is replaced by the nearest of
+    ``n_levels`` levels, a scalar quantizer, and its direction is rotated and encoded by product books. Rows far from
+    and rows near their cell then share the words of the books. A code has one byte for the level (of which only the
+    necessary bits are used), one for the cell, and ``n_books`` - 2 for the direction.
 
-    Cells are found first; then come ``iterations`` turns of closed forms: words, rotation and levels, each the best for
-    the others. Left out: learning all of it, cells included, by stochastic gradient, levels of their own for each cell,
-    and visiting only the cells next to a query.
+    Learning finds the cells first. Each of the ``iterations`` then computes words, rotation and levels in closed form,
+    each optimal for the others. Not implemented: learning all of it, cells included, by stochastic gradient; separate
+    levels for each cell; visiting only the cells near a query.
     """
 
-    _estimator = "MSQ"
-    _other_bytes = 2
-    _n_candidates = 3
+    name_in_files = "MSQ"
+    extra_bytes = 2
+    n_candidates = 3
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class MSQ(PartsModel):
         *,
         n_levels: int = 16,
         n_words: int = MAX_WORDS,
-        n_crude: int | str = "auto",
+        n_crude: int | Auto = "auto",
         iterations: int = 25,
         max_train_rows: int = MAX_TRAIN_ROWS,
         seed: int = 0,
@@ -70,19 +70,21 @@ class MSQ(PartsModel):
         )
         self.n_levels = n_levels
 
-    def _check(self) -> None:
+    def check_parameters(self) -> None:
+        """Validate ``n_levels``."""
         if positive(self.n_levels, "n_levels") > MAX_WORDS:
             raise InputError(f"n_levels must be 1 to {MAX_WORDS}, got {self.n_levels}")
 
-    def _compared(self, parts: Parts, x: FloatArray) -> FloatArray:
-        """Lengths of what the nearest cell leaves; all parts have the same cells, in rotated coordinates."""
+    def part_features(self, parts: Parts, x: FloatArray) -> FloatArray:
+        """Lengths of the residuals to the nearest cell; all parts have the same cells, in rotated coordinates."""
         books = parts.codebooks[0]
         assert books.rotation is not None
         cells = np.asarray(books.books[0].words @ books.rotation.T + books.mean, np.float32)
         left = x - cells[nearest(x, cells, 1)[0]]
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", left, left))[:, None])
 
-    def _learn_parts(self, x: FloatArray, run: Run) -> Parts:
+    def learn_parts(self, x: FloatArray, run: FitRun) -> Parts:
+        """Cells by k-means, then words, rotation and levels in turns; one part for each level."""
         mean = centre(x)
         centred = x - mean
         cells = run.kmeans(centred, iterations=CELL_ROUNDS)
@@ -96,21 +98,21 @@ class MSQ(PartsModel):
 
 @dataclass
 class _Scaled:
-    """``levels`` ascend; words are of unit scale, in coordinates after the rotation."""
+    """``levels`` are ascending; words have unit scale, in rotated coordinates."""
 
     supports: list[Dims]
     words: list[FloatArray]
     rotation: FloatArray
     levels: FloatArray
-    level_of: NDArray[np.int64]  #: of each row that is learned from
+    level_of: NDArray[np.int64]  #: level number of each training row
 
-    def parts(self, cells: FloatArray, mean: FloatArray, left: FloatArray, run: Run) -> Parts:
-        """One part for each level: the same cells, the words multiplied by the level."""
+    def parts(self, cells: FloatArray, mean: FloatArray, left: FloatArray, run: FitRun) -> Parts:
+        """One part for each level, with the same cells and with the words multiplied by the level."""
         supports = [dims.astype(np.uint32) for dims in self.supports]
         words = [near_words_together(w) for w in self.words]
         first = Book(cells @ self.rotation, np.arange(cells.shape[1], dtype=np.uint32))
         variances = (left @ self.rotation).astype(np.float64).var(0)
-        n_crude = max(1, run.crude(2 + len(words)) - 1)  # the level is none of a part's books
+        n_crude = max(1, run.crude(2 + len(words)) - 1)  # the level is not a book of a part
         crude_dims = np.concatenate([np.zeros(0, np.int64), *self.supports[: n_crude - 1]])
         common: dict[str, Any] = {
             "dim": cells.shape[1],
@@ -131,8 +133,8 @@ class _Scaled:
         )
 
 
-def _start(left: FloatArray, n_books: int, n_levels: int, run: Run) -> _Scaled:
-    """Levels by k-means of the lengths, a rotation as for product books, words by k-means of the rotated directions."""
+def _start(left: FloatArray, n_books: int, n_levels: int, run: FitRun) -> _Scaled:
+    """Levels by k-means of the lengths, rotation by OPQ, words by k-means of the rotated directions."""
     product = rotated(left, n_books, run.part(0.0, 0.3), STARTS, START_TURNS)
     supports, rotation = product.supports, product.rotation
     assert rotation is not None
@@ -149,10 +151,10 @@ def _start(left: FloatArray, n_books: int, n_levels: int, run: Run) -> _Scaled:
     return _Scaled(supports, words, rotation, levels, level_of)
 
 
-def _turn(left: FloatArray, scaled: _Scaled, run: Run) -> None:
-    """One turn: codes, words, rotation, levels. Each step lowers the sum of |left - level * R words|^2."""
+def _turn(left: FloatArray, scaled: _Scaled, run: FitRun) -> None:
+    """One iteration: codes, words, rotation, levels. Each step reduces the sum of |left - level * R words|^2."""
     y, scale = left @ scaled.rotation, scaled.levels[scaled.level_of]
-    unit = np.empty_like(y)  # the words of each row, put together
+    unit = np.empty_like(y)  # concatenated words of each row
     for j, dims in enumerate(scaled.supports):
         part = np.ascontiguousarray(y[:, dims])
         labels = nearest(np.asarray(part / scale[:, None], np.float32), scaled.words[j], run.threads)[0]
@@ -166,7 +168,7 @@ def _turn(left: FloatArray, scaled: _Scaled, run: Run) -> None:
     y = left @ scaled.rotation
     products = np.einsum("ij,ij->i", y, unit, dtype=np.float64)
     squares = np.einsum("ij,ij->i", unit, unit, dtype=np.float64)
-    best = np.divide(products, squares, out=scale.astype(np.float64), where=squares > 0)  # of each row by itself
+    best = np.divide(products, squares, out=scale.astype(np.float64), where=squares > 0)  # optimal scale of each row
     scaled.level_of = np.abs(best[:, None] - scaled.levels).argmin(1)
     n_levels = len(scaled.levels)
     above = np.bincount(scaled.level_of, weights=products, minlength=n_levels)

@@ -1,37 +1,38 @@
-"""Optimized product quantization: product books behind a rotation that is learned with them."""
+"""Optimized product quantization: product books after a rotation, learned together."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ...codec.codebooks import MAX_WORDS, Codebooks
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
+from ...inputs.literals import Auto
 from ...learn.learning import MAX_TRAIN_ROWS
 from .product import STARTS, product_codebooks, rotated
-from .vectors import Run, VectorModel
+from .vectors import FitRun, VectorModel
 
 
 class OPQ(VectorModel):
-    """Optimized product quantization (Ge, He, Ke, Sun: Optimized Product Quantization, 2013), the non-parametric one.
+    """Optimized product quantization (Ge, He, Ke, Sun: Optimized Product Quantization, 2013), non-parametric.
 
-    It takes ``iterations`` turns: the means of the rows of each word, then the rotation that brings the rows nearest to
-    their words (orthogonal Procrustes). This ends near where it ``start``s: from ``"principal"`` axes, dealt out to the
-    ranges so that each has about the same product of variances (the paper's parametric solution), or from the axes as
-    they are ``"given"``, which is far better where their order means something, as in SIFT. ``"auto"`` takes five turns
-    from each and goes on from the better one.
+    Each of the ``iterations`` computes the mean of the rows of each word, then the rotation that brings the rows
+    nearest to their words (orthogonal Procrustes). The result depends on the ``start``: ``"principal"`` axes, assigned
+    to the ranges so that each has about the same product of variances (the parametric solution of the paper), or the
+    ``"given"`` axes, which is far better if their order has a meaning, as in SIFT. ``"auto"`` runs five iterations from
+    each and continues from the better one.
     """
 
-    _estimator = "OPQ"
-    _layout = "rotated product"
+    name_in_files = "OPQ"
+    books_layout = "rotated product"
 
     def __init__(
         self,
         n_books: int = 8,
         *,
-        start: str = "auto",
+        start: Literal["auto", "principal", "given"] = "auto",
         n_words: int = MAX_WORDS,
-        n_crude: int | str = "auto",
+        n_crude: int | Auto = "auto",
         iterations: int = 25,
         max_train_rows: int = MAX_TRAIN_ROWS,
         seed: int = 0,
@@ -50,11 +51,13 @@ class OPQ(VectorModel):
         )
         self.start = start
 
-    def _check(self) -> None:
+    def check_parameters(self) -> None:
+        """Validate ``start``."""
         if self.start not in ("auto", *STARTS):
             raise InputError(f"start must be one of auto, {', '.join(STARTS)}, got {self.start!r}")
 
-    def _learn(self, x: FloatArray, run: Run) -> Codebooks:
+    def learn_codebooks(self, x: FloatArray, run: FitRun) -> Codebooks:
+        """Product books and rotation in turns."""
         starts = STARTS if self.start == "auto" else (self.start,)
         product = rotated(x, run.n_books, run, starts, run.iterations)
-        return product_codebooks(x, product, run, self._layout)
+        return product_codebooks(x, product, run, self.books_layout)

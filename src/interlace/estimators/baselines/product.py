@@ -1,4 +1,4 @@
-"""Product books: each on a range of dimensions of its own, alone or in turns with the rotation before them."""
+"""Product books, each on its own range of dimensions, learned alone or together with a rotation."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...inputs.arrays import FloatArray
 from ...learn.grouping import Dims, balanced_groups, near_words_together
 from ...learn.kmeans import in_use, lloyd, nearest
 from ...learn.learner import principal_axes
-from .vectors import Run
+from .vectors import FitRun
 
-#: Rounds of the k-means that words start by where a rotation moves on with them, and of the one that ends it.
+#: Rounds of k-means before words and rotation are learned together, and after it.
 START_ROUNDS, LAST_ROUNDS = 8, 4
-#: Where a rotation may start: principal axes, dealt out to the ranges, or the axes as they are.
+#: Start of the rotation: principal axes, assigned to the ranges, or the given axes.
 STARTS = ("principal", "given")
-#: Turns that each start gets before the better one goes on.
+#: Iterations from each start before the better one is chosen.
 TRIED_TURNS = 5
 
 
 @dataclass
 class Product:
-    """Words on ranges of dimensions of y = (x - mean) R, which are learned for centred rows y."""
+    """Words on ranges of dimensions of y = (x - mean) R."""
 
     supports: list[Dims]
     words: list[FloatArray]
@@ -32,7 +32,7 @@ class Product:
     rotation: FloatArray | None
 
     def coded(self, y: FloatArray, threads: int) -> FloatArray:
-        """The nearest words of rows y, put together; 0 where no word is."""
+        """Decoded rows y: their nearest words, and 0 in dimensions without a book."""
         out = np.zeros_like(y)
         for dims, words in zip(self.supports, self.words, strict=True):
             part = np.ascontiguousarray(y[:, dims])
@@ -46,52 +46,52 @@ class Product:
         return float(((y - self.coded(y, threads)).astype(np.float64) ** 2).sum(1).mean())
 
     def improve(self, y: FloatArray, threads: int, iterations: int = 1) -> None:
-        """Rounds of k-means in every range."""
+        """Rounds of k-means in each range."""
         for j, dims in enumerate(self.supports):
             part = np.ascontiguousarray(y[:, dims])
             self.words[j] = lloyd(part, self.words[j], threads=threads, iterations=iterations)
 
     def drop_unused(self, y: FloatArray, threads: int) -> None:
-        """Words that no row has: what is constant needs one word, not 256."""
+        """Removes words that no row uses; a constant range needs only one."""
         for j, dims in enumerate(self.supports):
             part = np.ascontiguousarray(y[:, dims])
             self.words[j] = in_use(self.words[j], nearest(part, self.words[j], threads)[0])
 
     def books(self) -> list[Book]:
-        """Their words in the order that the scan likes."""
+        """Books with similar words next to each other, which makes the scan faster."""
         pairs = zip(self.supports, self.words, strict=True)
         return [Book(near_words_together(words), dims.astype(np.uint32)) for dims, words in pairs]
 
 
 def ranges(dim: int, n_books: int) -> list[Dims]:
-    """Dimensions 0 to dim - 1 in runs whose lengths differ by one at most; no more of them than dimensions."""
+    """Splits dimensions 0 to dim - 1 into at most n_books ranges whose lengths differ by at most one."""
     return [np.asarray(part, np.int64) for part in np.array_split(np.arange(dim), min(n_books, dim))]
 
 
 def centre(x: FloatArray) -> FloatArray:
-    """The mean of the rows, added up in double precision."""
+    """The mean of the rows, computed in double precision."""
     return np.asarray(x.mean(0, dtype=np.float64), np.float32)
 
 
 def balanced_axes(x: FloatArray, supports: list[Dims]) -> FloatArray:
-    """Principal axes, dealt out to the ranges such that the product of variances is about the same in each.
+    """Principal axes, assigned to the ranges so that each has about the same product of variances.
 
-    The "eigenvalue allocation" that optimized product quantization starts from.
+    This is the "eigenvalue allocation" of optimized product quantization.
     """
     axes, variances = principal_axes(x)
     groups = balanced_groups(np.arange(x.shape[1]), variances, len(supports))
-    # Ranges that are longer by one come first here as there.
+    # In both lists the longer ranges come first.
     return np.ascontiguousarray(axes[:, np.concatenate(groups)])
 
 
 def procrustes(products: NDArray[np.float64]) -> FloatArray:
-    """The rotation R that makes the sum of x_i^T R c_i largest, for products = sum of x_i c_i^T."""
+    """The rotation R that maximises the sum of x_i^T R c_i, for products = sum of x_i c_i^T."""
     left, _, right = np.linalg.svd(products)
     return np.ascontiguousarray(left @ right, np.float32)
 
 
-def start(x: FloatArray, n_books: int, run: Run, *, rotation: FloatArray | None, iterations: int) -> Product:
-    """Product books by k-means, for rows that are centred and rotated first."""
+def start(x: FloatArray, n_books: int, run: FitRun, *, rotation: FloatArray | None, iterations: int) -> Product:
+    """Product books by k-means of the centred and rotated rows."""
     supports, mean = ranges(x.shape[1], n_books), centre(x)
     y = x - mean if rotation is None else np.asarray((x - mean) @ rotation, np.float32)
     words = []
@@ -101,10 +101,10 @@ def start(x: FloatArray, n_books: int, run: Run, *, rotation: FloatArray | None,
     return Product(supports, words, mean, rotation)
 
 
-def turn(x: FloatArray, product: Product, run: Run, *, iterations: int, translate: bool = False) -> None:
-    """Words and rotation in turns: means of the rows of each word, then the rotation that brings rows nearest to words.
+def turn(x: FloatArray, product: Product, run: FitRun, *, iterations: int, translate: bool = False) -> None:
+    """Learns words and rotation in turns: the mean of the rows of each word, then the best rotation.
 
-    With ``translate`` the mean is learned with them: what is left on average after the rotation moved.
+    With ``translate``, each iteration also updates the mean, after the rotation.
     """
     assert product.rotation is not None
     centred = x - product.mean
@@ -122,8 +122,8 @@ def turn(x: FloatArray, product: Product, run: Run, *, iterations: int, translat
     product.drop_unused(y, run.threads)
 
 
-def rotated(x: FloatArray, n_books: int, run: Run, starts: tuple[str, ...], iterations: int) -> Product:
-    """Product books and the rotation before them, from the start that codes x best after a few of the turns."""
+def rotated(x: FloatArray, n_books: int, run: FitRun, starts: tuple[str, ...], iterations: int) -> Product:
+    """Product books and rotation, continued from the start with the smallest error after a few iterations."""
     tried, few = [], min(iterations, TRIED_TURNS)
     axes: dict[str, FloatArray] = {
         "principal": balanced_axes(x - centre(x), ranges(x.shape[1], n_books)),
@@ -140,8 +140,8 @@ def rotated(x: FloatArray, n_books: int, run: Run, starts: tuple[str, ...], iter
     return best
 
 
-def product_codebooks(x: FloatArray, product: Product, run: Run, layout: str) -> Codebooks:
-    """Frozen codebooks, the first range making the cells."""
+def product_codebooks(x: FloatArray, product: Product, run: FitRun, layout: str) -> Codebooks:
+    """Codebooks whose cells are the words of the first range."""
     y = x - product.mean
     if product.rotation is not None:
         y = y @ product.rotation

@@ -1,9 +1,10 @@
-"""What the quantizers that learn from vectors alone have in common: settings, checked, and the rows to learn from."""
+"""`VectorModel`, the base of quantizers that learn from vectors alone, and `FitRun`, its validated settings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,19 +12,20 @@ from ..._threads import thread_count
 from ...codec.codebooks import MAX_WORDS, Codebooks
 from ...errors import FewRowsWarning, InputError, warn_user
 from ...inputs.arrays import FloatArray, Rows, positive
+from ...inputs.literals import Auto
 from ...learn.kmeans import kmeans
 from ...learn.learning import MAX_BYTES, MAX_TRAIN_ROWS, training_rows, with_held_out_error
+from ...learn.registry import BookLearner
 from ...learn.schedule import default_crude
 from ...progress import Progress, shown
-from ..base import readable
-from ..models import Fitted, Model
-
-Self = TypeVar("Self", bound="VectorModel")
+from ..features import read_features
+from ..fitted import Fitted
+from ..models import Model
 
 
 @dataclass(frozen=True)
-class Run:
-    """One fit: its settings, checked, and what it draws, computes and reports with."""
+class FitRun:
+    """One fit: validated settings, the random generator, the number of threads and the progress function."""
 
     n_books: int
     n_words: int
@@ -33,42 +35,47 @@ class Run:
     threads: int
     progress: Progress
 
-    def part(self, begin: float, end: float) -> Run:
-        """The same for a step of the fit that takes it from one share of the work to another."""
-        said = self.progress
-        return replace(self, progress=lambda what, done: said(what, begin + (end - begin) * done))
+    def part(self, begin: float, end: float) -> FitRun:
+        """The run of one step, whose progress from 0 to 1 is reported as ``begin`` to ``end``."""
+        report = self.progress
+        return replace(self, progress=lambda what, done: report(what, begin + (end - begin) * done))
 
     def crude(self, n_books: int) -> int:
-        """Crude books of so many."""
+        """Number of crude books if there are ``n_books`` in all."""
         return min(default_crude(n_books) if self.n_crude is None else self.n_crude, n_books)
 
     def kmeans(self, x: FloatArray, n_words: int | None = None, iterations: int = 15) -> FloatArray:
-        """Words of one book."""
+        """Words [n_words, dim] of one book, by k-means."""
         return kmeans(
             np.ascontiguousarray(x), n_words or self.n_words, rng=self.rng, threads=self.threads, iterations=iterations
         )
 
 
 class VectorModel(Model):
-    """A quantizer that takes no labels: ``fit(X, y)`` accepts them, because pipelines pass them on, and ignores them.
+    """A quantizer that learns from vectors. ``fit(X, y)`` ignores labels, which pipelines pass to every step.
 
-    ``n_books`` counts every byte of a code, ``n_words`` the words of a book (2 to 256), ``n_crude`` the books that the
-    first step of a search reads (``"auto"``: three quarters). At most ``max_train_rows`` rows are learned from. The
-    same ``seed`` gives the same bytes for any ``threads``; ``progress`` is that of :class:`interlace.ICQ`. Distances
-    are squared Euclidean ones. After an error, or Ctrl-C, the estimator is as it was.
+    - ``n_books``: all bytes of a code. ``n_words``: words of a book, 2 to 256.
+    - ``n_crude``: books that the first step of a search reads (``"auto"``: three quarters).
+    - ``max_train_rows``: maximum number of rows to learn from.
+    - The same ``seed`` gives the same bytes for any number of ``threads``.
+    - ``progress``: as for :class:`interlace.ICQ`.
+
+    Distances are squared Euclidean distances. After an error or Ctrl-C the estimator is unchanged.
+
+    A subclass sets ``name_in_files`` and defines :meth:`learn_codebooks`. The other members below are optional.
     """
 
-    #: Bytes of a code that name no product book.
-    _other_bytes = 0
-    #: ``Codebooks.layout`` of what it learns, by which a store finds the method that learns its books again.
-    _layout: ClassVar[str] = ""
+    #: ``Codebooks.layout`` of the result. Stores use it to find the quantizer that relearns their codebooks.
+    books_layout: ClassVar[str] = ""
+    #: Bytes of a code that are not product books, such as the number of a cell.
+    extra_bytes: ClassVar[int] = 0
 
     def __init__(
         self,
         n_books: int = 8,
         *,
         n_words: int = MAX_WORDS,
-        n_crude: int | str = "auto",
+        n_crude: int | Auto = "auto",
         iterations: int = 25,
         max_train_rows: int = MAX_TRAIN_ROWS,
         seed: int = 0,
@@ -84,41 +91,66 @@ class VectorModel(Model):
         self.threads = threads
         self.progress = progress
 
-    def fit(self: Self, X: Any, y: Any = None) -> Self:
+    def learn_codebooks(self, x: FloatArray, run: FitRun) -> Codebooks:
+        """Codebooks for the training rows x, float32 [n, dim], finite."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define learn_codebooks(x, run), which returns Codebooks; in versions before "
+            "0.1.1 it was called _learn"
+        )
+
+    def check_parameters(self) -> None:
+        """Raise InputError if a parameter that only this quantizer has is invalid."""
+
+    def max_books(self, dim: int) -> int:
+        """Maximum ``n_books`` for vectors of ``dim`` dimensions: each product book needs one."""
+        return dim + self.extra_bytes
+
+    def learn(self, X: Any, y: Any = None) -> Fitted:
         """Learn from rows X [n, dim]; y is ignored."""
-        run = self._run()
-        self._check()
-        given, names = readable(X)
+        run = self._start()
+        self.check_parameters()
+        given, names = read_features(X)
         rows = Rows(given, name="X")
         if len(rows) == 0:
-            raise InputError("X has no rows; books are learned from at least one")
+            raise InputError("X must have at least one row to learn from, got 0")
         sample = training_rows(len(rows), positive(self.max_train_rows, "max_train_rows"), run.rng)
         self._warn_if_few(len(sample), rows.dim, run)
-        codebooks = self._learn(rows.take(sample), run)
+        codebooks = self.learn_codebooks(rows.take(sample), run)
         if isinstance(codebooks, Codebooks):
             codebooks = with_held_out_error(codebooks, rows, sample, run.threads)
         run.progress("done", 1.0)
-        self._take(Fitted(codebooks, sample, len(rows), names=names))
-        return self
+        return Fitted(codebooks, sample, len(rows), names=names)
 
-    def _learn(self, x: FloatArray, run: Run) -> Codebooks:
-        """Books for the rows x of the sample."""
-        raise NotImplementedError
+    @classmethod
+    def book_learner(cls, n_bytes: int, settings: Mapping[str, Any], progress: Progress) -> BookLearner:
+        """A learner for :mod:`interlace.learn.registry`; ``settings`` are parameters of this class, or ``n_bytes``."""
+        given = dict(settings)
+        if "n_bytes" in given:
+            if "n_books" in given:
+                raise InputError("give n_bytes or n_books, not both")
+            given["n_books"] = given.pop("n_bytes")  # each book is a byte
+        if unknown := given.keys() - cls.parameter_defaults().keys():
+            raise InputError(f"relearn has no setting {min(unknown)!r} for books of {cls.__name__}")
+        model = cls(**{"n_books": n_bytes, **given}, progress=progress)
+        return BookLearner(
+            lambda x: model.learn(x).codebooks,
+            positive(model.seed, "seed", least=0),
+            positive(model.max_train_rows, "max_train_rows"),
+            model.threads,
+        )
 
-    def _check(self) -> None:
-        """Raise on settings that only this quantizer has."""
-
-    def _run(self) -> Run:
-        least = self._other_bytes + 1
+    def _start(self) -> FitRun:
+        """Validates the parameters that all quantizers share."""
+        least = self.extra_bytes + 1
         n_books = positive(self.n_books, "n_books")
         if not least <= n_books <= MAX_BYTES:
-            raise InputError(f"n_books of {self._estimator} must be {least} to {MAX_BYTES}, got {n_books}")
+            raise InputError(f"n_books of {self.name_in_files} must be {least} to {MAX_BYTES}, got {n_books}")
         if not 2 <= positive(self.n_words, "n_words") <= MAX_WORDS:
             raise InputError(f"n_words must be 2 to {MAX_WORDS}, got {self.n_words}")
         n_crude = None if self.n_crude == "auto" else positive(self.n_crude, "n_crude")
         if n_crude is not None and n_crude > n_books:
             raise InputError(f"n_crude must be 1 to {n_books} (the number of books), got {n_crude}")
-        return Run(
+        return FitRun(
             n_books=n_books,
             n_words=self.n_words,
             n_crude=n_crude,
@@ -128,20 +160,16 @@ class VectorModel(Model):
             progress=shown(self.progress),
         )
 
-    def _most_books(self, dim: int) -> int:
-        """Product books need a dimension each."""
-        return dim + self._other_bytes
-
-    def _warn_if_few(self, n: int, dim: int, run: Run) -> None:
-        """One warning when the data cannot fill what was asked for."""
+    def _warn_if_few(self, n: int, dim: int, run: FitRun) -> None:
+        """One warning if there are too few rows or dimensions for the parameters."""
         if n < run.n_words:
             warn_user(
-                f"{n} rows to learn from are fewer than {run.n_words} words: books hold at most {n} words",
+                f"{n} training rows are fewer than n_words={run.n_words}: each book has at most {n} words",
                 FewRowsWarning,
             )
-        elif run.n_books > self._most_books(dim):
+        elif run.n_books > self.max_books(dim):
             warn_user(
-                f"{run.n_books} books of {self._estimator} do not fit {dim} dimensions: there will be "
-                f"{self._most_books(dim)}",
+                f"n_books={run.n_books} of {self.name_in_files} is too large for {dim} dimensions: "
+                f"{self.max_books(dim)} are used",
                 FewRowsWarning,
             )
