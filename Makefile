@@ -45,7 +45,7 @@ sanitize: $(STAMP)
 	  -C cmake.define.INTERLACE_SANITIZE=ON -C cmake.define.INTERLACE_EMULATE_AVX512=ON
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
-	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_search.py tests/test_segments.py \
+	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/test_kernels.py tests/test_search.py tests/test_segments.py tests/test_cells.py \
 	  tests/test_encode.py tests/test_ids.py tests/test_index.py tests/test_filters.py tests/test_range_search.py \
 	  tests/test_searches.py tests/test_magnitudes.py tests/test_limits.py tests/test_rounding.py tests/test_interrupts.py
 

@@ -119,16 +119,16 @@ std::vector<std::uint64_t> Filter::find(const std::uint8_t* allowed) {
     // many it is quicker to decode all row numbers.
     const bool few = n_allowed_ * kFindCost < shape.n_rows;
     const bool handful = n_allowed_ * kFindCost * shape.n_cells < shape.n_rows / kHandful;
-    const std::uint8_t* cells = !few ? nullptr : handful ? segment_.known_cells() : segment_.cells();
+    const RowCells* cells = !few ? nullptr : handful ? segment_.known_cells() : &segment_.cells();
     std::vector<std::uint32_t> wanted, rows, places;
     if (few) wanted = rows_in(allowed, shape.n_rows, n_allowed_);
     std::vector<std::uint64_t> starts(shape.n_cells + 1, 0); // of the wanted rows of each cell
     if (cells != nullptr) {
-        for (const std::uint32_t row : wanted) ++starts[cells[row] + 1];
+        for (const std::uint32_t row : wanted) ++starts[(*cells)[row] + 1];
         for (std::size_t c = 0; c < shape.n_cells; ++c) starts[c + 1] += starts[c];
         rows.resize(wanted.size());
         std::vector<std::uint64_t> next(starts.begin(), starts.end() - 1);
-        for (const std::uint32_t row : wanted) rows[next[cells[row]]++] = row;
+        for (const std::uint32_t row : wanted) rows[next[(*cells)[row]]++] = row;
         wanted.swap(rows);
     }
     places.resize(wanted.size());
@@ -181,8 +181,8 @@ void Filter::gather(const Books& books) {
             std::copy_n(rest_.data() + i * shape.n_rest, shape.n_rest, codes + shape.n_crude);
             std::int64_t terms = 0;
             for (std::size_t j = 0; books.has_table_terms() && j < shape.n_columns(); ++j)
-                terms += books.cell_terms(c, j)[codes[j]];
-            double fixed = static_cast<double>(books.cell_term_scale()) * static_cast<double>(terms);
+                terms += books.cells().terms(c, j)[codes[j]];
+            double fixed = static_cast<double>(books.cells().term_scale()) * static_cast<double>(terms);
             if (books.has_cross_sums())
                 fixed += static_cast<double>(books.cross_unit()) * static_cast<double>(books.cross_sum(codes));
             statics_[i] = static_cast<float>(fixed);

@@ -48,9 +48,9 @@ struct Trace {
         kCrude,     // the crude distance (value) > limit (bound)
         kCompared,  // the whole code was compared; crude distance and limit as above
     } step = kFarCell;
-    std::uint64_t row = 0;                     // in the index
-    std::size_t cell = 0;                      // its first code
-    std::vector<std::uint8_t> codes;           // [n_columns] the others
+    std::uint64_t row = 0; // in the index
+    std::uint32_t cell = 0;
+    std::vector<std::uint8_t> codes;           // [n_columns]
     std::size_t cell_rank = 0, n_cells = 0;    // of the cell by its base, among those with rows that may be found
     float value = 0, bound = 0;                // what was compared
     float base = 0, crude = 0, distance = 0;   // of the row

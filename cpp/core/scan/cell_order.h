@@ -44,7 +44,7 @@ private:
     const std::vector<SegmentView>& segments_;
     const Rule& rule_;
     std::span<const float> spread_;    // by rank; empty where the rule never stops
-    std::vector<std::uint64_t> order_; // order-preserving bits of the base << 32 | cell
+    std::vector<std::uint64_t> order_; // low 32 bits: the cell (Cells::sort)
     const float* base_ = nullptr;
     std::size_t near_ = 0;
     float share_ = 1, common_floor_ = 0, slack_ = 0, unit_ = 0;

@@ -6,6 +6,7 @@
 #include "../../simd/kernels.h"
 #include "../aligned.h"
 #include "../books.h"
+#include "../query_tables.h"
 #include "../segment.h"
 
 #include <cstddef>
@@ -57,8 +58,17 @@ public:
     }
 
     // Distances of a row, codes [n_columns], added up in the order of the two steps.
-    float crude_distance(const std::uint8_t* codes) const;
-    float whole_distance(float crude, const std::uint8_t* codes) const;
+    float crude_distance(const std::uint8_t* codes) const {
+        float distance = base_;
+        for (std::size_t j = 0; j < n_crude_; ++j) distance += term(j, codes[j]);
+        return distance;
+    }
+    float whole_distance(float crude, const std::uint8_t* codes) const {
+        float distance = crude;
+        for (std::size_t j = n_crude_; j < n_columns_; ++j) distance += term(j, codes[j]);
+        if (has_cross_) distance += cross_term(codes);
+        return at_least_lowest(distance);
+    }
     float cross_term(const std::uint8_t* codes) const {
         return books_.cross_unit() * static_cast<float>(books_.cross_sum(codes));
     }
