@@ -15,7 +15,7 @@ namespace interlace {
 struct Book {
     std::vector<std::uint32_t> support; // dimensions it is not zero on, ascending
     std::size_t n_words;
-    Aligned<float> words;   // [n_tables()][256 words on the support, as word_place tells], padded with 0
+    Aligned<float> words;   // [n_tables()][256 words on the support, in the order of word_place], padded with 0
     Aligned<float> squares; // [padded()] |w|^2, padded with +inf
     bool alone = false;     // shares no dimension with any other book
 

@@ -33,11 +33,11 @@ struct SegmentView {
     const std::uint64_t* cell_starts;
     const std::uint8_t* crude;
     const std::uint8_t* rest;
-    const std::int32_t* cross_floors;       // of the whole segment: a lower bound for some of its rows, too
-    const RowNumbers* numbers;              // of every position,
-    const std::uint32_t* rows = nullptr;    // or, in a copy, as they are
-    const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy: the codes of a row together,
-    const float* statics = nullptr;         // and what of its distance does not depend on the query
+    const std::int32_t* cross_floors;       // of the whole segment, also in a copy
+    const RowNumbers* numbers;              // row number of every position, in the segment
+    const std::uint32_t* rows = nullptr;    // [n] in a copy: the same, not packed
+    const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy
+    const float* statics = nullptr;         // [n] in a small copy: the part of a distance that no query changes
     const std::uint64_t* mask = nullptr;    // bits in position order, one word per block; nullptr: all rows allowed
     const std::uint64_t* allowed = nullptr; // allowed rows of each cell, with mask
 

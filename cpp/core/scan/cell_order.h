@@ -35,7 +35,7 @@ public:
         return rank >= near_ && base(rank) + common_floor_ - tau > slack_;
     }
     float share() const { return share_; }     // of the rule, or 1 for a query beyond its reach
-    std::size_t near() const { return near_; } // the first cells, visited whatever tau is
+    std::size_t near() const { return near_; } // number of cells that are visited for any tau
     float gap_above_nearest(std::size_t rank) const { return base(rank) - base(0); }
     float allowed_gap(std::size_t rank) const { return spread_[rank] * unit_; } // where the rule stops
 

@@ -22,7 +22,7 @@ public:
     void start(const QueryTables& query, std::size_t q); // before the cells of the q-th query of a group
     void find_minima();                                  // after start(), before find_floors() and common_floor()
     void enter(std::size_t cell, float base);            // before what follows
-    // Lower bounds of the distances in the cell. with_sums: also what open() needs; that is quicker where most cells
+    // Lower bounds of the distances in the cell. with_sums: also what open() needs; that is faster where most cells
     // are visited, slower where most are skipped.
     void find_floors(bool with_sums);
     void open(std::uint64_t n_rows); // before the n_rows rows of the cell are scanned
@@ -98,7 +98,7 @@ private:
     std::vector<std::int16_t> step_minima_; // [n_columns]
     const float* tables_ = nullptr;         // [n_columns][256] of the query
     const std::int16_t* steps_ = nullptr;   // their lower bounds, see QueryTables
-    const float* low_ = nullptr;            // [n_columns], likewise
+    const float* low_ = nullptr;            // [n_columns] see QueryTables
     const std::int16_t* terms_ = nullptr;   // [n_columns][256] of the cell
     std::size_t cell_ = 0;
     std::size_t crude_filled_ = 0, rest_filled_ = 0;       // 1 + cell whose float tables are there
