@@ -46,7 +46,7 @@ sanitize: $(STAMP)
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/engine/test_kernels.py tests/engine/test_search.py \
-	  tests/engine/test_segments.py tests/engine/test_filters.py tests/engine/test_range_search.py \
+	  tests/engine/test_segments.py tests/engine/test_cells.py tests/engine/test_filters.py tests/engine/test_range_search.py \
 	  tests/engine/test_searches.py tests/engine/test_limits.py tests/codec/test_encode.py tests/codec/test_rounding.py \
 	  tests/index/test_ids.py tests/index/test_index.py tests/test_magnitudes.py tests/test_interrupts.py
 

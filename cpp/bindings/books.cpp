@@ -34,9 +34,11 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
     if (rotation) spec.rotation.assign(rotation->data(), rotation->data() + dim * dim);
     for (std::size_t b = 0; b < words.size(); ++b) {
         const std::size_t n_words = words[b].shape(0), width = words[b].shape(1);
-        require(n_words >= 1 && n_words <= kWords && width == supports[b].size(),
-                "a book needs 1..256 words of its support's width");
-        Book book{{supports[b].data(), supports[b].data() + width}, n_words, Aligned<float>(width * kWords, 0.0f), {}};
+        require(n_words >= 1 && (n_words <= kWords || b == 0) && width == supports[b].size(),
+                "a book needs words of its support's width, 1..256 of them unless it is the first");
+        require(n_words <= std::numeric_limits<std::int32_t>::max(), "too many cells");
+        Book book{{supports[b].data(), supports[b].data() + width}, n_words, {}, {}};
+        book.words.assign(book.padded() * width, 0.0f);
         for (std::size_t d = 0; d < width; ++d) {
             require(book.support[d] < dim, "support out of range");
             for (std::size_t w = 0; w < n_words; ++w)

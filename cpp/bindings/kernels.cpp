@@ -14,7 +14,7 @@ namespace interlace {
 // For tests and benchmarks: one kernel at a time.
 void bind_kernels(nb::module_& m) {
     m.def(
-        "scan_blocks", // tables float [n_columns, 256] as they come, each quantized above its minimum
+        "scan_blocks", // tables float [n_columns, 256], each quantized above its minimum
         [](In<std::uint8_t, Three> blocks, In<float, Two> tables, float scale, std::uint8_t threshold,
            Out<std::uint64_t, One> masks) {
             require(blocks.shape(2) == kBlock && tables.shape(0) <= kScanColumns &&

@@ -69,12 +69,10 @@ Trace py_trace(const Books& books, const Segments& segments, const Filters& filt
         const Segment& segment = segments[s]->segment;
         if (row < views[s].first_row || row - views[s].first_row >= segment.shape().n_rows) continue;
         const std::uint64_t inside = row - views[s].first_row;
-        std::vector<std::uint8_t> codes(1 + segment.shape().n_columns());
-        segment.codes_of({&inside, 1}, codes.data());
         Trace trace;
         trace.row = row;
-        trace.cell = codes[0];
-        trace.codes.assign(codes.begin() + 1, codes.end());
+        trace.codes.resize(segment.shape().n_columns());
+        segment.codes_of({&inside, 1}, CodeRowsOut::apart(&trace.cell, trace.codes.data(), 1, trace.codes.size()));
         trace_row(books, views, query.data(), k, rule, trace);
         return trace;
     }

@@ -1,5 +1,6 @@
 #include "segments.h"
 
+#include "codes.h"
 #include "module.h"
 #include "released.h"
 
@@ -35,10 +36,54 @@ std::unique_ptr<PySegment> make_segment(In<std::uint64_t, One> cell_starts, In<s
                               high.data(), samples.data(), cross_floors ? cross_floors->data() : nullptr)});
 }
 
-SegmentShape shape_of(const In<std::uint8_t, Two>& codes, std::size_t n_cells, std::size_t n_crude) {
-    require(codes.shape(1) >= 1 + n_crude, "codes must have the cell's column and the crude ones");
-    require(n_cells >= 1 && n_cells <= kWords, "1..256 cells");
-    return {codes.shape(0), n_cells, n_crude, codes.shape(1) - 1 - n_crude};
+void require_columns(const Segment& segment, const CodeRowsOut& out) {
+    require(out.n_columns() == segment.shape().n_columns(), "codes has the wrong shape");
+}
+
+void require_sizes(const RowNumbers::Sizes& sizes, const Out<std::uint64_t, One>& low,
+                   const Out<std::uint64_t, One>& high, const Out<std::uint32_t, One>& samples) {
+    require(low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
+            "an output has the wrong shape");
+}
+
+// The sizes of low, high and samples
+std::vector<std::size_t> py_count_cells(const CodeRows& rows, Out<std::uint64_t, One> cell_starts) {
+    require(cell_starts.size() >= 2, "at least one cell");
+    Released released;
+    count_cells(rows, cell_starts.size() - 1, cell_starts.data());
+    const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
+    return {sizes.low, sizes.high, sizes.samples};
+}
+
+void py_pack(const CodeRows& rows, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
+             Out<std::uint8_t, Two> rest, Out<std::uint64_t, One> low, Out<std::uint64_t, One> high,
+             Out<std::uint32_t, One> samples) {
+    require(cell_starts.size() >= 2, "at least one cell");
+    const SegmentShape shape{rows.size(), cell_starts.size() - 1, crude.shape(1), rest.shape(1)};
+    require(shape.n_columns() == rows.n_columns() && rest.shape(0) == shape.n_rows &&
+                crude.shape(0) * kBlock >= shape.n_rows && crude.shape(2) == kBlock &&
+                cell_starts.data()[shape.n_cells] == shape.n_rows,
+            "an output has the wrong shape");
+    require_sizes(RowNumbers::sizes(view<std::uint64_t>(cell_starts)), low, high, samples);
+    Released released;
+    pack(rows, shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(), high.data(),
+         samples.data());
+}
+
+void py_unpack(const PySegment& self, const CodeRowsOut& out) {
+    require(out.size() == self.segment.shape().n_rows, "codes has the wrong shape");
+    require_columns(self.segment, out);
+    Released released;
+    self.segment.unpack(out);
+}
+
+void py_codes_of(const PySegment& self, In<std::uint64_t, One> rows, const CodeRowsOut& out) {
+    require(out.size() == rows.size(), "codes has the wrong shape");
+    require_columns(self.segment, out);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        require(rows.data()[i] < self.segment.shape().n_rows, "row out of range");
+    Released released;
+    self.segment.codes_of(view<std::uint64_t>(rows), out);
 }
 
 void require_fit(const Books& books, const Segment& segment) {
@@ -85,55 +130,55 @@ void bind_segments(nb::module_& m) {
              "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert(), "cross_floors"_a.noconvert().none())
         .def(
             "unpack",
-            [](const PySegment& self, Out<std::uint8_t, Two> codes) {
-                require(codes.shape(0) == self.segment.shape().n_rows &&
-                            codes.shape(1) == 1 + self.segment.shape().n_columns(),
-                        "codes has the wrong shape");
-                Released released;
-                self.segment.unpack(codes.data());
+            [](const PySegment& self, CodesOut codes) {
+                require_joinable(self.segment.shape().n_cells);
+                py_unpack(self, joined(codes));
             },
             "codes"_a.noconvert())
         .def(
+            "unpack",
+            [](const PySegment& self, CellsOut cells, CodesOut codes) { py_unpack(self, apart(cells, codes)); },
+            "cells"_a.noconvert(), "codes"_a.noconvert())
+        .def(
             "codes_of",
-            [](const PySegment& self, In<std::uint64_t, One> rows, Out<std::uint8_t, Two> codes) {
-                require(codes.shape(0) == rows.size() && codes.shape(1) == 1 + self.segment.shape().n_columns(),
-                        "codes has the wrong shape");
-                for (std::size_t i = 0; i < rows.size(); ++i)
-                    require(rows.data()[i] < self.segment.shape().n_rows, "row out of range");
-                Released released;
-                self.segment.codes_of(view<std::uint64_t>(rows), codes.data());
+            [](const PySegment& self, In<std::uint64_t, One> rows, CodesOut codes) {
+                require_joinable(self.segment.shape().n_cells);
+                py_codes_of(self, rows, joined(codes));
             },
-            "rows"_a.noconvert(), "codes"_a.noconvert());
+            "rows"_a.noconvert(), "codes"_a.noconvert())
+        .def(
+            "codes_of",
+            [](const PySegment& self, In<std::uint64_t, One> rows, CellsOut cells, CodesOut codes) {
+                py_codes_of(self, rows, apart(cells, codes));
+            },
+            "rows"_a.noconvert(), "cells"_a.noconvert(), "codes"_a.noconvert());
 
     m.def(
         "count_cells",
-        [](In<std::uint8_t, Two> codes, std::size_t n_crude, Out<std::uint64_t, One> cell_starts) {
-            const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, n_crude);
-            Released released;
-            for (std::size_t i = 0; i < shape.n_rows; ++i)
-                require(codes.data()[i * codes.shape(1)] < shape.n_cells, "a row names a cell that is not there");
-            count_cells(codes.data(), shape, cell_starts.data());
-            const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
-            return std::vector<std::size_t>{sizes.low, sizes.high, sizes.samples};
+        [](CodesIn codes, Out<std::uint64_t, One> cell_starts) { return py_count_cells(joined(codes), cell_starts); },
+        "codes"_a.noconvert(), "cell_starts"_a.noconvert());
+    m.def(
+        "count_cells",
+        [](CellsIn cells, Out<std::uint64_t, One> cell_starts) {
+            return py_count_cells(CodeRows::apart(cells.data(), nullptr, cells.size(), 0), cell_starts);
         },
-        "codes"_a.noconvert(), "n_crude"_a, "cell_starts"_a.noconvert());
+        "cells"_a.noconvert(), "cell_starts"_a.noconvert());
     m.def(
         "pack",
-        [](In<std::uint8_t, Two> codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
+        [](CodesIn codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
            Out<std::uint8_t, Two> rest, Out<std::uint64_t, One> low, Out<std::uint64_t, One> high,
-           Out<std::uint32_t, One> samples) {
-            const SegmentShape shape = shape_of(codes, cell_starts.size() - 1, crude.shape(1));
-            const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
-            require(rest.shape(0) == shape.n_rows && rest.shape(1) == shape.n_rest &&
-                        crude.shape(0) * kBlock >= shape.n_rows && crude.shape(2) == kBlock &&
-                        low.size() == sizes.low && high.size() == sizes.high && samples.size() == sizes.samples,
-                    "an output has the wrong shape");
-            Released released;
-            pack(codes.data(), shape, view<std::uint64_t>(cell_starts), crude.data(), rest.data(), low.data(),
-                 high.data(), samples.data());
-        },
+           Out<std::uint32_t, One> samples) { py_pack(joined(codes), cell_starts, crude, rest, low, high, samples); },
         "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
         "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert());
+    m.def(
+        "pack",
+        [](CellsIn cells, CodesIn codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
+           Out<std::uint8_t, Two> rest, Out<std::uint64_t, One> low, Out<std::uint64_t, One> high,
+           Out<std::uint32_t, One> samples) {
+            py_pack(apart(cells, codes), cell_starts, crude, rest, low, high, samples);
+        },
+        "cells"_a.noconvert(), "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(),
+        "rest"_a.noconvert(), "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert());
 
     nb::class_<PyFilter>(m, "Filter")
         .def(nb::new_(&make_filter), "books"_a, "segment"_a, "allowed"_a.noconvert())

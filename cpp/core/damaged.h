@@ -1,4 +1,4 @@
-// What a file says cannot be true: its bytes changed after they were written, and nobody verified them yet.
+// Thrown for invalid stored values: the bytes of a file changed after they were written.
 #pragma once
 #include <stdexcept>
 

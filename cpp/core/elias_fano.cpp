@@ -77,7 +77,7 @@ void RowNumbers::encode(std::span<const std::uint64_t> cell_starts, const std::u
 
 std::uint64_t RowNumbers::low(const Cell& cell, std::size_t i) const {
     const std::uint64_t bit = cell.low_offset + i * cell.low_bits;
-    // No branch: the next word always exists, and a shift by 64, which means nothing, is one by 1 and one by 63 here.
+    // No branch: the next word always exists, and a shift by 64, which is undefined, is one by 1 and one by 63.
     const std::uint64_t value = low_[bit / 64] >> (bit % 64) | low_[bit / 64 + 1] << 1 << (63 - bit % 64);
     return value & ((std::uint64_t{1} << cell.low_bits) - 1);
 }
@@ -125,7 +125,7 @@ void RowNumbers::find_in_cell(std::size_t c, std::span<const std::uint32_t> rows
     std::size_t sample = 0, i = 0;             // the next row number of the cell is the i-th,
     std::size_t index = cell.high_offset / 64; // its one is in this word or a later one,
     std::uint64_t word = this->word(index) >> (cell.high_offset % 64) << (cell.high_offset % 64);
-    std::size_t ones = static_cast<std::size_t>(std::popcount(word)); // which has so many left
+    std::size_t ones = static_cast<std::size_t>(std::popcount(word)); // which has this many left
     for (std::size_t r = 0; r < rows.size(); ++r) {
         const std::uint64_t high = rows[r] >> cell.low_bits;
         // The last sampled one with a smaller high part: all before it are too small.

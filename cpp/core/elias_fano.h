@@ -13,7 +13,7 @@ namespace interlace {
 
 class RowNumbers {
 public:
-    static constexpr std::size_t kSample = 256; // every 256th one has its bit position written down
+    static constexpr std::size_t kSample = 256; // the bit position of every 256th one is stored
 
     struct Sizes { // in array elements
         std::size_t low, high, samples;
@@ -21,7 +21,7 @@ public:
     static Sizes sizes(std::span<const std::uint64_t> cell_starts);
 
     // cell_starts [n_cells + 1] ascending from 0; the arrays have exactly the sizes above and must outlive this object.
-    // Their bits may come from a damaged file: a row number that cannot be is thrown as Damaged.
+    // Their bits may come from a damaged file: an invalid row number throws Damaged.
     RowNumbers(std::span<const std::uint64_t> cell_starts, const std::uint64_t* low, const std::uint64_t* high,
                const std::uint32_t* samples);
 
@@ -36,8 +36,7 @@ public:
     std::vector<std::uint64_t> positions(std::span<const std::uint64_t> rows) const; // inverse; every row < n_rows()
     std::size_t cell_of(std::uint64_t position) const;
     static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
-    // places [rows.size()]: the i with at(cell, i) == row, or kNowhere, for rows that ascend (or are
-    // equal)
+    // places [rows.size()]: the i with at(cell, i) == row, or kNowhere; rows ascend, equal ones are allowed
     void find_in_cell(std::size_t cell, std::span<const std::uint32_t> rows, std::uint32_t* places) const;
 
 private:
@@ -49,7 +48,7 @@ private:
     std::uint64_t low(const Cell& cell, std::size_t i) const;
     std::uint64_t word(std::uint64_t index) const;
     std::uint64_t checked(std::uint64_t row) const;
-    std::vector<std::uint64_t> in_cells(std::vector<std::uint64_t> positions) const; // as they came, or thrown
+    std::vector<std::uint64_t> in_cells(std::vector<std::uint64_t> positions) const; // the same, or throws Damaged
 
     std::vector<Cell> cells_;
     std::vector<std::uint64_t> starts_;

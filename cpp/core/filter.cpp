@@ -10,17 +10,18 @@
 namespace interlace {
 namespace {
 
-// Up to this part of the rows is copied, which takes up to half the bytes of the segment; of a small one all.
+// At most one row in kCopyShare is copied, which takes up to half the bytes of the segment; any part of a segment of at
+// most kSmall rows.
 constexpr std::uint64_t kCopyShare = 4, kSmall = 4096;
-// To look for a row in a cell takes as long as to decode so many row numbers.
+// Finding a row in a cell takes as long as decoding this many row numbers.
 constexpr std::uint64_t kFindCost = 12;
-// Rows may be looked for in every cell for an eighth of the time that decoding takes.
+// Rows are searched for in every cell where that takes at most 1 / kHandful of the time of decoding all row numbers.
 constexpr std::uint64_t kHandful = 8;
-// Rows for each cell, on average, up to which cells do not pay (SegmentView::statics): where all of them have the same
-// tables, and where each has its own, which must be made for a scan.
+// Average number of rows per cell up to which a scan without cells is faster (SegmentView::statics): where all cells
+// have the same tables, and where each has its own, which must be made before its rows are scanned.
 constexpr std::uint64_t kFlatRows = 32, kFlatRowsOwnTables = 128;
 
-// call(i, word) for every eight bytes that are not all 0, and for the bytes behind the last eight
+// call(i, word) for every eight bytes that are not all 0, and for the bytes after the last eight
 template <typename Call> void for_words(const std::uint8_t* allowed, std::size_t n, const Call& call) {
     std::size_t i = 0;
     for (; i + 32 <= n; i += 32) { // most are 0 where few rows are allowed
@@ -115,20 +116,20 @@ std::vector<std::uint64_t> Filter::find(const std::uint8_t* allowed) {
         rows_[n] = row;
         positions[n++] = position;
     };
-    // Few rows are looked for in their cells, a handful in every cell where nobody has asked yet which is theirs; for
-    // many it is quicker to decode all row numbers.
+    // Few rows are searched for in their cells, very few in every cell unless their cells are known already; for many
+    // it is faster to decode all row numbers.
     const bool few = n_allowed_ * kFindCost < shape.n_rows;
     const bool handful = n_allowed_ * kFindCost * shape.n_cells < shape.n_rows / kHandful;
-    const std::uint8_t* cells = !few ? nullptr : handful ? segment_.known_cells() : segment_.cells();
+    const RowCells* cells = !few ? nullptr : handful ? segment_.known_cells() : &segment_.cells();
     std::vector<std::uint32_t> wanted, rows, places;
     if (few) wanted = rows_in(allowed, shape.n_rows, n_allowed_);
     std::vector<std::uint64_t> starts(shape.n_cells + 1, 0); // of the wanted rows of each cell
     if (cells != nullptr) {
-        for (const std::uint32_t row : wanted) ++starts[cells[row] + 1];
+        for (const std::uint32_t row : wanted) ++starts[(*cells)[row] + 1];
         for (std::size_t c = 0; c < shape.n_cells; ++c) starts[c + 1] += starts[c];
         rows.resize(wanted.size());
         std::vector<std::uint64_t> next(starts.begin(), starts.end() - 1);
-        for (const std::uint32_t row : wanted) rows[next[cells[row]]++] = row;
+        for (const std::uint32_t row : wanted) rows[next[(*cells)[row]]++] = row;
         wanted.swap(rows);
     }
     places.resize(wanted.size());
@@ -181,8 +182,8 @@ void Filter::gather(const Books& books) {
             std::copy_n(rest_.data() + i * shape.n_rest, shape.n_rest, codes + shape.n_crude);
             std::int64_t terms = 0;
             for (std::size_t j = 0; books.has_table_terms() && j < shape.n_columns(); ++j)
-                terms += books.cell_terms(c, j)[codes[j]];
-            double fixed = static_cast<double>(books.cell_term_scale()) * static_cast<double>(terms);
+                terms += books.cells().terms(c, j)[codes[j]];
+            double fixed = static_cast<double>(books.cells().term_scale()) * static_cast<double>(terms);
             if (books.has_cross_sums())
                 fixed += static_cast<double>(books.cross_unit()) * static_cast<double>(books.cross_sum(codes));
             statics_[i] = static_cast<float>(fixed);

@@ -1,9 +1,9 @@
-// The rows of a segment that a search may return, made ready once for many queries.
+// The rows of a segment that a search may return, prepared once for many queries.
 //
-// Many of them: a bit for each position, and the scan goes over all rows. Few of them: a copy of their codes in the
-// layout of a segment, so that the scan reads nothing else and its cost falls with their number; so few that cells do
-// not pay are looked up one after the other, with the part of each distance that no query changes. The answers are the
-// same to the last bit.
+// Many rows: a bit for each position, and the scan reads all rows. Few rows: a copy of their codes in the layout of a
+// segment, so that the scan reads nothing else and its cost falls with their number. Very few rows are compared one
+// after the other, without cells, with the part of each distance that does not depend on the query (statics). The
+// answers are the same to the last bit.
 #pragma once
 #include "books.h"
 #include "segment.h"
@@ -34,11 +34,12 @@ private:
     const Segment& segment_;
     std::uint64_t n_allowed_ = 0;
     bool copied_ = false, gathered_ = false;
-    std::vector<std::uint64_t> bits_, per_cell_; // in position order, one word per block; allowed rows of each cell
-    std::vector<std::uint64_t> cell_starts_;     // of the copy, as a segment has them
-    std::vector<std::uint8_t> crude_, rest_;     // likewise
-    std::vector<std::uint32_t> rows_;            // row number of every position of the copy
-    std::vector<std::uint8_t> codes_;            // see SegmentView
+    std::vector<std::uint64_t> bits_;        // a bit for each position, one word per block
+    std::vector<std::uint64_t> per_cell_;    // [n_cells] allowed rows
+    std::vector<std::uint64_t> cell_starts_; // the copy in the layout of a segment:
+    std::vector<std::uint8_t> crude_, rest_; // its codes
+    std::vector<std::uint32_t> rows_;        // row number of every position of the copy
+    std::vector<std::uint8_t> codes_;        // see SegmentView
     std::vector<float> statics_;
 };
 

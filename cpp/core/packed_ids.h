@@ -5,7 +5,7 @@
 // w bits takes w words of 64 bits; offset i begins at bit i w of them. `starts` [blocks + 1] says at which word each
 // block begins, so w is the difference of two of them.
 //
-// The arrays may come from a damaged file: what leads out of them is reported, never read.
+// The arrays may come from a damaged file: an index outside them is reported, never followed.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -10,8 +10,8 @@
 namespace interlace {
 namespace {
 
-// Dimensions are independent problems with the same matrix. So many of them share a pass over the codes; a fixed
-// number, so that threads, which take whole groups, do not change the result.
+// Dimensions are independent problems with the same matrix. This many share a pass over the codes: a fixed
+// number, so that the result does not depend on the number of threads, which take whole groups.
 constexpr std::size_t kGroup = 8;
 using Row = double[kGroup];
 

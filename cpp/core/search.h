@@ -27,10 +27,10 @@ struct SearchOutput {     // caller's arrays
 void search(const Books& books, const std::vector<SegmentView>& segments, const float* queries, std::size_t n,
             std::size_t k, const Rule& rule, std::size_t threads, const SearchOutput& out);
 
-// All rows within a radius, nearest first, those of a query behind those of the one before.
+// All rows within a radius, nearest first, query after query.
 struct RangeOutput {
     std::int64_t* counts; // [n], the caller's
-    SearchCounts* work;   // [n], likewise
+    SearchCounts* work;   // [n], the caller's
     std::vector<std::int64_t> rows;
     std::vector<float> distances;
 };
@@ -46,15 +46,15 @@ void range_search(const Books& books, const std::vector<SegmentView>& segments, 
 // What a search for k rows did with one row.
 struct Trace {
     enum Step {
-        kFarCell, // its cell was not visited: farther from the nearest one (value) than the rule's spread (bound), and
-                  // farther beyond tau than the rule's slack
-        kCellBound, // its cell was passed over, or left before: the cell's crude floor (value) > limit (bound)
+        kFarCell, // its cell was not visited: base - smallest base (value) > the gap that the rule allows (bound), and
+                  // base - tau > the rule's slack
+        kCellBound, // its cell was skipped, or left before the row: the cell's crude floor (value) > limit (bound)
         kCrude,     // the crude distance (value) > limit (bound)
         kCompared,  // the whole code was compared; crude distance and limit as above
     } step = kFarCell;
-    std::uint64_t row = 0;                     // in the index
-    std::size_t cell = 0;                      // its first code
-    std::vector<std::uint8_t> codes;           // [n_columns] the others
+    std::uint64_t row = 0; // in the index
+    std::uint32_t cell = 0;
+    std::vector<std::uint8_t> codes;           // [n_columns]
     std::size_t cell_rank = 0, n_cells = 0;    // of the cell by its base, among those with rows that may be found
     float value = 0, bound = 0;                // what was compared
     float base = 0, crude = 0, distance = 0;   // of the row

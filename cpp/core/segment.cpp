@@ -4,11 +4,13 @@
 #include "threads.h"
 
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 namespace interlace {
 namespace {
 constexpr std::size_t kRowsBetweenChecks = 1 << 16;
+constexpr const char* kNoSuchCell = "a row names a cell that is not there";
 } // namespace
 
 Segment::Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
@@ -21,28 +23,30 @@ std::uint8_t Segment::crude_code(std::uint64_t position, std::size_t column) con
     return block(position / kBlock)[column * kBlock + position % kBlock];
 }
 
-void Segment::codes_at(std::uint64_t position, std::size_t cell, std::uint8_t* codes) const {
-    *codes++ = static_cast<std::uint8_t>(cell);
+void Segment::codes_at(std::uint64_t position, std::uint8_t* codes) const {
     for (std::size_t j = 0; j < shape_.n_crude; ++j) *codes++ = crude_code(position, j);
     for (std::size_t j = 0; j < shape_.n_rest; ++j) *codes++ = rest_codes(position)[j];
 }
 
-void Segment::codes_of(std::span<const std::uint64_t> rows, std::uint8_t* codes) const {
+void Segment::codes_of(std::span<const std::uint64_t> rows, const CodeRowsOut& out) const {
     const std::vector<std::uint64_t> positions = rows_.positions(rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {
         if (i % kRowsBetweenChecks == 0) checkpoint();
-        codes_at(positions[i], rows_.cell_of(positions[i]), codes + i * (1 + shape_.n_columns()));
+        out.set_cell(i, static_cast<std::uint32_t>(rows_.cell_of(positions[i])));
+        codes_at(positions[i], out.codes(i));
     }
 }
 
-void Segment::unpack(std::uint8_t* codes) const {
+void Segment::unpack(const CodeRowsOut& out) const {
     std::vector<std::uint32_t> rows;
     for (std::size_t c = 0; c < shape_.n_cells; ++c) {
         checkpoint();
         rows.resize(end(c) - start(c));
         rows_.decode_cell(c, rows.data());
-        for (std::size_t i = 0; i < rows.size(); ++i)
-            codes_at(start(c) + i, c, codes + rows[i] * (1 + shape_.n_columns()));
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            out.set_cell(rows[i], static_cast<std::uint32_t>(c));
+            codes_at(start(c) + i, out.codes(rows[i]));
+        }
     }
 }
 
@@ -50,45 +54,47 @@ SegmentView Segment::view(std::uint64_t first_row) const {
     return {first_row, shape_.n_crude, shape_.n_rest, cell_starts_.data(), crude_, rest_, cross_floors_, &rows_};
 }
 
-const std::uint8_t* Segment::cells() const {
-    if (const std::uint8_t* known = known_cells()) return known;
-    auto made = std::make_unique<std::vector<std::uint8_t>>(shape_.n_rows);
-    made->reserve(1); // an address also without rows
-    std::vector<std::uint32_t> rows;
-    for (std::size_t c = 0; c < shape_.n_cells; ++c) {
-        checkpoint();
-        rows.resize(end(c) - start(c));
-        rows_.decode_cell(c, rows.data());
-        for (const std::uint32_t row : rows) (*made)[row] = static_cast<std::uint8_t>(c);
-    }
-    const std::vector<std::uint8_t>* none = nullptr; // or another thread was quicker
-    if (cells_.compare_exchange_strong(none, made.get())) made.release();
-    return known_cells();
+const RowCells& Segment::cells() const {
+    return cells_.get([this] {
+        auto made = std::make_unique<RowCells>(shape_.n_rows, shape_.n_cells);
+        std::vector<std::uint32_t> rows;
+        for (std::size_t c = 0; c < shape_.n_cells; ++c) {
+            checkpoint();
+            rows.resize(end(c) - start(c));
+            rows_.decode_cell(c, rows.data());
+            for (const std::uint32_t row : rows) made->set(row, static_cast<std::uint32_t>(c));
+        }
+        return made;
+    });
 }
 
-void count_cells(const std::uint8_t* codes, const SegmentShape& shape, std::uint64_t* cell_starts) {
-    for (std::size_t c = 0; c <= shape.n_cells; ++c) cell_starts[c] = 0;
-    for (std::size_t i = 0; i < shape.n_rows; ++i) {
+void count_cells(const CodeRows& rows, std::size_t n_cells, std::uint64_t* cell_starts) {
+    for (std::size_t c = 0; c <= n_cells; ++c) cell_starts[c] = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
         if (i % kRowsBetweenChecks == 0) checkpoint();
-        ++cell_starts[codes[i * (1 + shape.n_columns())] + 1];
+        const std::uint32_t cell = rows.cell(i);
+        if (cell >= n_cells) throw std::invalid_argument(kNoSuchCell);
+        ++cell_starts[cell + 1];
     }
-    for (std::size_t c = 0; c < shape.n_cells; ++c) cell_starts[c + 1] += cell_starts[c];
+    for (std::size_t c = 0; c < n_cells; ++c) cell_starts[c + 1] += cell_starts[c];
 }
 
-void pack(const std::uint8_t* codes, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts,
+void pack(const CodeRows& rows, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts,
           std::uint8_t* crude, std::uint8_t* rest, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples) {
     std::vector<std::uint64_t> next(cell_starts.begin(), cell_starts.end());
-    std::vector<std::uint32_t> rows(shape.n_rows);
+    std::vector<std::uint32_t> numbers(shape.n_rows); // row number of every position
     for (std::size_t i = 0; i < shape.n_rows; ++i) {
         if (i % kRowsBetweenChecks == 0) checkpoint();
-        const std::uint8_t* code = codes + i * (1 + shape.n_columns());
-        const std::uint64_t position = next[*code++]++;
-        rows[position] = static_cast<std::uint32_t>(i);
+        const std::uint32_t cell = rows.cell(i);
+        if (cell >= shape.n_cells || next[cell] == cell_starts[cell + 1]) throw std::invalid_argument(kNoSuchCell);
+        const std::uint64_t position = next[cell]++;
+        numbers[position] = static_cast<std::uint32_t>(i);
+        const std::uint8_t* code = rows.codes(i);
         std::uint8_t* block = crude + position / kBlock * shape.n_crude * kBlock;
         for (std::size_t j = 0; j < shape.n_crude; ++j) block[j * kBlock + position % kBlock] = *code++;
         for (std::size_t j = 0; j < shape.n_rest; ++j) rest[position * shape.n_rest + j] = *code++;
     }
-    RowNumbers::encode(cell_starts, rows.data(), low, high, samples);
+    RowNumbers::encode(cell_starts, numbers.data(), low, high, samples);
 }
 
 } // namespace interlace

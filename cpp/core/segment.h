@@ -4,23 +4,25 @@
 //   crude        uint8  [ceil(n / 64)][n_crude][64]   crude codes, transposed in blocks; blocks may straddle two cells
 //   rest         uint8  [n][n_rest]                   the other codes, a row's bytes together
 //   low, high, samples                                row number of every position (elias_fano.h)
-//   cross_floors  int32  [n_cells]                     smallest cross term of a cell's rows, where the second step adds
-//   them
+//   cross_floors int32  [n_cells]                     smallest cross term of a cell's rows, where search adds cross
+//   terms
 //
-// The first code of a row is its cell and takes no byte. Nothing is padded but the last block.
+// The cell of a row follows from its position and takes no byte. Only the last block is padded.
 #pragma once
+#include "code_rows.h"
 #include "elias_fano.h"
+#include "made_once.h"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
 namespace interlace {
 
 struct SegmentShape {
-    std::size_t n_rows, n_cells, n_crude, n_rest; // crude and rest columns, the cell's code not counted
+    std::size_t n_rows, n_cells, n_crude, n_rest; // crude columns and the others
     std::size_t n_columns() const { return n_crude + n_rest; }
 };
 
@@ -31,11 +33,11 @@ struct SegmentView {
     const std::uint64_t* cell_starts;
     const std::uint8_t* crude;
     const std::uint8_t* rest;
-    const std::int32_t* cross_floors;       // of the whole segment: a lower bound for some of its rows, too
-    const RowNumbers* numbers;              // of every position,
-    const std::uint32_t* rows = nullptr;    // or, in a copy, as they are
-    const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy: the codes of a row together,
-    const float* statics = nullptr;         // and what of its distance does not depend on the query
+    const std::int32_t* cross_floors;       // of the whole segment, also in a copy
+    const RowNumbers* numbers;              // row number of every position, in the segment
+    const std::uint32_t* rows = nullptr;    // [n] in a copy: the same, not packed
+    const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy
+    const float* statics = nullptr;         // [n] in a small copy: the part of a distance that no query changes
     const std::uint64_t* mask = nullptr;    // bits in position order, one word per block; nullptr: all rows allowed
     const std::uint64_t* allowed = nullptr; // allowed rows of each cell, with mask
 
@@ -51,12 +53,43 @@ struct SegmentView {
     }
 };
 
+// The cell of every row, in the fewest bytes (1, 2 or 4) that hold any cell of the segment.
+class RowCells {
+public:
+    RowCells(std::size_t n_rows, std::size_t n_cells)
+        : width_(n_cells <= 0x100     ? 1
+                 : n_cells <= 0x10000 ? 2
+                                      : 4),
+          bytes_(n_rows * width_) {}
+
+    std::uint32_t operator[](std::size_t row) const {
+        const std::uint8_t* at = bytes_.data() + row * width_;
+        return width_ == 1 ? *at : width_ == 2 ? load<std::uint16_t>(at) : load<std::uint32_t>(at);
+    }
+    void set(std::size_t row, std::uint32_t cell) {
+        std::uint8_t* at = bytes_.data() + row * width_;
+        if (width_ == 1) *at = static_cast<std::uint8_t>(cell);
+        else if (width_ == 2) store(at, static_cast<std::uint16_t>(cell));
+        else store(at, cell);
+    }
+
+private:
+    template <typename T> static T load(const std::uint8_t* at) {
+        T value;
+        std::memcpy(&value, at, sizeof value);
+        return value;
+    }
+    template <typename T> static void store(std::uint8_t* at, T value) { std::memcpy(at, &value, sizeof value); }
+
+    std::size_t width_;
+    std::vector<std::uint8_t> bytes_;
+};
+
 class Segment {
 public:
     Segment(SegmentShape shape, std::span<const std::uint64_t> cell_starts, const std::uint8_t* crude,
             const std::uint8_t* rest, const std::uint64_t* low, const std::uint64_t* high, const std::uint32_t* samples,
             const std::int32_t* cross_floors);
-    ~Segment() { delete cells_.load(); }
 
     const SegmentShape& shape() const { return shape_; }
     const RowNumbers& rows() const { return rows_; }
@@ -67,19 +100,14 @@ public:
     std::uint8_t crude_code(std::uint64_t position, std::size_t column) const;
     const std::uint8_t* rest_codes(std::uint64_t position) const { return rest_ + position * shape_.n_rest; }
 
-    // codes uint8 [rows.size()][1 + n_columns], the cell's code first
-    void codes_of(std::span<const std::uint64_t> rows, std::uint8_t* codes) const;
-    void unpack(std::uint8_t* codes) const;          // all rows in row order
-    SegmentView view(std::uint64_t first_row) const; // all rows
-    // The cell of every row, a byte each, made when it is first asked for; nullptr: not asked for yet.
-    const std::uint8_t* cells() const;
-    const std::uint8_t* known_cells() const {
-        const std::vector<std::uint8_t>* cells = cells_.load(std::memory_order_acquire);
-        return cells == nullptr ? nullptr : cells->data();
-    }
+    void codes_of(std::span<const std::uint64_t> rows, const CodeRowsOut& out) const;
+    void unpack(const CodeRowsOut& out) const;                     // all rows in row order
+    SegmentView view(std::uint64_t first_row) const;               // all rows
+    const RowCells& cells() const;                                 // computed by the first call, and kept
+    const RowCells* known_cells() const { return cells_.known(); } // nullptr: not computed yet
 
 private:
-    void codes_at(std::uint64_t position, std::size_t cell, std::uint8_t* codes) const;
+    void codes_at(std::uint64_t position, std::uint8_t* codes) const; // codes [n_columns]
 
     SegmentShape shape_;
     std::span<const std::uint64_t> cell_starts_;
@@ -87,14 +115,13 @@ private:
     const std::uint8_t* rest_;
     RowNumbers rows_;
     const std::int32_t* cross_floors_;
-    // No lock: what makes them can be interrupted, and a forked child would wait for a thread that it does not have.
-    mutable std::atomic<const std::vector<std::uint8_t>*> cells_{nullptr};
+    MadeOnce<RowCells> cells_;
 };
 
-// Stable counting sort of codes uint8 [n][1 + n_columns] by their first byte. cell_starts [n_cells + 1] is filled by
-// count_cells, the others (zeroed, of the sizes above) by pack.
-void count_cells(const std::uint8_t* codes, const SegmentShape& shape, std::uint64_t* cell_starts);
-void pack(const std::uint8_t* codes, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts,
+// Stable counting sort of rows by their cell. cell_starts [n_cells + 1] is filled by count_cells, the others (zeroed,
+// of the sizes above) by pack. Both throw std::invalid_argument where a cell does not exist, or has changed in between.
+void count_cells(const CodeRows& rows, std::size_t n_cells, std::uint64_t* cell_starts);
+void pack(const CodeRows& rows, const SegmentShape& shape, std::span<const std::uint64_t> cell_starts,
           std::uint8_t* crude, std::uint8_t* rest, std::uint64_t* low, std::uint64_t* high, std::uint32_t* samples);
 
 } // namespace interlace

@@ -74,7 +74,7 @@ struct Job {
 
 class Pool {
 public:
-    // Never throws: a job in the queue whose caller has left would be run on what is no longer there.
+    // Never throws: the caller would leave, and its job in the queue would run on objects that no longer exist.
     void offer(const std::shared_ptr<Job>& job, std::size_t helpers) noexcept {
         const std::lock_guard lock(mutex_);
         try {
@@ -122,17 +122,17 @@ private:
 std::atomic<Pool*> current_pool{nullptr};
 
 // Threads do not survive fork(), and a mutex may be held by one of them: a child process gets a pool of its own. This
-// runs when the module is loaded, not when a pool is first asked for: fork() may come in between.
+// runs when the module is loaded, not when a pool is first used: fork() may come in between.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { current_pool = nullptr; });
 
 // Pools are never destroyed, because their detached threads may outlive static destructors. No lock here: a child would
-// wait for one that a thread held which it does not have.
+// wait for a lock that a thread of its parent holds.
 Pool& pool() {
     Pool* found = current_pool.load();
     if (found != nullptr) return *found;
     auto made = std::make_unique<Pool>();
     if (current_pool.compare_exchange_strong(found, made.get())) return *made.release();
-    return *found; // another thread was quicker
+    return *found; // another thread was first
 }
 
 } // namespace

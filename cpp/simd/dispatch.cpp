@@ -1,4 +1,4 @@
-// Chooses the kernels once: the best level that was compiled and that this CPU can run, or the one asked for.
+// Chooses the kernels once: the best level that was compiled and that this CPU can run, or the one that was named.
 #include "kernels.h"
 
 #include <atomic>

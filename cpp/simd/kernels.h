@@ -12,20 +12,20 @@
 namespace interlace {
 
 inline constexpr std::size_t kWords = 256; // entries of a table; shorter books are padded with +inf
-inline constexpr std::size_t kPanel = 32;  // words that stand together
+inline constexpr std::size_t kPanel = 32;  // words that are stored together
 // Words float [kWords / kPanel][dim][kPanel]: a kernel goes through one panel after the other, and a panel stays in the
 // first-level cache while it serves several vectors.
 inline std::size_t word_place(std::size_t dim, std::size_t d, std::size_t w) {
     return (w / kPanel * dim + d) * kPanel + w % kPanel;
 }
 inline constexpr std::size_t kBlock = 64; // rows of a block of crude codes
-inline constexpr std::size_t kScanColumns =
-    16;                                   // crude columns the byte scan reads; a sum of fewer is still a lower bound
+// Crude columns that the byte scan reads at most; a sum of fewer is still a lower bound.
+inline constexpr std::size_t kScanColumns = 16;
 inline constexpr std::size_t kChunk = 16; // blocks per call of scan(): 1,024 rows between updates of the threshold
-inline constexpr std::size_t kGroups =
-    128; // words w with the same w % 128 are a group; books keep near words together in one
+// Words with the same w % 128 are a group; learning puts near words into one group.
+inline constexpr std::size_t kGroups = 128;
 inline constexpr float kMostSteps = 40959.0f; // where to_steps() saturates, above its start
-inline constexpr std::uint8_t kDead = 255;    // byte of a word that is beyond the budget on its own
+inline constexpr std::uint8_t kDead = 255;    // byte of a word that exceeds the budget by itself
 
 // Crude tables of one cell as bytes: floor((table - floor) * scale), saturated at kDead. A level fills what its scan
 // reads: the byte of every word, or the smallest byte of every group of words.
@@ -39,10 +39,10 @@ struct alignas(64) ByteTables {
 struct Kernels {
     const char* name;
 
-    // out[q][w] = sum_d (x[q][d] - words[d][w])^2   words as word_place tells, x and out arrays of n pointers
+    // out[q][w] = sum_d (x[q][d] - words[d][w])^2   words in the order of word_place, x and out arrays of n pointers
     void (&squared_distances)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
                               float* const* out);
-    // out[q][w] = sum_d x[q][d] * words[d][w], likewise
+    // out[q][w] = sum_d x[q][d] * words[d][w]       the same shapes
     void (&inner_products)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
                            float* const* out);
     // out[q][c] = sum_d x[q][d] * matrix[d][c]      matrix float [dim][width], any width
@@ -52,7 +52,8 @@ struct Kernels {
     void (&to_steps)(const float* table, float low, float factor, std::int32_t start, std::int16_t* out);
     // out[w] = rows[0][w] + rows[1][w] + ..., saturated after every addition; n >= 1
     void (&add_rows)(const std::int16_t* const* rows, std::size_t n, std::int16_t* out);
-    // The words w with sums[w] <= limit, ascending; returns their number n. words [kWords] holds anything behind the n.
+    // The words w with sums[w] <= limit, ascending; returns their number n. What follows them in words [kWords] is
+    // undefined.
     std::size_t (&below)(const std::int16_t* sums, std::int16_t limit, std::uint8_t* words);
     // out[w] = a[w] + scale * terms[w]
     void (&add_terms)(const float* a, const std::int16_t* terms, float scale, float* out);

@@ -35,7 +35,7 @@ template <typename T, int N = LANES> inline T lowest(typename VectorOf<T, N>::Ty
 
 enum class Sum { kSquaredDifference, kProduct };
 
-// Some vectors of columns of a matrix [dim][stride]. Two of them stand together, the next two `jump` floats on.
+// Some vectors of columns of a matrix [dim][stride]. Two of them are adjacent, the next two are `jump` floats further.
 struct Columns {
     const float* first;
     std::size_t stride, jump;
@@ -109,8 +109,8 @@ void inner_products(const float* const* x, std::size_t n, const float* words, st
     all_panels<Sum::kProduct>(x, n, words, dim, out);
 }
 
-// The last vector of columns overlaps the one before it where the width asks for that; widths below one vector take
-// narrower ones.
+// The last vector of columns overlaps the one before it where the width is no multiple of a vector; widths below one
+// vector take narrower ones.
 template <int N> void rotate_by(const float* const* x, std::size_t n, const float* matrix, std::size_t dim,
                                 std::size_t width, float* const* out) {
     if (width < N) {

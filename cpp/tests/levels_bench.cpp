@@ -45,7 +45,7 @@ struct Data {
     Aligned<std::int16_t> dense = Aligned<std::int16_t>(kBooks * 512);
     const std::int16_t* row_pointers[kBooks];
     const std::int16_t* dense_pointers[kBooks];
-    std::int16_t step_floor, few, half; // few, half: limits with so many sums below
+    std::int16_t step_floor, few, half; // few, half: limits that few or half of the sums are below
     float floor;
     std::uint8_t survivors[kWords];
     Aligned<std::uint8_t> blocks = Aligned<std::uint8_t>(kChunk * kScanColumns * kBlock);

@@ -46,7 +46,7 @@ private:
 
     // call(level, out) fills out [n]; both levels must leave the same bytes there.
     template <typename T, typename F> void same(const std::string& what, std::size_t n, F call) {
-        Aligned<T> mine(n + 64), exact(n + 64); // and nothing behind
+        Aligned<T> mine(n + 64), exact(n + 64); // what follows must not change
         std::memset(mine.data(), 0x5a, mine.size() * sizeof(T));
         std::memset(exact.data(), 0x5a, exact.size() * sizeof(T));
         call(level_, mine.data());

@@ -1,19 +1,6 @@
 #include "cell_order.h"
 
-#include <algorithm>
-#include <bit>
-
 namespace interlace {
-namespace {
-
-// Ascends with the value; equal values ascend with the cell.
-std::uint64_t sort_key(float value, std::size_t cell) {
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value + 0.0f); // -0 sorts as 0
-    const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-    return static_cast<std::uint64_t>(ordered) << 32 | cell;
-}
-
-} // namespace
 
 CellOrder::CellOrder(const Books& books, const std::vector<SegmentView>& segments, const Rule& rule)
     : books_(books), segments_(segments), rule_(rule) {
@@ -27,10 +14,7 @@ void CellOrder::sort(const float* base) {
         return false;
     };
     base_ = base;
-    order_.clear();
-    for (std::size_t c = 0; c < books_.n_cells(); ++c)
-        if (occupied(c)) order_.push_back(sort_key(base[c], c));
-    std::sort(order_.begin(), order_.end());
+    books_.cells().sort(base, occupied, order_);
 }
 
 void CellOrder::find_stop(float length, std::size_t rows_needed, const CellTables& tables) {

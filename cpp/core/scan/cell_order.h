@@ -40,7 +40,7 @@ public:
         return std::sqrt(std::max(base, 0.0f)) - std::sqrt(std::max(tau, 0.0f)) > slack_;
     }
     float share() const { return share_; }     // of the rule, or 1 for a query beyond its reach
-    std::size_t near() const { return near_; } // the first cells, visited whatever tau is
+    std::size_t near() const { return near_; } // number of cells that are visited for any tau
     float gap_above_nearest(std::size_t rank) const { return base(rank) - base(0); }
     float allowed_gap(std::size_t rank) const { return spread_[rank] * unit_; } // where the rule stops
 
@@ -49,7 +49,7 @@ private:
     const std::vector<SegmentView>& segments_;
     const Rule& rule_;
     std::span<const float> spread_;    // by rank; empty where the rule never stops
-    std::vector<std::uint64_t> order_; // order-preserving bits of the base << 32 | cell
+    std::vector<std::uint64_t> order_; // low 32 bits: the cell (Cells::sort)
     const float* base_ = nullptr;
     std::size_t near_ = 0;
     bool one_floor_ = false; // tables are the same in all cells

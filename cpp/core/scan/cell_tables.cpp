@@ -25,7 +25,7 @@ void CellTables::start(const QueryTables& query, std::size_t q) {
     tables_ = query.tables(q);
     steps_ = query.steps(q);
     low_ = query.low(q);
-    step_ = books_.cell_term_scale();
+    step_ = books_.cells().term_scale();
     bound_ = query.bound(q);
     scale_ = 0;
     crude_filled_ = rest_filled_ = 0;
@@ -39,7 +39,7 @@ void CellTables::find_minima() {
 void CellTables::enter(std::size_t cell, float base) {
     cell_ = cell;
     base_ = base;
-    if (has_terms_) terms_ = books_.cell_terms(cell, 0);
+    if (has_terms_) terms_ = books_.cells().terms(cell);
     // Float sums of m terms of total size A differ from the true sum by at most m * 2^-24 * A; twice that, and room for
     // the few operations of the rule itself.
     slack_ = static_cast<float>(n_columns_ + 8) * 0x1p-23f * ((base < 0 ? -base : base) + bound_);
@@ -135,19 +135,6 @@ void CellTables::fill(std::size_t first, std::size_t last, std::size_t& filled) 
     for (std::size_t j = first; j < last; ++j)
         kernel_.add_terms(tables_ + j * kWords, terms_ + j * kWords, step_, cell_tables_.data() + j * kWords);
     filled = 1 + cell_;
-}
-
-float CellTables::crude_distance(const std::uint8_t* codes) const {
-    float distance = base_;
-    for (std::size_t j = 0; j < n_crude_; ++j) distance += term(j, codes[j]);
-    return distance;
-}
-
-float CellTables::whole_distance(float crude, const std::uint8_t* codes) const {
-    float distance = crude;
-    for (std::size_t j = n_crude_; j < n_columns_; ++j) distance += term(j, codes[j]);
-    if (has_cross_) distance += cross_term(codes);
-    return at_least_lowest(distance);
 }
 
 } // namespace interlace

@@ -6,6 +6,7 @@
 #include "../../simd/kernels.h"
 #include "../aligned.h"
 #include "../books.h"
+#include "../query_tables.h"
 #include "../segment.h"
 
 #include <cstddef>
@@ -21,7 +22,7 @@ public:
     void start(const QueryTables& query, std::size_t q); // before the cells of the q-th query of a group
     void find_minima();                                  // after start(), before find_floors() and common_floor()
     void enter(std::size_t cell, float base);            // before what follows
-    // Lower bounds of the distances in the cell. with_sums: also what open() needs; that is quicker where most cells
+    // Lower bounds of the distances in the cell. with_sums: also what open() needs; that is faster where most cells
     // are visited, slower where most are skipped.
     void find_floors(bool with_sums);
     void open(std::uint64_t n_rows); // before the n_rows rows of the cell are scanned
@@ -59,8 +60,17 @@ public:
     }
 
     // Distances of a row, codes [n_columns], added up in the order of the two steps.
-    float crude_distance(const std::uint8_t* codes) const;
-    float whole_distance(float crude, const std::uint8_t* codes) const;
+    float crude_distance(const std::uint8_t* codes) const {
+        float distance = base_;
+        for (std::size_t j = 0; j < n_crude_; ++j) distance += term(j, codes[j]);
+        return distance;
+    }
+    float whole_distance(float crude, const std::uint8_t* codes) const {
+        float distance = crude;
+        for (std::size_t j = n_crude_; j < n_columns_; ++j) distance += term(j, codes[j]);
+        if (has_cross_) distance += cross_term(codes);
+        return at_least_lowest(distance);
+    }
     float cross_term(const std::uint8_t* codes) const {
         return books_.cross_unit() * static_cast<float>(books_.cross_sum(codes));
     }
@@ -90,7 +100,7 @@ private:
     std::vector<std::int16_t> step_minima_; // [n_columns]
     const float* tables_ = nullptr;         // [n_columns][256] of the query
     const std::int16_t* steps_ = nullptr;   // their lower bounds, see QueryTables
-    const float* low_ = nullptr;            // [n_columns], likewise
+    const float* low_ = nullptr;            // [n_columns] see QueryTables
     const std::int16_t* terms_ = nullptr;   // [n_columns][256] of the cell
     std::size_t cell_ = 0;
     std::size_t crude_filled_ = 0, rest_filled_ = 0;       // 1 + cell whose float tables are there

@@ -18,15 +18,17 @@ void scan_flat_columns(CellTables& tables, const SegmentView& view, std::uint32_
                        const float* base, const float* entries, Collector& collector, Pace& pace, SearchCounts& work) {
     const std::size_t n_columns = N_COLUMNS ? N_COLUMNS : tables.n_columns();
     const std::uint8_t* codes = view.codes;
+    const float* const statics = view.statics;
     for (std::size_t cell = 0; cell < n_cells; ++cell) {
         const std::uint64_t end = view.end(cell);
         if (view.start(cell) == end) continue;
         ++work.cells;
         pace.add(1 + (end - view.start(cell)) / 64);
-        tables.enter(cell, base[cell]);
+        const float cell_base = base[cell];
+        tables.enter(cell, cell_base);
         float limit = collector.tau() + tables.slack();
         for (std::uint64_t position = view.start(cell); position < end; ++position, codes += n_columns) {
-            float even = base[cell] + view.statics[position], odd = 0; // two sums: neither waits for the other
+            float even = cell_base + statics[position], odd = 0; // two sums: neither waits for the other
             std::size_t j = 0;
             for (; j + 2 <= n_columns; j += 2) {
                 even += entries[j * kWords + codes[j]];

@@ -43,7 +43,7 @@ class Segment:
             raise InputError(f"a segment holds at most {MAX_ROWS} rows, got {len(codes)}")
         n, n_crude = len(codes), codebooks.n_crude_columns
         starts = np.zeros(codebooks.n_cells + 1, np.uint64)
-        low, high, samples = _native.count_cells(codes, n_crude, starts)
+        low, high, samples = _native.count_cells(codes, starts)
         arrays: dict[str, NDArray[Any]] = {
             "cell_starts": starts,
             "crude": np.zeros(((n + BLOCK - 1) // BLOCK, n_crude, BLOCK), np.uint8),

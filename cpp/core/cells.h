@@ -1,0 +1,67 @@
+// The cells: which one a row belongs to, in which order a query visits them, and what a cell adds to the tables.
+//
+// Every word of the first book is a cell. Cell numbers are uint32; their number comes from the book. Arrays with an
+// entry for each cell have padded() entries, those after the last cell are +inf where they are compared.
+#pragma once
+#include "book.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace interlace {
+
+class Cells {
+public:
+    struct Scored {
+        float score;
+        std::uint32_t cell;
+    };
+
+    explicit Cells(const Book& words) : words_(words) {} // which must outlive this object
+
+    std::size_t size() const { return words_.n_words; }
+    std::size_t padded() const { return words_.padded(); }
+    const Book& words() const { return words_; }
+
+    // The `count` cells with the smallest scores (linear_scores of a row), ascending; the lower number wins a tie.
+    void nearest(const float* scores, std::size_t count, std::vector<Scored>& out) const;
+
+    // Cells for which occupied(cell) holds in ascending order of base, equal ones in ascending order of their number:
+    // the low 32 bits of `out` are cell numbers.
+    template <typename Occupied>
+    void sort(const float* base, const Occupied& occupied, std::vector<std::uint64_t>& out) const {
+        out.clear();
+        for (std::size_t c = 0; c < size(); ++c)
+            if (occupied(c)) out.push_back(sort_key(base[c], c));
+        std::sort(out.begin(), out.end());
+    }
+
+    // Terms of a cell [n_columns][256] in steps of term_scale(): 2 c.w for the words w of the column's book. The terms
+    // of all cells together exceed the second-level cache and search reads them cell by cell: int16 halves the traffic,
+    // for an error below 2^-16 of the largest term. One scale for all columns, so that steps can be added up.
+    bool has_terms() const { return !terms_.empty(); }
+    const std::int16_t* terms(std::size_t cell) const { return terms_.data() + cell * n_columns_ * kWords; }
+    const std::int16_t* terms(std::size_t cell, std::size_t column) const { return terms(cell) + column * kWords; }
+    float term_scale() const { return term_scale_; }
+    float term_bound() const { return term_bound_; } // sum over columns of the largest |term|
+    std::size_t term_count() const { return terms_.size(); }
+    // columns: the book of each column, nullptr for one that shares no dimension with the cells or is a norm
+    void compute_terms(const std::vector<const Book*>& columns, std::size_t dim);
+
+private:
+    static std::uint64_t sort_key(float value, std::size_t cell) {
+        const std::uint32_t bits = std::bit_cast<std::uint32_t>(value + 0.0f); // -0 sorts as 0
+        const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+        return static_cast<std::uint64_t>(ordered) << 32 | cell;
+    }
+
+    const Book& words_;
+    std::size_t n_columns_ = 0;
+    Aligned<std::int16_t> terms_; // [size()][n_columns][256]
+    float term_scale_ = 0, term_bound_ = 0;
+};
+
+} // namespace interlace

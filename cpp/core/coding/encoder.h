@@ -1,0 +1,67 @@
+// Codes of rows by beam search over the books in their order.
+#pragma once
+#include "../books.h"
+#include "../code_rows.h"
+#include "beam_tables.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace interlace {
+
+class Encoder {
+public:
+    static constexpr std::size_t kGroup = BeamTables::kGroup;
+
+    Encoder(const Books& books, std::size_t beam, std::size_t sweeps);
+    void run(const float* x, std::size_t n, const CodeRowsOut& out); // raw rows [n][dim], n <= kGroup
+
+private:
+    // Where later books overlap, a path gains little from a cell that is not among the nearest, and search has to look
+    // for the row in more cells.
+    static constexpr std::size_t kLinkedCells = 2;
+
+    struct Path {
+        float score;
+        std::uint32_t slot;  // of its cell in the tables
+        std::uint32_t codes; // where its codes are in codes_
+    };
+    struct Extension {
+        float score;
+        std::uint32_t parent; // index into the beam
+        std::uint32_t word;
+    };
+    // What the tables of a book begin with for all paths from one cell: most of their words are the same, because good
+    // paths part late, and cross terms come from a slower cache.
+    struct Trunk {
+        const std::int16_t* sums; // steps, with cross terms up to
+        std::size_t end;          // this book
+    };
+
+    std::uint8_t* codes_of(const Path& path) { return codes_.data() + path.codes * n_books_; }
+    void choose_cells(const float* scores);
+    void settle(std::size_t j);
+    Trunk trunk(std::uint32_t slot, std::size_t j);
+    std::int32_t enough(const std::int16_t* sums) const;
+    void extend(std::size_t j);
+    void keep(const Extension& extension);
+    void advance(std::size_t j);
+    bool improve(const Path& path);
+
+    const Books& books_;
+    const Kernels& kernel_ = kernels();
+    BeamTables tables_;
+    const std::size_t n_books_;
+    const std::size_t beam_, sweeps_;
+    Aligned<std::int16_t> sums_, trunks_; // [256], [cell][256]
+    std::vector<Cells::Scored> near_;
+    std::vector<Path> paths_, next_;
+    std::vector<Extension> kept_;     // the best so far, ascending
+    std::vector<std::uint8_t> codes_; // two halves of [beam][n_books], by book; that of the first book is not used
+    std::size_t half_ = 0;            // first slot of the half in use
+    std::size_t added_ = 0;           // rows of cross terms since the last checkpoint
+    std::uint8_t words_[kWords];
+};
+
+} // namespace interlace

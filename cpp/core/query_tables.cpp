@@ -1,0 +1,101 @@
+#include "query_tables.h"
+
+#include "../simd/kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace interlace {
+
+QueryTables::QueryTables(const Books& books, std::size_t n)
+    : books_(books), rotated_(n * books.dim()), gathered_(n * books.dim()), base_(n * books.cells().padded()),
+      tables_(n * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
+      low_(n * books.n_columns()) {}
+
+void QueryTables::compute(const float* queries, std::size_t n) {
+    const bool l2 = books_.metric() == Metric::kL2;
+    books_.rotate(queries, n, rotated_.data(), l2);
+    require_finite(rotated_.data(), n * books_.dim(), "a query is not finite, or too large");
+    const float cell_terms = l2 ? books_.cells().term_bound() : 0.0f;
+    for (std::size_t q = 0; q < n; ++q)
+        bound_[q] = cell_terms + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());
+    compute_bases(queries, n);
+    for (std::size_t j = 0; j < books_.n_columns(); ++j) compute_column(j, n);
+    if (books_.has_table_terms())
+        for (std::size_t q = 0; q < n; ++q) compute_steps(q);
+}
+
+// x [n]: the queries on the support of the book
+void QueryTables::gather(const Book& book, std::size_t n, const float** x) {
+    const std::size_t dim = books_.dim();
+    for (std::size_t q = 0; q < n; ++q) {
+        float* to = gathered_.data() + q * dim;
+        for (std::size_t d = 0; d < book.support.size(); ++d) to[d] = rotated_[q * dim + book.support[d]];
+        x[q] = to;
+    }
+}
+
+void QueryTables::compute_bases(const float* queries, std::size_t n) {
+    const std::size_t dim = books_.dim();
+    const bool l2 = books_.metric() == Metric::kL2;
+    // Dimensions whose q^2 some table holds: those of the cell's book and of books that share none.
+    std::vector<bool> covered(dim, false);
+    for (const Book& book : books_.books())
+        if (book.alone || &book == &books_.books()[0])
+            for (std::uint32_t d : book.support) covered[d] = true;
+    const float* x[kGroup];
+    float* out[kGroup];
+    const Book& words = books_.cells().words();
+    gather(words, n, x);
+    for (std::size_t q = 0; q < n; ++q) out[q] = base_.data() + q * words.padded();
+    (l2 ? squared_distances : inner_products)(words, x, n, out);
+    for (std::size_t q = 0; q < n; ++q) {
+        float offset = books_.metric() == Metric::kCosine ? 1.0f : books_.constant();
+        if (l2) {
+            for (std::size_t d = 0; d < dim; ++d)
+                if (!covered[d]) offset += rotated_[q * dim + d] * rotated_[q * dim + d];
+        } else {
+            for (std::size_t d = 0; d < dim; ++d) offset -= queries[q * dim + d] * books_.mean()[d];
+        }
+        for (std::size_t c = 0; c < words.n_words; ++c) out[q][c] = l2 ? offset + out[q][c] : offset - out[q][c];
+    }
+}
+
+void QueryTables::compute_column(std::size_t column, std::size_t n) {
+    const bool l2 = books_.metric() == Metric::kL2;
+    const float* x[kGroup];
+    float* out[kGroup];
+    for (std::size_t q = 0; q < n; ++q) out[q] = tables_.data() + offset(q) + column * kWords;
+    if (const Book* book = books_.book_of(column)) {
+        const bool direct = l2 && book->alone;
+        gather(*book, n, x);
+        (direct ? squared_distances : l2 ? linear_scores : inner_products)(*book, x, n, out);
+        for (std::size_t q = 0; q < n; ++q) {
+            for (std::size_t w = 0; !l2 && w < kWords; ++w) out[q][w] = -out[q][w];
+            for (std::size_t w = book->n_words; w < kWords; ++w) out[q][w] = std::numeric_limits<float>::infinity();
+        }
+    } else {
+        const Norm& norm = books_.norms()[static_cast<std::size_t>(-1 - books_.columns()[column])];
+        for (std::size_t q = 0; q < n; ++q) std::copy_n(norm.values.data(), kWords, out[q]);
+    }
+    for (std::size_t q = 0; q < n; ++q) bound_[q] += kernels().max_abs(out[q]);
+}
+
+void QueryTables::compute_steps(std::size_t q) {
+    alignas(64) float group_minima[kGroups];
+    // Lowered by 2^-20, more than the rounding of the three operations, so that steps never exceed the true quotient.
+    const float factor = finite_inverse(books_.cells().term_scale()) * (1.0f - 0x1p-20f);
+    for (std::size_t j = 0; j < books_.n_columns(); ++j) {
+        const float* table = tables(q) + j * kWords;
+        std::int16_t* out = steps_.data() + offset(q) + j * kWords;
+        const float low = kernels().minima(table, group_minima);
+        for (std::size_t w = 0; w < kWords; ++w) {
+            const float steps = (table[w] - low) * factor;
+            out[w] = static_cast<std::int16_t>(static_cast<std::int32_t>(steps < 32767.0f ? steps : 32767.0f));
+        }
+        low_[q * books_.n_columns() + j] = low;
+    }
+}
+
+} // namespace interlace
