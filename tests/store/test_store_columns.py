@@ -484,7 +484,7 @@ def with_bad_text(path: Path, monkeypatch: pytest.MonkeyPatch, *, in_log: bool) 
     store = il.create(path, BOOKS, columns={"n": "int64", "tag": "string"}, limits=LARGE)
     table = pa.table({"n": [0, 1, 2, 3], "tag": BAD})
     with monkeypatch.context() as patched:
-        patched.setattr("interlace.store.sound.has_sound_text", lambda array: True)
+        patched.setattr("interlace.inputs.arrow_validation.has_valid_text", lambda array: True)
         store.add(vectors(4), payload=table)
         if not in_log:
             store.compact()

@@ -17,6 +17,8 @@ from ..errors import InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, check_numeric, describe, to_numpy
 
+Codes = NDArray[np.uint8]  # [n, 1 + n_columns], the code of the cell first
+
 METRICS = ("l2", "ip", "cosine")
 MAX_WORDS = 256
 MAX_BOOKS = 256  # kMaxBooks of cpp/core/encode.cpp

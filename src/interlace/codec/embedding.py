@@ -1,7 +1,7 @@
 """Raw inputs -> vectors, when serving: the first step of a search where an embedding was learned with the books.
 
 An index carries its embedding, so that queries may be raw. Identity, linear and MLP run in NumPy; named networks and a
-user's module run in torch, which is imported (by ``interlace.learn.joint``) when the first input comes.
+user's module run in torch, which ``torch_runner.py`` imports for the first input.
 
 | kind | class | in a file |
 |---|---|---|
@@ -13,7 +13,6 @@ user's module run in torch, which is imported (by ``interlace.learn.joint``) whe
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from ..errors import InputError
 from ..files import storage
 from ..inputs.arrays import LARGEST, FloatArray, Rows, describe, positive, to_numpy
 from .codebooks import frozen
+from .torch_runner import torch_runner
 
 Arrays = dict[str, NDArray[Any]]
 Layer = tuple[FloatArray, FloatArray]
@@ -186,10 +186,7 @@ class Network(Embedding):
 
     @cached_property
     def _module(self) -> Any:
-        serving, networks = _train("serving"), _train("networks")
-        return serving.loaded(
-            networks.build(self.name, input_shape=self.input_shape, dim=self.dim), self.weights, self.name
-        )
+        return torch_runner().network(self.name, self.input_shape, self.dim, self.weights)
 
     def _vectors(self, x: FloatArray) -> FloatArray:
         return _run(self._module, x.reshape(-1, *self.input_shape), self.dim, self.name)
@@ -404,22 +401,12 @@ def _stored(value: Any, name: str) -> NDArray[Any]:
     return stored
 
 
-def _train(module: str) -> Any:
-    """A module of ``interlace.learn.joint``, which stands above this one: looked up by name when torch has to run."""
-    try:
-        return importlib.import_module(f"..learn.joint.{module}", __package__)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "torch":
-            raise
-        raise InputError("this embedding is run by torch: pip install 'interlace[train]'") from error
-
-
 def _run(module: Any, x: FloatArray, dim: int, name: str) -> FloatArray:
-    out: NDArray[Any] = _train("serving").output(module, x, name)
+    out = torch_runner().output(module, x, name)
     if out.shape != (len(x), dim):
         raise InputError(f"{name} must give [n, {dim}], got shape {out.shape} for {len(x)} inputs")
     return out
 
 
 def _state_digest(module: Any) -> str:
-    return digest(["module"], _train("serving").state_of(module))
+    return digest(["module"], torch_runner().state_of(module))

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import _native
-from ..engine.segments import Codes
 from ..inputs.arrays import FloatArray, Rows, normalize
 from ..progress import Progress, silent
-from .codebooks import Codebooks
+from .codebooks import Codebooks, Codes
 
 #: Is given blocks as they are coded, those of the cosine metric with length 1, and their codes.
 Watch = Callable[[FloatArray, Codes], None]

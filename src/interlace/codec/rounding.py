@@ -13,14 +13,14 @@ search computes for a row differs from |q - decoded|^2 by five things, whose bou
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.segments import Segment
 from ..inputs.arrays import FloatArray
-from .codebooks import Codebooks
+from .codebooks import Codebooks, Codes
+from .terms import dense_words
 
 U = 2.0**-24
 TINY = 2.0**-149  # what an operation near 0 may lose
@@ -28,8 +28,10 @@ ROWS = 16384  # that are decoded at once
 Doubles = NDArray[np.float64]
 
 
-def distance_error(codebooks: Codebooks, segments: Sequence[Segment], queries: FloatArray) -> Doubles:
-    """For each query [n, dim], a bound of |reported - true| over all rows of the segments.
+def distance_error(codebooks: Codebooks, codes: Iterable[Codes], queries: FloatArray) -> Doubles:
+    """For each query [n, dim], a bound of |reported - true| over all rows with these blocks of codes.
+
+    The codes are read only if the codebooks have norms.
 
     True is the distance between the query, of length 1 for cosine, and what ``codebooks.decode`` gives for the row.
     """
@@ -55,7 +57,7 @@ def distance_error(codebooks: Codebooks, segments: Sequence[Segment], queries: F
     norms = sum(float(np.abs(norm.values).max()) for norm in codebooks.norms)
     error = (
         _step_error(codebooks)
-        + _norm_error(codebooks, segments)
+        + _norm_error(codebooks, codes)
         + 2 * whole * (dy + dx)
         + dy**2
         + dx**2
@@ -72,8 +74,6 @@ def _rounded(n: int) -> float:
 
 def _step_error(codebooks: Codebooks) -> float:
     """Of the terms that are kept in whole steps (cpp/core/books.h)."""
-    from ..reference.terms import dense_words  # here, because few programs need it
-
     words = [_dense(codebooks, book) for book in range(codebooks.n_books)]
     terms = [2 * np.abs(words[0] @ words[c].T).max() for c in codebooks.columns if c >= 0]
     overlapping = [
@@ -93,7 +93,7 @@ def _step_error(codebooks: Codebooks) -> float:
     return error
 
 
-def _norm_error(codebooks: Codebooks, segments: Sequence[Segment]) -> float:
+def _norm_error(codebooks: Codebooks, blocks: Iterable[Codes]) -> float:
     """Of norms, by the codes of all rows: the largest difference from the cross terms that they stand for."""
     if not codebooks.norms:
         return 0.0
@@ -101,8 +101,7 @@ def _norm_error(codebooks: Codebooks, segments: Sequence[Segment]) -> float:
     constant = float(sum(norm.values[0] for norm in codebooks.norms if not norm.stored))
     words = {c: _dense(codebooks, c) for c in columns if c > 0}
     largest = 0.0
-    for segment in segments:
-        codes = segment.unpack()
+    for codes in blocks:
         for start in range(0, len(codes), ROWS):
             part = codes[start : start + ROWS]
             total, stands = np.zeros((len(part), codebooks.dim)), np.full(len(part), constant)

@@ -127,7 +127,7 @@ class Searches:
         """
         index = self._now()._searched()
         queries, single = index._vectors(q, embedded)
-        errors = distance_error(index.codebooks, index._segments, queries)
+        errors = distance_error(index.codebooks, (segment.unpack() for segment in index._segments), queries)
         return float(errors[0]) if single else errors
 
     def search_by_id(

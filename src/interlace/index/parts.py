@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..codec.codebooks import MAX_WORDS, Book, Codebooks, codebooks_of, frozen
+from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes, codebooks_of, frozen
 from ..codec.encode import encode
 from ..engine.matches import Matches, SearchStats
-from ..engine.segments import Codes
 from ..errors import DamagedFileError, InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, as_queries, describe, positive, to_numpy

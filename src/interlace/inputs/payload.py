@@ -11,9 +11,7 @@ from typing import Any
 from ..errors import InputError
 from .columns import _extra
 from .lines import from_json
-
-Schema = Any  # pyarrow.Schema
-Table = Any  # pyarrow.Table
+from .payload_table import Schema, Table, as_schema, as_table
 
 
 def read_payload(path: str | PathLike[str], columns: Schema) -> Table:
@@ -83,8 +81,6 @@ def _csv(separator: str) -> Callable[[str, Schema], Table]:
 
 def _json(name: str, columns: Schema) -> Table:
     """Not by pyarrow's own reader, which takes no text for dates."""
-    from ..store.columns import Columns
-
     pa, rows = _extra("pyarrow", name), list[dict[str, Any]]()
     with open(name, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
@@ -98,9 +94,9 @@ def _json(name: str, columns: Schema) -> Table:
                 raise InputError(f"{name!r}: line {number}: an object is needed, columns and their values")
             rows.append(row)
     shared = _shared(name, list(dict.fromkeys(column for row in rows for column in row)), columns)
-    wanted = Columns.of(pa.schema([columns.field(column) for column in shared]))
+    wanted = as_schema(pa.schema([columns.field(column) for column in shared]))
     try:
-        return wanted.table([{column: row.get(column) for column in shared} for row in rows], len(rows))
+        return as_table([{column: row.get(column) for column in shared} for row in rows], wanted, len(rows))
     except InputError as error:
         raise InputError(f"{name!r}: {error}") from error
 

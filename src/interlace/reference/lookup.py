@@ -7,21 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..codec.codebooks import Codebooks
+from ..codec.terms import F, Integers, dense_words, overlap, squares
 from ..inputs.arrays import FloatArray
-from .terms import (
-    INF,
-    CellTerms,
-    F,
-    Integers,
-    cell_terms,
-    dense_words,
-    inner,
-    overlap,
-    rotate,
-    saturated,
-    squared,
-    squares,
-)
+from .terms import INF, CellTerms, cell_terms, inner, rotate, saturated, squared
 
 
 @dataclass(frozen=True)

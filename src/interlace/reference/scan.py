@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
+from ..codec.terms import DenseWords, F, Integers, dense_words
 from ..engine.margins import Rule
 from ..inputs.arrays import FloatArray
 from .lookup import Tables, tables
-from .terms import INF, DenseWords, F, Integers, cell_terms, cross_floors, dense_words
+from .terms import INF, cell_terms, cross_floors
 
 ZERO = F(0)
 

@@ -1,9 +1,10 @@
 """Files of a store that never change: segments, which of their rows were removed, and what all of them share.
 
-All are containers of ``files/storage.py``: mapped, every byte under a checksum. A segment has the sections ``segment.*``
-and ``ids.*`` of an index file; the codebooks, which are much larger than a small segment, stand once in a file of
-their own, an index without rows. Columns and originals of a segment's rows, which may be far larger than its codes,
-stand in files of their own too. Every file has the mark of its store, a random number: a foreign one is noticed.
+All are containers of ``files/storage.py``: mapped, every byte under a checksum. A segment has the sections
+``segment.*`` and ``ids.*`` of an index file; the codebooks, which are much larger than a small
+segment, have one file of their own, an index without rows. Columns and originals of a segment's rows, which may be far
+larger than its codes, have files of their own too. Every file has the mark of its store, a random number: a foreign one
+is noticed.
 """
 
 from __future__ import annotations

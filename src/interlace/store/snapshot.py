@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import cached_property, thread_count
+from ..codec.codebooks import Codes
 from ..engine.margins import DEFAULT, Calibration
 from ..engine.matches import Matches, SearchStats
 from ..engine.searches import Searches, neighbours_of
 from ..engine.searching import Allowed, calibrate
-from ..engine.segments import Codes, Segment
+from ..engine.segments import Segment
 from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError, InputError
 from ..files import storage
@@ -28,8 +29,9 @@ from ..index.ids import IdArray, Ids, is_id
 from ..index.index import Index
 from ..inputs.arrays import FloatArray, normalize, positive
 from ..inputs.literals import Margin
+from ..inputs.payload_table import arrow
 from ..learn.cost import HELD_OUT_ROWS
-from .columns import Columns, Table, arrow, check_text, taken
+from .columns import Columns, Table, check_text, taken
 from .drift import Drift
 from .extras import Extras
 from .filters import Remembered, as_expression, columns_of, is_expression, qualifying

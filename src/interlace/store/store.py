@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import ForkLock, thread_count
-from ..codec.codebooks import Codebooks
+from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import EFFORTS, encode_rows
-from ..engine.segments import Codes
 from ..errors import (
     DuplicateIdError,
     InputError,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +51,14 @@ def reference(module: nn.Module, x: np.ndarray = IMAGES) -> np.ndarray:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """A stand-in for ``interlace.learn.joint.networks``: what it was asked to build."""
+    """What a stand-in for ``networks.build`` was asked to build."""
     asked: list[dict[str, Any]] = []
 
     def build(name: str, *, input_shape: tuple[int, ...], dim: int, hidden: tuple[int, ...] = ()) -> nn.Module:
         asked.append({"name": name, "input_shape": input_shape, "dim": dim})
         return Small(dim, seed=99)
 
-    importlib.import_module("interlace.learn.joint.serving")  # which needs the real one
-    fake = types.ModuleType("interlace.learn.joint.networks")
-    fake.build = build  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "interlace.learn.joint.networks", fake)
+    monkeypatch.setattr("interlace.learn.joint.serving.build", build)
     return asked
 
 
@@ -119,8 +113,7 @@ def test_weights_that_do_not_fit(built: list[dict[str, Any]]) -> None:
 
 
 def test_outputs_of_another_width_are_refused(built: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    networks = sys.modules["interlace.learn.joint.networks"]
-    monkeypatch.setattr(networks, "build", lambda name, **settings: Small(5))
+    monkeypatch.setattr("interlace.learn.joint.serving.build", lambda name, **settings: Small(5))
     with pytest.raises(il.InputError, match=r"lenet must give \[n, 4\], got shape \(30, 5\) for 30 inputs"):
         Network("lenet", SHAPE, 4, weights_of(Small(5)))(IMAGES)
 
