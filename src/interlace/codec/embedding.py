@@ -25,7 +25,7 @@ from .._threads import cached_property
 from ..errors import InputError
 from ..files import storage
 from ..inputs.arrays import LARGEST, FloatArray, Rows, describe, positive, to_numpy
-from .codebooks import frozen
+from .book import frozen
 from .torch_runner import torch_runner
 
 Arrays = dict[str, NDArray[Any]]

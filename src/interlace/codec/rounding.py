@@ -35,7 +35,7 @@ def distance_error(codebooks: Codebooks, codes: Iterable[Codes], queries: FloatA
 
     True is the distance between the query, of length 1 for cosine, and what ``codebooks.decode`` gives for the row.
     """
-    dim, l2 = codebooks.dim, codebooks.metric == "l2"
+    dim = codebooks.dim
     reach, mean = codebooks.reach, float(np.linalg.norm(codebooks.mean.astype(np.float64)))
     skew = 0.0  # |R R^T - 1|
     turned = 0.0  # length of what rounding adds to a vector of length 1 that is rotated
@@ -46,7 +46,7 @@ def distance_error(codebooks: Codebooks, codes: Iterable[Codes], queries: FloatA
     dx = (_rounded(codebooks.n_books) + turned) * reach + 2 * U * (reach + mean)
     n = dim + len(codebooks.columns) + 16
     lost = TINY * (dim + 16) * (len(codebooks.columns) + 2)
-    if not l2:
+    if not codebooks.metric_type.is_squared:
         lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
         dy = (turned + 4 * U) * lengths  # 4: the query may have been divided by its length
         error = lengths * dx + dy * (reach + mean) + _rounded(n) * (1 + lengths * (reach + mean))

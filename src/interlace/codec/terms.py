@@ -53,7 +53,7 @@ def dense_words(codebooks: Codebooks) -> DenseWords:
     """Books after the first that overlap, where no norm stands for their cross terms."""
     books = codebooks.books
     of: dict[int, Book] = {}
-    if codebooks.metric == "l2" and not codebooks.norms:
+    if codebooks.metric_type.is_squared and not codebooks.norms:
         for position, column in enumerate(codebooks.columns):
             if any(overlap(books[column], books[i]) for i in range(1, len(books)) if i != column):
                 of[position] = books[column]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks
+from ..codec.metric import METRICS
 from ..engine import margins
 from ..engine.margins import DEFAULT
 from ..engine.matches import Matches, SearchStats
@@ -19,7 +20,7 @@ from ..engine.searching import search_rows
 from ..engine.segments import Segment
 from ..errors import InputError
 from ..evaluate.answers import agreement, as_ids, exact_neighbours, recall
-from ..inputs.arrays import FloatArray, Rows, normalize, positive
+from ..inputs.arrays import FloatArray, Rows, positive
 from ..inputs.literals import Margin
 from .ids import IdArray, Ids
 from .report import Report
@@ -198,7 +199,7 @@ def _rows(x: Any, index: Searchable, embedded: bool) -> Rows:
 
 
 def _directed(vectors: FloatArray, metric: str, name: str, rows: NDArray[np.int64] | None = None) -> FloatArray:
-    return normalize(vectors, name=name, rows=rows) if metric == "cosine" else vectors
+    return METRICS[metric].prepare(vectors, name=name, rows=rows)
 
 
 def _given(

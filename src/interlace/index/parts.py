@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes, codebooks_of, frozen
+from ..codec.book import frozen
+from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes, codebooks_of
 from ..codec.encode import encode
 from ..engine.matches import Matches, SearchStats
 from ..errors import DamagedFileError, InputError, NotAnIndexError

@@ -15,7 +15,7 @@ from ..engine.searching import search_like
 from ..errors import InputError
 from ..evaluate.answers import agreement, as_ids, recall
 from ..index.index import Index
-from ..inputs.arrays import normalize, positive
+from ..inputs.arrays import positive
 from .style import BLUE, INK, SMALL, VERMILION, axes_or_new, kind_of, legend_below, tidy
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def margin_points(
         raise InputError("margins are tried by queries: pass some that are like yours, not rows of the index")
     k, workers = min(positive(k, "k"), max(len(index), 1)), thread_count(threads)
     vectors, _ = index._queries(queries, False)
-    if index.metric == "cosine":
-        vectors = normalize(vectors, name="queries")
+    vectors = index.codebooks.metric_type.prepare(vectors, name="queries")
     if not len(vectors) or not len(index):
         raise InputError(f"margins are tried by queries on rows, got {len(vectors)} queries and {len(index)} rows")
     true_ids = None if truth is None else as_ids(truth, "truth")

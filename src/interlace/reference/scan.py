@@ -159,7 +159,7 @@ class _Scan:
 
 
 def _reported(codebooks: Codebooks, distance: np.float32) -> np.float32:
-    return distance if codebooks.metric != "l2" or distance > 0 else ZERO
+    return distance if not codebooks.metric_type.is_squared or distance > 0 else ZERO
 
 
 @dataclass(frozen=True)
@@ -204,21 +204,21 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
     if rule.kind != "share" or not len(rule.spread) or not order:
         return _Cells(order, len(order), F(rule.share))
     nearest, length = base[order[0]], F(1)
-    if codebooks.metric == "ip":
+    if codebooks.metric_type.scales_with_query:
         square = F(0)
         for d in range(codebooks.dim):
             square += q[d] * q[d]
         length = np.sqrt(square)
     floor = F(0)
-    one_floor = not scan.dense.of and not (codebooks.metric == "l2" and cell_terms(codebooks).step > 0)
+    one_floor = not scan.dense.of and not (codebooks.metric_type.is_squared and cell_terms(codebooks).step > 0)
     if one_floor:
         for j in range(len(codebooks.columns)):
             floor = floor + scan.t.minima[order[0], j]
     # Where books share no dimension with the first, the base knows nothing of theirs.
-    if nearest + (floor if codebooks.metric == "l2" else F(0)) > F(rule.reach) * length:
+    if nearest + (floor if codebooks.metric_type.is_squared else F(0)) > F(rule.reach) * length:
         return _Cells(order, len(order), F(1))  # far from all that the rule was made for: exactly
     unit = max(nearest, F(rule.least))
-    if codebooks.metric != "l2":
+    if not codebooks.metric_type.is_squared:
         total = F(0)
         for cell in order:
             total += base[cell] - nearest
@@ -252,6 +252,4 @@ def exhaustive(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, k:
 def distance_to_decoded(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray) -> NDArray[np.float64]:
     """What the tables stand for, straight from the decoded vectors, in double precision."""
     decoded = codebooks.decode(codes).astype(np.float64)
-    if codebooks.metric == "l2":
-        return np.asarray(((decoded - q) ** 2).sum(1))
-    return np.asarray((1.0 if codebooks.metric == "cosine" else 0.0) - decoded @ q.astype(np.float64))
+    return codebooks.metric_type.pair_distances(q.astype(np.float64), decoded)

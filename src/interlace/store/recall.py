@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec.metric import METRICS
 from ..engine.margins import TARGETS, Calibration
 from ..errors import InputError
 from ..index.index import Index
@@ -77,7 +78,7 @@ def nearest(kept: KeptVectors, queries: FloatArray, k: int, removed: NDArray[np.
     best, rows = np.full((len(queries), k), np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
     for first, vectors in kept.blocks():
         away = -(queries @ vectors.T)
-        if metric == "l2":
+        if METRICS[metric].is_squared:
             away *= 2
             away += np.einsum("ij,ij->i", vectors, vectors)
         if removed is not None:
