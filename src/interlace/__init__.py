@@ -8,8 +8,8 @@ import typing
 from ._native import simd_level
 from ._version import __version__
 from .codec.codebooks import Book, Codebooks, Norm
-from .codec.torch_runner import TorchRunner as _TorchRunner
-from .codec.torch_runner import register_torch_runner as _register_torch_runner
+from .codec.embedding.torch_runner import TorchRunner as _TorchRunner
+from .codec.embedding.torch_runner import register_torch_runner as _register_torch_runner
 from .engine.explaining import Explanation
 from .engine.matches import Matches, RangeMatches, SearchStats
 from .errors import (

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 import interlace as il
 from helpers import clustered
-from interlace.codec import embedding as embeddings
 from interlace.codec.embedded import EmbeddedRows, embed_queries
-from interlace.codec.embedding import MLP, Embedding, Identity, Linear, Network, embedding_of
+from interlace.codec.embedding import MLP, Embedding, Identity, Linear, Network, embedding_of, layers
 
 Floats = NDArray[np.float32]
 
@@ -86,7 +85,7 @@ def test_embedded_rows_are_the_embedded_input(n: int, rows: int, step: int, seed
     made = Linear(rng.normal(size=(4, 6)), rng.normal(size=4), input_shape=(2, 3))
     x = rng.integers(0, 255, size=(n, 2, 3)).astype(np.uint8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embeddings, "BLOCK_VALUES", 6 * step)  # blocks of a few rows
+        patch.setattr(layers, "BLOCK_VALUES", 6 * step)  # blocks of a few rows
         assert made.block_rows == step
         whole = made(x)
         embedded = EmbeddedRows(x, made)

@@ -218,7 +218,7 @@ def test_every_flipped_byte_of_the_embedding_is_named(tmp_path: Path) -> None:
     ours = [name for name in file.names if name.startswith("embedding.")]
     assert ours == ["embedding.weight.0", "embedding.bias.0"]
     for name in ours:
-        first, last = file._header[name]["data_offsets"]
+        first, last = file.header.entries[name]["data_offsets"]
         for at in {first, (first + last) // 2, last - 1}:
             damaged = bytearray(data)
             damaged[start + at] ^= 1

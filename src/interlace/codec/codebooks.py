@@ -331,13 +331,9 @@ def codebooks_of(file: storage.File) -> Codebooks:
         raise NotAnIndexError(
             f"{file.path!r} holds codebooks in parts: interlace.quantizers.load(path) loads the model of them"
         )
-    prefix = "codebooks."
-    names = [name for name in file.names if name.startswith(prefix)]
-    for name in names:
-        file.check(name)
-    arrays = {name[len(prefix) :]: file.array(name) for name in names}
+    arrays = file.arrays("codebooks.")
     if file.version == 1:  # there a norm of one value had a column too: with two values it still has
         norms = {name for name, array in arrays.items() if name.startswith("norm.") and array.shape == (1,)}
         arrays = {name: np.repeat(array, 2) if name in norms else array for name, array in arrays.items()}
-    with file.damage_named("codebooks"):
+    with file.parsing("codebooks"):
         return Codebooks.from_arrays(arrays, description)

@@ -340,7 +340,7 @@ class Model(Transformer):
                 "loads models of every kind"
             )
         fitted = _fitted_in(file, embedding)
-        with file.damage_named("model"):
+        with file.parsing("model"):
             model = cls(**_params_in(file))
         model._take(fitted)
         return model
@@ -380,7 +380,7 @@ def _fitted_in(file: storage.File, module: Any = None) -> Fitted:
     # Books in parts have all that a model asks of Codebooks; see baselines/parted.py.
     codebooks: Any = books_in(file)
     embedding, meta = embedding_in(file, module), file.meta
-    with file.damage_named("model"):
+    with file.parsing("model"):
         named = {"sample": np.int64} | ({} if meta.get("classes") is None else {"codes": np.uint8, "labels": np.int64})
         arrays: dict[str, Any] = {}
         for name, dtype in named.items():

@@ -546,9 +546,9 @@ class Index(Searches):
             if name in CHECKED_AT_OPEN:
                 file.check(name)
         codebooks, found = codebooks_of(file), embedding_in(file, embedding)
-        with file.damage_named("embedding"):
+        with file.parsing("embedding"):
             index = cls(codebooks, found)
-        with file.damage_named("segment"):
+        with file.parsing("segment"):
             segment = segment_in(file, index.codebooks)
             n = int(file.meta["n"])
             ids = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
@@ -557,7 +557,7 @@ class Index(Searches):
             if segment.n_rows != n:
                 raise ValueError(f"{segment.n_rows} rows, {n} expected")
         index._segments, index._ids, index._file = ((segment,) if n else ()), kept, file
-        with file.damage_named("calibration"):
+        with file.parsing("calibration"):
             calibration = file.meta.get("calibration")
             if calibration is not None and file.version > 1:  # one of version 1 has no rule for cells
                 sections = {name: file.array(name) for name in file.names if name.startswith("calibration.")}

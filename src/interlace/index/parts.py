@@ -172,7 +172,7 @@ def parts_in(file: storage.File, key: str = "codebooks") -> Parts:
     names = [name for name in file.names if name.startswith(prefix)]
     for name in names:
         file.check(name)
-    with file.damage_named(key):
+    with file.parsing(key):
         return Parts.from_arrays({name[len(prefix) :]: file.array(name) for name in names}, description)
 
 
@@ -350,7 +350,7 @@ class PartsIndex:
             raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not an index in parts")
         file.verify()
         parts = parts_in(file)
-        with file.damage_named("codes"):
+        with file.parsing("codes"):
             n = int(file.meta["n"])
             stored = {name[4:]: np.array(file.array(name)) for name in file.names if name.startswith("ids.")}
             ids, codes = Ids.stored(file.meta["ids"], n, stored), np.array(file.array("codes"))

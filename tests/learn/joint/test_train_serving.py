@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import interlace as il
 from helpers import hand_made
-from interlace.codec import embedding as embeddings
-from interlace.codec.embedding import Linear, Module, Network, embedding_of
+from interlace.codec.embedding import Linear, Module, Network, embedding_of, torch_modules
 from interlace.estimators.models import Fitted
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
@@ -75,7 +74,7 @@ def test_a_network_is_built_once_and_run_with_its_weights(
     module = Small(seed=3)
     made = Network("lenet", SHAPE, 4, weights_of(module))
     assert built == []  # nothing runs before the first input
-    monkeypatch.setattr(embeddings, "NETWORK_VALUES", 36 * 7)  # blocks of 7 images
+    monkeypatch.setattr(torch_modules, "NETWORK_VALUES", 36 * 7)  # blocks of 7 images
     assert made.block_rows == 7
     before = IMAGES.copy()
     assert_allclose(made(IMAGES), reference(module), rtol=1e-4, atol=1e-5)

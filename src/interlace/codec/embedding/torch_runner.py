@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from ..errors import InputError
-from ..inputs.arrays import FloatArray
+from ...errors import InputError
+from ...inputs.arrays import FloatArray
 
 
 class TorchRunner(Protocol):
