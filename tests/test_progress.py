@@ -115,7 +115,7 @@ class TestAuto:
         return out
 
     def test_a_terminal_gets_a_bar_that_goes_when_all_is_done(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        terminal, bar = self.watched(monkeypatch), progress.shown("auto")
+        terminal, bar = self.watched(monkeypatch), progress.as_progress("auto")
         assert isinstance(bar, Bar)
         bar("learning", 0.2)
         assert terminal.getvalue() == ""  # quick work stays silent
@@ -129,7 +129,7 @@ class TestAuto:
     def test_tests_and_build_servers_get_none(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.watched(monkeypatch)
         monkeypatch.setenv(name, "true")
-        assert progress.shown("auto") is progress.silent
+        assert progress.as_progress("auto") is progress.silent
 
     def test_no_terminal_or_no_stderr(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.watched(monkeypatch)
@@ -137,7 +137,7 @@ class TestAuto:
         closed.close()
         for stderr in (io.StringIO(), None, closed):
             monkeypatch.setattr("sys.stderr", stderr)
-            assert progress.shown("auto") is progress.silent
+            assert progress.as_progress("auto") is progress.silent
 
     @pytest.mark.parametrize("call", [il.Index.build, il.ICQ, il.Store.relearn])
     def test_it_is_the_default(self, call: Any) -> None:

@@ -1,4 +1,4 @@
-"""What learning hands to search: frozen, validated arrays, and nothing else."""
+"""The result of learning that search uses: frozen, validated arrays, and nothing else."""
 
 from __future__ import annotations
 
@@ -210,8 +210,8 @@ class Codebooks:
                 book = self.books[column]
                 total[:, book.support] += book.words[codes[:, position]]
         if self.rotation is not None:
-            # One product for each row: a single one for all rows rounds a row differently in other company, and a
-            # search by id gives the same answer for any number of ids.
+            # One product for each row: in a single one the rounding of a row depends on the number of rows, and a
+            # search by id must give the same answer for any number of ids.
             total = (total[:, None, :] @ self.rotation.T)[:, 0]
         return np.asarray(total + self.mean, np.float32)
 
@@ -273,7 +273,7 @@ class Codebooks:
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write to a file of its own, atomically."""
+        """Write the codebooks to a file, atomically."""
         arrays, description = self.to_arrays()
         storage.write(
             path, {f"codebooks.{k}": v for k, v in arrays.items()}, {"kind": "codebooks", "codebooks": description}

@@ -10,7 +10,7 @@ from ..inputs.arrays import Rows
 from ..inputs.literals import Auto, Cross, CrossWithLabels, Effort, Layout, Loss, Metric, Optimize, PriorFit, Rotation
 from ..learn.learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
 from ..learn.recipe import Joint
-from ..progress import shown
+from ..progress import as_progress
 from .base import is_dataset, readable
 from .joint import checked, fit_jointly, only_with_labels
 from .models import Fitted, Model
@@ -125,7 +125,7 @@ class ICQ(Model):
             return self
         self._check_without_labels()
         settings = self._settings()
-        progress = shown(self.progress)
+        progress = as_progress(self.progress)
         given, names = readable(X)
         rows = Rows(given, name="X")
         learned = learn_codebooks(rows, settings, progress)

@@ -15,7 +15,7 @@ from ..index.index import Index
 from ..inputs.arrays import positive
 from ..inputs.spool import yields_blocks
 from ..learn.recipe import LOSSES, OPTIMIZERS, Joint, Recipe
-from ..progress import shown
+from ..progress import as_progress
 from .base import is_dataset, readable
 from .models import Fitted
 
@@ -99,7 +99,7 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
     from ..learn.joint.fitting import learn_jointly
     from ..learn.joint.networks import device_of
 
-    said = shown(progress)
+    said = as_progress(progress)
     names = None
     if not is_dataset(x) and len(_shape(x)) <= 2:
         x, names = readable(x)

@@ -31,7 +31,7 @@ from ..inputs.spool import yields_blocks
 from ..learn.choice import Choice
 from ..learn.prior import Prior
 from ..learn.recipe import Recipe
-from ..progress import shown
+from ..progress import as_progress
 from .base import Transformer, is_dataset
 from .cards import card
 
@@ -191,7 +191,7 @@ class Model(Transformer):
             sample=sample,
             seed=positive(self.seed, "seed", least=0),
             threads=self.threads,
-            progress=shown(self.progress),
+            progress=as_progress(self.progress),
             embedding=self.embedding_,
         )
         index.choice = getattr(self, "choice_", None)

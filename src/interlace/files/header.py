@@ -152,7 +152,7 @@ def parse_header(name: str, length: bytes, text: bytes) -> Header:
         if not isinstance(meta["description"], dict):
             raise TypeError("no description")
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise DamagedFileError(f"{name!r} is damaged: its header makes no sense ({error})") from error
+        raise DamagedFileError(f"{name!r} is damaged: its header is invalid ({error})") from error
     return Header(text, header, meta["checksums"], meta["description"], version)
 
 

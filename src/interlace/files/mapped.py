@@ -115,7 +115,7 @@ class File:
 def _copy_small_sections(path: str, file: Any, header: Header, first: int) -> dict[str, NDArray[np.uint8]]:
     """The small sections with their padding; those that follow each other are read by one call.
 
-    Read, not mapped: a file that is cut meanwhile gives fewer bytes, and no signal.
+    Read, not mapped: if the file is cut in between, a read gives fewer bytes instead of a signal.
     """
     spans = {name: header.span(name) for name in header.names}
     small = {name: span for name, span in spans.items() if span[1] - span[0] <= COPIED}

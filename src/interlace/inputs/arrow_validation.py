@@ -8,20 +8,20 @@ alone is checked by reading the same buffers as binary instead of string.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from .optional import require
 
 Array = Any  # pyarrow.Array
 
 
-def arrow() -> Any:
-    """pyarrow, which the caller has imported already."""
-    return importlib.import_module("pyarrow")
+def _pyarrow() -> Any:
+    return require("pyarrow", "an Arrow array")
 
 
 def as_binary(kind: Any) -> Any:
     """The type with the same layout in which text is bytes."""
-    pa = arrow()
+    pa = _pyarrow()
     types = pa.types
     if types.is_string(kind):
         return pa.binary()
@@ -41,7 +41,7 @@ def as_binary(kind: Any) -> Any:
 
 def has_valid_text(array: Array) -> bool:
     """Whether all strings of an array (or chunked array) are UTF-8. An invalid layout raises ArrowInvalid."""
-    pa = arrow()
+    pa = _pyarrow()
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -57,12 +57,12 @@ def has_valid_text(array: Array) -> bool:
 def check_dictionary(array: Array) -> None:
     """Raise ArrowInvalid unless the layout of a dictionary array is valid; its text is not checked."""
     loose = array.dictionary.view(as_binary(array.dictionary.type))
-    arrow().DictionaryArray.from_arrays(array.indices, loose, safe=False).validate(full=True)
+    _pyarrow().DictionaryArray.from_arrays(array.indices, loose, safe=False).validate(full=True)
 
 
 def first_invalid_row(array: Array) -> int | None:
     """The first row with a string that is not UTF-8, of an array with a valid layout; None if there is none."""
-    pa, first = arrow(), 0
+    pa, first = _pyarrow(), 0
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
         if not _is_text(chunk):
             low, high = 0, len(chunk)  # rows up to low are text, rows up to high are not
@@ -76,5 +76,5 @@ def first_invalid_row(array: Array) -> int | None:
 
 def _is_text(array: Array) -> bool:
     """Of these rows alone: a slice of lists still has the values of all rows, a copy has its own."""
-    pa = arrow()
+    pa = _pyarrow()
     return has_valid_text(pa.concat_arrays([array]))

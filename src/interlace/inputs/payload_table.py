@@ -5,7 +5,6 @@ pyarrow is imported when the first payload, or the first schema, comes in.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,8 @@ import numpy as np
 
 from ..errors import InputError
 from . import arrow_validation
-from .arrays import describe, to_numpy
+from .conversion import describe, to_numpy
+from .optional import require
 
 Schema = Any  # pyarrow.Schema
 Table = Any  # pyarrow.Table
@@ -21,14 +21,11 @@ Table = Any  # pyarrow.Table
 
 def arrow(module: str = "pyarrow") -> Any:
     """pyarrow, or a part of it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError("columns of a store need pyarrow: pip install 'interlace[io]'") from error
+    return require(module, "a store with columns")
 
 
 def kind_of(kind: Any) -> str:
-    """What values of a type can be compared with: ``number``, ``text``, ...; other types only with themselves."""
+    """The group of types that are compared with each other: ``number``, ``text``, ..., or the type itself."""
     types = arrow().types
     for name, is_it in (
         ("boolean", types.is_boolean),
@@ -58,7 +55,7 @@ def as_table(payload: Any, schema: Schema, n: int | None) -> Table:
     for name in given:
         if name not in schema.names:
             raise InputError(
-                f"payload has a column {name!r}, which the store does not: it has {describe_schema(schema)}"
+                f"payload has a column {name!r} that the store does not have; it has {describe_schema(schema)}"
             )
     found = {field.name: _column(field, given[field.name], pa) for field in schema if field.name in given}
     if n is None:
@@ -73,7 +70,7 @@ def as_table(payload: Any, schema: Schema, n: int | None) -> Table:
         if column.null_count and not field.nullable:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             what = f"is null in row {row}" if field.name in found else "is missing"
-            raise InputError(f"payload column {field.name!r} {what}, and the store wants a value in every row")
+            raise InputError(f"payload column {field.name!r} {what}, but the store requires a value in every row")
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -98,20 +95,20 @@ def as_schema(given: Any) -> Any:
     else:
         raise InputError(f"columns must be a pyarrow.Schema or a dict of names and types, got {describe(given)}")
     if not fields:
-        raise InputError("columns names no column; leave it out for a store without")
+        raise InputError("columns is empty; omit it for a store without columns")
     names = [_name(field.name) for field in fields]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"columns has {name!r} more than once")
     for field in fields:
-        if not _can_be_kept(field.type, pa):
-            raise InputError(f"column {field.name!r} is of type {field.type}, which a store cannot keep")
+        if not _is_supported(field.type, pa):
+            raise InputError(f"column {field.name!r} is of type {field.type}, which a store does not support")
     return pa.schema([field.remove_metadata() for field in fields])
 
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise InputError(f"columns have names of text, got {name!r:.60}")
+        raise InputError(f"column names must be non-empty strings, got {name!r:.60}")
     return name
 
 
@@ -122,25 +119,25 @@ def _type(name: str, kind: Any, pa: Any) -> Any:
         return pa.type_for_alias(str(kind))
     except ValueError as error:
         raise InputError(
-            f"column {name!r}: {kind!r:.60} is no type of Arrow; 'int64', 'float32', 'string', 'bool', 'timestamp[us]' "
-            "are some, and so is any pyarrow.DataType"
+            f"column {name!r}: {kind!r:.60} is not an Arrow type; use 'int64', 'float32', 'string', 'bool', "
+            "'timestamp[us]', ... or a pyarrow.DataType"
         ) from error
 
 
-def _can_be_kept(kind: Any, pa: Any) -> bool:
-    """Not what a segment could not be merged with another, or what a filter could not read."""
+def _is_supported(kind: Any, pa: Any) -> bool:
+    """Whether segments with a column of this type can be merged and filtered."""
     types = pa.types
     if types.is_union(kind) or types.is_dictionary(kind) or types.is_null(kind) or "view" in str(kind):
         return False
     if isinstance(kind, pa.BaseExtensionType) or types.is_run_end_encoded(kind):
         return False
     if types.is_nested(kind):
-        return all(_can_be_kept(kind.field(i).type, pa) for i in range(kind.num_fields))
+        return all(_is_supported(kind.field(i).type, pa) for i in range(kind.num_fields))
     return True
 
 
 def _given(payload: Any, pa: Any) -> tuple[dict[str, Any], int | None]:
-    """Columns by name, and their length where that is known without them."""
+    """Columns by name, and the number of rows if it is known without them."""
     if payload is None:
         return {}, None
     if isinstance(payload, Mapping):
@@ -177,8 +174,8 @@ def _column(field: Any, values: Any, pa: Any) -> Any:
         came = str(array.type)
         if array.type.equals(field.type):
             return array
-        if kind_of(array.type) not in (kind_of(field.type), "text" if _is_written(field.type, pa) else "", "nothing"):
-            raise TypeError("one is not taken for the other")
+        if kind_of(array.type) not in (kind_of(field.type), "text" if _may_be_text(field.type, pa) else "", "nothing"):
+            raise TypeError("values are not converted between these types")
         return array.cast(field.type)
     except InputError:
         raise
@@ -186,20 +183,20 @@ def _column(field: Any, values: Any, pa: Any) -> Any:
         raise InputError(f"payload column {field.name!r} must be {field.type}, got {came}: {error}") from error
 
 
-def _is_written(kind: Any, pa: Any) -> bool:
-    """Whether text stands for such values: JSON and CSV know neither dates nor decimals."""
+def _may_be_text(kind: Any, pa: Any) -> bool:
+    """Whether values of this type may be given as text: JSON and CSV have neither dates nor decimals."""
     return bool(pa.types.is_temporal(kind) or pa.types.is_decimal(kind))
 
 
 def _as_arrow(field: Any, values: Any, pa: Any) -> Any:
-    """Arrow, pandas and NumPy say what they hold; values one by one must fit the type of the store."""
+    """Arrays of Arrow, pandas and NumPy keep their type; lists of values must fit the type of the store."""
     if type(values).__module__.partition(".")[0] == "pandas":
         values = pa.array(values)
     elif not isinstance(values, list | tuple | pa.Array | pa.ChunkedArray):
         values = to_numpy(values, f"payload column {field.name!r}")
         values = pa.array(values) if values.dtype != object and values.ndim == 1 else list(values)
     if isinstance(values, list | tuple):
-        written = _is_written(field.type, pa) and all(value is None or isinstance(value, str) for value in values)
+        written = _may_be_text(field.type, pa) and all(value is None or isinstance(value, str) for value in values)
         return pa.array(values, pa.string() if written else field.type)
     return _validated(field.name, values, pa)
 

@@ -11,8 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from ..inputs.arrow_validation import arrow
-from ..inputs.payload_table import describe_schema
+from ..inputs.payload_table import arrow, describe_schema
 
 Schema = Any  # pyarrow.Schema
 Batch = Any  # pyarrow.RecordBatch

@@ -31,7 +31,7 @@ from ..index.index import Index
 from ..inputs.arrays import FloatArray, Rows, to_numpy
 from ..inputs.literals import Effort, Missing
 from ..inputs.spool import yields_blocks
-from ..progress import Progress, shown, silent
+from ..progress import Progress, as_progress, silent
 from .columns import Table
 from .drift import Drift, Meter
 from .extras import Extras
@@ -215,7 +215,7 @@ class Store(Reading):
         calibration that follows leaves searches exact. Books learned from labels are replaced by books without: the
         embedding stays.
         """
-        said = shown(progress)
+        said = as_progress(progress)
         with self._writing() as writer:
             self._check_no_batch("relearn()")
             after = relearned(self._state.snapshot, settings, lambda what, done: said(f"learning: {what}", 0.7 * done))

@@ -102,7 +102,7 @@ def test_a_network_travels_with_its_index(built: list[dict[str, Any]], tmp_path:
     assert_allclose(single.distances, ours.distances[0], rtol=1e-4)  # torch may round another batch size differently
     report = opened.report()
     assert (report.embedding_kind, report.embedding) == ("lenet", made.n_bytes)
-    with pytest.raises(il.InputError, match="the file has its own embedding"):
+    with pytest.raises(il.InputError, match="differs from the embedding of the file"):
         il.open(tmp_path / "i", embedding=Small(seed=3))
 
 

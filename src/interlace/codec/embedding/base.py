@@ -94,9 +94,7 @@ class Embedding:
         """The embedding that a user passes to ``il.open`` for this one of a file, if it is the same."""
         if isinstance(embedding, Embedding) and embedding.fingerprint == self.fingerprint:
             return embedding
-        raise InputError(
-            f"the file has its own embedding ({self!r}), and embedding={describe(embedding)} is another: leave it out"
-        )
+        raise InputError(f"embedding={describe(embedding)} differs from the embedding of the file, {self!r}: omit it")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({' x '.join(map(str, self.input_shape))} -> {self.dim})"

@@ -23,8 +23,8 @@ class _Layers(Embedding):
         self.layers: tuple[Layer, ...] = checked_layers(layers)
         raw = self.layers[0][0].shape[1]
         super().__init__((raw,) if input_shape is None else input_shape, len(self.layers[-1][0]))
-        if math.prod(self.input_shape) != raw:
-            raise InputError(f"the first layer takes {raw} values, an input of shape {self.input_shape} has others")
+        if (values := math.prod(self.input_shape)) != raw:
+            raise InputError(f"the first layer takes {raw} values, an input of shape {self.input_shape} has {values}")
 
     def _vectors(self, x: FloatArray) -> FloatArray:
         for i, layer in enumerate(self.layers):
@@ -80,8 +80,8 @@ def checked_layers(given: Sequence[tuple[Any, Any]]) -> tuple[Layer, ...]:
 
 
 def affine(x: FloatArray, weight: FloatArray, bias: FloatArray) -> FloatArray:
-    """x W^T + b, a product for every row: one for all of them rounds a row differently in other company, and a search
-    gives the same answer for any batch size."""
+    """x W^T + b, row by row: in one product for all rows the rounding of a row depends on the batch size, and a search
+    must give the same answer for any batch size."""
     return np.asarray((x[:, None, :] @ weight.T)[:, 0] + bias)
 
 

@@ -10,7 +10,7 @@ from ...files import storage
 from ...inputs.arrays import describe
 from .base import Arrays, Embedding, Identity
 from .layers import MLP, Linear
-from .torch_modules import Module, Network
+from .torch_modules import Module, Network, StoredModule
 
 
 def embedding_of(arrays: Arrays, description: Mapping[str, Any], module: Any = None) -> Embedding:
@@ -27,19 +27,24 @@ def embedding_of(arrays: Arrays, description: Mapping[str, Any], module: Any = N
     elif kind == "network":
         found = Network(description["name"], shape, dim, arrays)
     elif kind == "module":
-        found = Module.absent(description["class"], description["module"], shape, dim, *(layers[0] if layers else ()))
+        found = Module(
+            StoredModule(str(description["class"]), str(description["module"])),
+            shape,
+            dim,
+            *(layers[0] if layers else ()),
+        )
     else:
-        raise InputError(f"an embedding of kind {kind!r} is not known here; a newer interlace may know it")
+        raise InputError(f"embedding kind {kind!r} is unknown; it may need a newer interlace")
     if found.dim != dim:
-        raise InputError(f"its layers give {found.dim} dimensions, {dim} were written down")
+        raise InputError(f"the layers give {found.dim} dimensions, the description says {dim}")
     return found if module is None else found.given(module)
 
 
 def embedding_in(file: storage.File, module: Any = None) -> Embedding | None:
-    """The embedding inside an opened file of any kind, its bytes checked; None where it has none."""
+    """The embedding of an opened file of any kind, its bytes checked; None if it has none."""
     if file.meta.get("embedding") is None:
         if module is not None:
-            raise InputError(f"{file.path!r} has no embedding: leave out embedding={describe(module)}")
+            raise InputError(f"{file.path!r} has no embedding: omit embedding={describe(module)}")
         return None
     description = file.description("embedding")
     arrays = file.arrays("embedding.")

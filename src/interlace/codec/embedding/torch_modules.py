@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,38 +66,35 @@ class Network(Embedding):
         return f"Network({self.name}, {' x '.join(map(str, self.input_shape))} -> {self.dim})"
 
 
+@dataclass(frozen=True)
+class StoredModule:
+    """What a file holds of a module."""
+
+    class_name: str
+    fingerprint: str
+
+
 class Module(Embedding):
     """A torch module of the user, and a linear layer behind it where ``weight`` is given.
 
-    Only the layer is stored. Of the module a file has the name of its class and a fingerprint of its state; whoever
-    opens the file passes the module again. The module gets float32 [n, *input_shape]; it must not be trained further
-    while an index depends on it.
+    A file holds the layer, the name of the module's class and a fingerprint of its state; the module itself is passed
+    again when the file is opened. The module gets float32 [n, *input_shape]; it must not be trained further while an
+    index depends on it.
     """
 
     kind = "module"
 
     def __init__(self, module: Any, input_shape: Any, dim: int, weight: Any = None, bias: Any = None) -> None:
-        self._set_layers(input_shape, dim, weight, bias)
-        self.module: Any = module
-        self.module_fingerprint: str = _state_digest(module)
-        self.class_name: str = type(module).__qualname__
-
-    def _set_layers(self, input_shape: Any, dim: int, weight: Any, bias: Any) -> None:
+        """``module`` is an ``nn.Module``, or what a file holds of one, which :meth:`given` completes."""
         super().__init__(input_shape, dim)
         self.layers: tuple[Layer, ...] = () if weight is None else checked_layers([(weight, bias)])
         if self.layers and len(self.layers[0][0]) != self.dim:
             raise InputError(f"weight must have {self.dim} rows, one for each dimension, got {describe(weight)}")
-
-    @classmethod
-    def absent(
-        cls, class_name: str, module_fingerprint: str, input_shape: Any, dim: int, weight: Any = None, bias: Any = None
-    ) -> Module:
-        """One that was read from a file, without its module; :meth:`given` adds that."""
-        found = cls.__new__(cls)
-        found._set_layers(input_shape, dim, weight, bias)
-        found.module, found.class_name = None, str(class_name)
-        found.module_fingerprint = str(module_fingerprint)
-        return found
+        stored = isinstance(module, StoredModule)
+        record = module if stored else StoredModule(type(module).__qualname__, _state_digest(module))
+        self.module: Any = None if stored else module
+        self.class_name: str = record.class_name
+        self.module_fingerprint: str = record.fingerprint
 
     def given(self, embedding: Any) -> Module:
         """The same with its module: an ``nn.Module``, or a :class:`Module`, of the fingerprint that was stored."""
@@ -114,7 +112,7 @@ class Module(Embedding):
             raise InputError(
                 f"raw inputs need the module that this was made with, {self.class_name} (fingerprint "
                 f"{self.module_fingerprint[:12]}), and files do not hold modules: pass it, as in il.open(path, "
-                "embedding=module), or embed the inputs yourself and say embedded=True"
+                "embedding=module), or embed the inputs yourself and pass embedded=True"
             )
         width = self.layers[0][0].shape[1] if self.layers else self.dim
         out = _run(self.module, x.reshape(-1, *self.input_shape), width, self.class_name)

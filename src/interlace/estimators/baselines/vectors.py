@@ -14,7 +14,7 @@ from ...inputs.arrays import FloatArray, Rows, positive
 from ...learn.kmeans import kmeans
 from ...learn.learning import MAX_BYTES, MAX_TRAIN_ROWS, training_rows, with_held_out_error
 from ...learn.schedule import default_crude
-from ...progress import Progress, shown
+from ...progress import Progress, as_progress
 from ..base import readable
 from ..models import Fitted, Model
 
@@ -125,7 +125,7 @@ class VectorModel(Model):
             iterations=positive(self.iterations, "iterations", least=0),
             rng=np.random.default_rng(positive(self.seed, "seed", least=0)),
             threads=thread_count(self.threads),
-            progress=shown(self.progress),
+            progress=as_progress(self.progress),
         )
 
     def _most_books(self, dim: int) -> int:
