@@ -26,9 +26,9 @@ ORDER = [
     "_threads",
     "progress",
     "inputs",
+    "files",  # the container: named arrays with checksums; below codec, whose objects write and read their own sections
     "codec",
     "engine",
-    "files",
     "reference",
     "evaluate",  # below learning, which chooses its epoch by MAP, and below the index, which evaluates itself
     "learn",
@@ -47,19 +47,11 @@ FACADES = ORDER[ORDER.index("interlace") + 1 : ORDER.index("cli")]
 
 #: Imports that go up. Each needs another design, not another place; whoever finds one deletes its line.
 STILL_WRONG: set[tuple[str, str]] = {
-    ("codec.codebooks", "files.storage"),
-    ("codec.embedding", "files.storage"),
-    ("codec.embedding", "learn.joint"),
-    ("codec.encode", "engine.segments"),
-    ("codec.rounding", "engine.segments"),
-    ("codec.rounding", "reference.terms"),
     ("engine.explaining", "index.ids"),
     ("engine.searches", "index.ids"),
     ("engine.searching", "index.ids"),
     ("engine.searching", "learn.cost"),
-    ("engine.segments", "files.storage"),
     ("index.index", "store"),
-    ("inputs.payload", "store.columns"),
     ("learn.joint.finish", "index.index"),
     ("learn.shapes", "index.ids"),
 }
@@ -198,7 +190,7 @@ def test_import_is_light() -> None:
     own = {name for name in names if name.partition(".")[0] == "interlace"}
     lazy = {"cli", "estimators", "learn.joint", "learn.recipe", "paper", "plot", "reference", "store", *FACADES}
     assert not own & {f"interlace.{name}" for name in lazy}
-    assert len(own) <= 60
+    assert len(own) <= 80
     others = {name.partition(".")[0] for name in names} - {"interlace", "numpy"}
     assert others <= sys.stdlib_module_names
     assert len(others) <= 20

@@ -64,17 +64,17 @@ def test_no_line_wraps_and_nothing_of_an_older_one_stays(columns: int, steps: li
 def test_what_goes_first_where_there_is_little_room() -> None:
     what = "learn 18/32: L_E 5.02 L_C 0.21"
 
-    def shown(columns: int) -> str:
+    def as_progress(columns: int) -> str:
         COLUMNS[0] = columns
         out = Terminal(columns)
         Bar(out)(what, 0.5)
         return out.screen
 
-    assert shown(120) == f"[{'#' * 12}{'.' * 12}]  50% {what} (0:00, 0:00 left)"
-    assert shown(60) == f" 50% {what} (0:00, 0:00 left)"
-    assert shown(50) == f" 50% {what} (0:00 left)"
-    assert shown(40) == f" 50% {what}"
-    assert shown(20) == f" 50% {what}"[:19]
+    assert as_progress(120) == f"[{'#' * 12}{'.' * 12}]  50% {what} (0:00, 0:00 left)"
+    assert as_progress(60) == f" 50% {what} (0:00, 0:00 left)"
+    assert as_progress(50) == f" 50% {what} (0:00 left)"
+    assert as_progress(40) == f" 50% {what}"
+    assert as_progress(20) == f" 50% {what}"[:19]
 
 
 def test_the_line_stays_or_goes() -> None:
@@ -115,7 +115,7 @@ class TestAuto:
         return out
 
     def test_a_terminal_gets_a_bar_that_goes_when_all_is_done(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        terminal, bar = self.watched(monkeypatch), progress.shown("auto")
+        terminal, bar = self.watched(monkeypatch), progress.as_progress("auto")
         assert isinstance(bar, Bar)
         bar("learning", 0.2)
         assert terminal.getvalue() == ""  # quick work stays silent
@@ -129,7 +129,7 @@ class TestAuto:
     def test_tests_and_build_servers_get_none(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.watched(monkeypatch)
         monkeypatch.setenv(name, "true")
-        assert progress.shown("auto") is progress.silent
+        assert progress.as_progress("auto") is progress.silent
 
     def test_no_terminal_or_no_stderr(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.watched(monkeypatch)
@@ -137,7 +137,7 @@ class TestAuto:
         closed.close()
         for stderr in (io.StringIO(), None, closed):
             monkeypatch.setattr("sys.stderr", stderr)
-            assert progress.shown("auto") is progress.silent
+            assert progress.as_progress("auto") is progress.silent
 
     @pytest.mark.parametrize("call", [il.Index.build, il.ICQ, il.Store.relearn])
     def test_it_is_the_default(self, call: Any) -> None:

@@ -13,8 +13,8 @@ from typing import Any, get_args
 import pytest
 
 import interlace as il
-from interlace.codec.codebooks import METRICS
 from interlace.codec.encode import EFFORTS
+from interlace.codec.metric import METRICS
 from interlace.estimators.supervised import CROSS as CROSS_WITH_LABELS
 from interlace.index.ids import STORED
 from interlace.inputs import literals

@@ -8,6 +8,8 @@ import typing
 from ._native import simd_level
 from ._version import __version__
 from .codec.codebooks import Book, Codebooks, Norm
+from .codec.embedding.torch_runner import TorchRunner as _TorchRunner
+from .codec.embedding.torch_runner import register_torch_runner as _register_torch_runner
 from .engine.explaining import Explanation
 from .engine.hits import SearchStats
 from .errors import (
@@ -103,6 +105,15 @@ _LATER = {
     "open": ".store",
 }
 _PACKAGES = ("data", "embedding", "judge", "parts", "plot", "quantizers", "store")
+
+
+def _torch_runner() -> _TorchRunner:
+    from .learn.joint import serving  # imports torch
+
+    return serving
+
+
+_register_torch_runner(_torch_runner)
 
 
 def __getattr__(name: str) -> typing.Any:

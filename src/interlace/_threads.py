@@ -1,5 +1,6 @@
-"""How many threads a call may use; locks and cached values that work in a forked child, which has only the thread
-that forked.
+"""The number of threads of a call, and locks and cached properties that are safe in a forked child.
+
+A forked child has only the thread that forked, and copies of locks that other threads may have held.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def thread_count(threads: Any) -> int:
 class ForkLock:
     """A re-entrant lock. A forked child finds it free, unless the thread that forked holds it itself.
 
-    What it guards must be usable at any moment, because the thread that was changing it does not exist in the child.
+    The data it guards must be valid at any moment: a thread that was changing them does not exist in the child.
     """
 
     def __init__(self) -> None:
@@ -66,7 +67,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class cached_property(Generic[Value]):  # noqa: N801 - it takes the place of functools.cached_property
-    """As that of functools, without its lock, which Python 3.10 and 3.11 hold while they compute a value.
+    """Like functools.cached_property, but without the lock that Python 3.10 and 3.11 hold while computing a value.
 
     Threads that ask for a value at the same time may compute it more than once; all of them get the same one.
     """

@@ -1,17 +1,25 @@
-"""What can go wrong, in one place.
+"""All exceptions and warnings.
 
 InterlaceError
-├── InputError (ValueError)          an argument: what was expected, what came, where
-│   ├── DuplicateIdError
-│   └── PartlyAddedError             a stream of blocks: rows before the bad one were added
-├── UnknownIdError (KeyError)        an id that is not in the index
-├── NotFittedError (ValueError, AttributeError)   an estimator asked before its fit
-└── FileError (OSError)              a file that cannot be used
-    ├── NotAnIndexError              it is something else
-    ├── DamagedFileError             it was an index once
+├── InputError (ValueError)          an argument is invalid: what was expected, what came, where
+│   ├── DuplicateIdError             an id is given twice, or is in the index already
+│   └── PartlyAddedError             a stream of blocks failed; the blocks before were added
+├── UnknownIdError (KeyError)        an id is not in the index
+├── NotFittedError (ValueError, AttributeError)   an estimator is used before fit
+└── FileError (OSError)              a file cannot be used
+    ├── NotAnIndexError              it is another kind of file
+    ├── DamagedFileError             its bytes changed after it was written
     ├── NewerFormatError             it needs a newer interlace
-    └── StoreError                   a store that cannot be used as asked, or a write that failed
+    └── StoreError                   a store cannot be used as asked, or a write to it failed
         └── StoreLockedError         another process writes to it
+
+UserWarning
+├── FewRowsWarning                   too few rows or dimensions: smaller codebooks are learned
+├── CalibrationWarning               calibrated margins are stale: searches run exactly
+├── RelearnWarning                   new rows of a store fit its codebooks badly
+├── FitInterruptedWarning            Ctrl-C ended learning early
+├── EmbeddingCollapsedWarning        learning maps all rows to one point
+└── PriorCollapsedWarning            one mode of the prior took all variances
 """
 
 from __future__ import annotations
@@ -23,19 +31,19 @@ from typing import Any
 
 
 class InterlaceError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base of all exceptions that this library raises on purpose."""
 
 
 class InputError(InterlaceError, ValueError):
-    """An argument is not what the call needs."""
+    """An argument is invalid."""
 
 
 class DuplicateIdError(InputError):
-    """An id was given twice, or is in the index already."""
+    """An id is given twice, or is in the index already."""
 
 
 class PartlyAddedError(InputError):
-    """A stream of blocks could not be read to its end; ``added`` rows, those of the blocks before, were added."""
+    """A stream of blocks failed before its end; the ``added`` rows of the blocks before were added."""
 
     def __init__(self, message: str, added: int = 0) -> None:
         super().__init__(message)
@@ -45,12 +53,12 @@ class PartlyAddedError(InputError):
 class UnknownIdError(InterlaceError, KeyError):
     """An id is not in the index."""
 
-    def __str__(self) -> str:  # KeyError shows the repr of its argument, which hides the sentence
+    def __str__(self) -> str:  # KeyError prints the repr of its argument
         return str(self.args[0]) if self.args else ""
 
 
 class NotFittedError(InterlaceError, ValueError, AttributeError):
-    """An estimator is asked for something that only ``fit`` makes."""
+    """An estimator is used before ``fit``."""
 
 
 class FileError(InterlaceError, OSError):
@@ -58,7 +66,7 @@ class FileError(InterlaceError, OSError):
 
 
 class NotAnIndexError(FileError):
-    """The file is something else."""
+    """The file is another kind of file."""
 
 
 class DamagedFileError(FileError):
@@ -70,7 +78,7 @@ class NewerFormatError(FileError):
 
 
 class StoreError(FileError):
-    """A store cannot be used as asked, or a write to it failed (disk full, ...) and was not kept."""
+    """A store cannot be used as asked, or a write to it failed (disk full, ...) and was undone."""
 
 
 class StoreLockedError(StoreError):
@@ -78,21 +86,23 @@ class StoreLockedError(StoreError):
 
 
 def not_fitted(message: str) -> NotFittedError:
-    """A :class:`NotFittedError`; where scikit-learn is loaded its error of that name too, which its users catch."""
+    """A :class:`NotFittedError`; if scikit-learn is loaded, it is an instance of its NotFittedError, too."""
     theirs = sys.modules.get("sklearn.exceptions")
     return NotFittedError(message) if theirs is None else _joint(theirs.NotFittedError)(message)
 
 
 @functools.cache
 def _joint(theirs: type[Exception]) -> type[NotFittedError]:
-    def reduce(self: NotFittedError) -> Any:  # a class made here is found by no name; workers send errors home pickled
+    def reduce(
+        self: NotFittedError,
+    ) -> Any:  # pickle finds no class that is made here; worker processes pickle their errors
         return not_fitted, self.args
 
     return type("NotFittedError", (NotFittedError, theirs), {"__module__": __name__, "__reduce__": reduce})
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """A warning at the first line outside of this package, however deep inside it was found."""
+    """Warn with the line of the caller outside of this package."""
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
         frame, level = frame.f_back, level + 1
@@ -100,19 +110,19 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 class FewRowsWarning(UserWarning):
-    """There are too few rows or dimensions for what was asked: books shrink."""
+    """There are too few rows or dimensions for the settings: smaller codebooks are learned."""
 
 
 class CalibrationWarning(UserWarning):
-    """Searches with a calibrated margin run exactly, because the rows have changed since (docs/searching.md)."""
+    """Searches with a calibrated margin run exactly, because the rows have changed since then (docs/searching.md)."""
 
 
 class EmbeddingCollapsedWarning(UserWarning):
-    """Learning shrank the embedding of all rows to one point (docs/joint.md)."""
+    """The learned embedding maps all rows to one point (docs/joint.md)."""
 
 
 class RelearnWarning(UserWarning):
-    """Rows that a store is given are coded much worse than those its books were learned for (docs/store.md)."""
+    """New rows of a store have much larger errors than those its codebooks were learned from (docs/store.md)."""
 
 
 class FitInterruptedWarning(UserWarning):
@@ -120,4 +130,4 @@ class FitInterruptedWarning(UserWarning):
 
 
 class PriorCollapsedWarning(UserWarning):
-    """One mode of the prior on the variances took everything: the split does not say much (docs/joint.md)."""
+    """One mode of the prior took all variances: the crude dimensions are arbitrary (docs/joint.md)."""

@@ -1,4 +1,4 @@
-"""How long-running calls tell where they are."""
+"""Progress of long-running calls: the function they call, and a bar for terminals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from .errors import InputError
 
-#: Called with what is being done and the share of the whole that is done, 0 to 1; NaN where nobody knows the whole.
+#: Called with what is being done and the share of the whole that is done, 0 to 1; NaN if the whole is unknown.
 Progress = Callable[[str, float], None]
 
 WIDTH = 24
@@ -20,14 +20,14 @@ AUTO_DELAY = 0.5
 
 
 def silent(what: str, done: float) -> None:
-    """Says nothing."""
+    """Ignore the progress."""
 
 
 class Bar:
     """A line on a terminal that is written over: share done, what is being done, time passed and left.
 
     Nothing is written in the first ``delay`` seconds, so that quick work stays silent. The line stays when all is done,
-    or goes with ``leave=False``. Where the terminal is narrow the bar itself goes first, the end of the text last.
+    or is removed with ``leave=False``. A narrow terminal gets no bar, then no times, then the beginning of the text.
     """
 
     def __init__(self, out: TextIO | None = None, *, delay: float = 0.0, leave: bool = True) -> None:
@@ -50,7 +50,7 @@ class Bar:
         self._width = 0 if done == 1 else len(line)
 
     def clear(self) -> None:
-        """Take the line away, for something else to be written; the next call brings it back."""
+        """Remove the line, so that something else can be written; the next call writes it again."""
         if self._width:
             self._out.write("\r" + " " * self._width + "\r")
             self._out.flush()
@@ -83,12 +83,12 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def shown(progress: Any) -> Progress:
-    """What a user may pass: ``"auto"`` (a bar where a person watches), True, False or None, or a function."""
+def as_progress(progress: Any) -> Progress:
+    """What a user passed as a function: ``"auto"`` (a bar on a terminal), True, False, None or a function."""
     if progress is None or progress is False:
         return silent
     if isinstance(progress, str) and progress == "auto":
-        return Bar(delay=AUTO_DELAY, leave=False) if _watched() else silent
+        return Bar(delay=AUTO_DELAY, leave=False) if _is_interactive() else silent
     if progress is True:
         return Bar()
     if callable(progress):
@@ -96,8 +96,8 @@ def shown(progress: Any) -> Progress:
     raise InputError(f"progress must be True, False, 'auto' or a function, got {progress!r}")
 
 
-def _watched() -> bool:
-    """Whether stderr is a terminal of a person, not of a test run or a build server."""
+def _is_interactive() -> bool:
+    """Whether stderr is a terminal, and this is no test run or build server."""
     try:
         terminal = sys.stderr is not None and sys.stderr.isatty()
     except ValueError:  # it was closed

@@ -109,7 +109,7 @@ class TestCreate:
             code, _, err = run("create", "s", "--from", "x.books", "--column", column)
             assert code == 2
             assert message in err
-        fails(run("create", "s", "--from", "x.books", "--column", "a:number"), "'number' is no type of Arrow")
+        fails(run("create", "s", "--from", "x.books", "--column", "a:number"), "'number' is not an Arrow type")
         fails(run("create", "s", "--from", "x.books", "--column", "a:int8", "--column", "a:int8"), "more than once")
         fails(run("create", "s", "--from", "x.index", "--payload", "p.csv"), "--payload needs columns")
         fails(
@@ -147,7 +147,7 @@ class TestAdd:
     @pytest.mark.parametrize(
         ("payload", "message"),
         [
-            ('{"prise": 1}', "payload has a column 'prise', which the store does not"),
+            ('{"prise": 1}', "payload has a column 'prise'"),
             ('{"price": "1"}', "payload column 'price' must be float"),
             ('{"day": "soon"}', "payload column 'day' must be date32[day]"),
             ("7", "line 2: its payload is 7: an object is needed"),
@@ -185,7 +185,7 @@ class TestAdd:
             run("add", "s", "-", "--payload", "p.csv"), "'p.csv' has 60 rows, '-' only 1 rows; 1 row before was added"
         )
         assert run("create", "t", "--from", "x.books")[0] == 0
-        fails(run("add", "t", "rows.npy", "--payload", "p.csv"), "payload ('p.csv') is for a store that has columns")
+        fails(run("add", "t", "rows.npy", "--payload", "p.csv"), "payload ('p.csv') needs a store with columns")
         piped(monkeypatch, '{"vector": [1, 2, 3, 4, 5, 6], "payload": {"price": 1}}\n')
         fails(run("add", "t", "-"), "payload is for a store that has columns")
 

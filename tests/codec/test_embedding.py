@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 import interlace as il
 from helpers import clustered
-from interlace.codec import embedding as embeddings
 from interlace.codec.embedded import EmbeddedRows, embed_queries
-from interlace.codec.embedding import MLP, Embedding, Identity, Linear, Network, embedding_of
+from interlace.codec.embedding import MLP, Embedding, Identity, Linear, Network, embedding_of, layers
 
 Floats = NDArray[np.float32]
 
@@ -86,7 +85,7 @@ def test_embedded_rows_are_the_embedded_input(n: int, rows: int, step: int, seed
     made = Linear(rng.normal(size=(4, 6)), rng.normal(size=4), input_shape=(2, 3))
     x = rng.integers(0, 255, size=(n, 2, 3)).astype(np.uint8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embeddings, "BLOCK_VALUES", 6 * step)  # blocks of a few rows
+        patch.setattr(layers, "BLOCK_VALUES", 6 * step)  # blocks of a few rows
         assert made.block_rows == step
         whole = made(x)
         embedded = EmbeddedRows(x, made)
@@ -165,7 +164,7 @@ def test_what_overflows_is_named() -> None:
         (lambda: Linear(np.ones((3, 0))), "layer 0 needs weight"),
         (lambda: Linear(np.ones((2, 3)), np.ones(3)), r"layer 0 needs weight \[outputs, inputs\] and bias \[outputs\]"),
         (lambda: Linear([[np.nan]]), "weight of layer 0 holds a value that is not finite"),
-        (lambda: Linear(np.ones((2, 6)), input_shape=(2, 2)), r"takes 6 values, an input of shape \(2, 2\) has others"),
+        (lambda: Linear(np.ones((2, 6)), input_shape=(2, 2)), r"takes 6 values, .* \(2, 2\) has 4"),
         (lambda: Linear(np.ones((2, 6)), input_shape=6), "input_shape must be the shape of one input"),
         (lambda: MLP([]), "at least one layer"),
         (lambda: MLP([(np.ones((4, 2)), None), (np.ones((2, 3)), None)]), "layer 1 takes 3 values, .* before gives 4"),
@@ -245,15 +244,15 @@ def test_weights_are_copied_and_frozen() -> None:
 
 def test_descriptions_that_cannot_be() -> None:
     arrays, description = Linear(np.ones((2, 3))).to_arrays()
-    with pytest.raises(il.InputError, match="kind 'fourier' is not known here"):
+    with pytest.raises(il.InputError, match="kind 'fourier'"):
         embedding_of(arrays, description | {"kind": "fourier"})
-    with pytest.raises(il.InputError, match="its layers give 2 dimensions, 5 were written down"):
+    with pytest.raises(il.InputError, match="2 dimensions, .* 5"):
         embedding_of(arrays, description | {"dim": 5})
     with pytest.raises(KeyError):
         embedding_of({}, description)
     same = Linear(np.ones((2, 3)))
     assert embedding_of(arrays, description, same) is same
-    with pytest.raises(il.InputError, match=r"the file has its own embedding \(Linear\(3 -> 2\)\), .* is another"):
+    with pytest.raises(il.InputError, match=r"embedding=.* differs from .* Linear\(3 -> 2\)"):
         embedding_of(arrays, description, Linear(np.zeros((2, 3))))
 
 

@@ -16,7 +16,7 @@ from interlace.errors import FewRowsWarning
 from interlace.learn.learning import Settings
 from interlace.learn.prior import Prior
 from interlace.learn.recipe import Joint
-from interlace.progress import Bar, shown
+from interlace.progress import Bar, as_progress
 
 X = clustered(700, 8, seed=1)
 QUICK: dict[str, Any] = {"n_bytes": 4, "iterations": 2, "threads": 1}
@@ -348,6 +348,6 @@ def test_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.count("\r") >= 6
     assert "book 1 of 4" in text
     assert "refit 2 of 2" in text
-    assert isinstance(shown(True), Bar)
+    assert isinstance(as_progress(True), Bar)
     il.ICQ(**QUICK, layout="hybrid", progress="auto").fit(X)  # not a terminal
     assert capsys.readouterr().err == ""

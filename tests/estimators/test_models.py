@@ -271,7 +271,7 @@ def test_flipped_bytes_are_named(tmp_path: Path) -> None:
     start = 8 + int.from_bytes(data[:8], "little")
     for name in file.names:
         damaged = bytearray(data)
-        first, last = file._header[name]["data_offsets"]
+        first, last = file.header.entries[name]["data_offsets"]
         if first == last:
             continue
         damaged[start + last - 1] ^= 4

@@ -349,7 +349,8 @@ def lies(whole: bytes) -> dict[str, Callable[[dict[str, Any], dict[str, Any]], N
     return {
         **{f"{s} reshaped": entry(s, shape=[2**32, 2**32]) for s in sections},
         **{f"{s} of dtype U8": entry(s, dtype="U8") for s in ("codebooks.words.0", "segment.low", "ids.offsets")},
-        **{f"{s} renamed": renamed(s, f"{s[:-1]}_") for s in sections},
+        # Older files have no strays: their calibration is read, and not used.
+        **{f"{s} renamed": renamed(s, f"{s[:-1]}_") for s in sections if s != "calibration.strays"},
         **{f"{s} unchecked": without(s) for s in sections},
         "dtype unknown": entry("segment.low", dtype="F64"),
         "dtype a list": entry("segment.low", dtype=["U64"]),

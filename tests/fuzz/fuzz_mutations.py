@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interlace.files import storage
+from interlace.files.header import DTYPES
 from interlace.store import log as logs
 
 Rng = np.random.Generator
@@ -123,7 +124,7 @@ def container(rng: Rng, data: bytes) -> bytes:
     for name, entry in header.items():
         if not name.startswith(".pad."):
             start, stop = (8 + length + offset for offset in entry["data_offsets"])
-            dtype = storage._DTYPES[entry["dtype"]]
+            dtype = DTYPES[entry["dtype"]]
             arrays[name] = np.frombuffer(data[start:stop], dtype).reshape(entry["shape"]).copy()
     description = meta["description"]
     for _ in range(int(rng.integers(1, 4))):
@@ -160,7 +161,7 @@ def _arrays(rng: Rng, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     elif what == 5:
         arrays[name] = np.concatenate([array, array[-int(rng.integers(1, 3)) :]])
     elif what == 6:
-        arrays[name] = array.astype(list(storage._DTYPES.values())[int(rng.integers(6))], casting="unsafe")
+        arrays[name] = array.astype(list(DTYPES.values())[int(rng.integers(6))], casting="unsafe")
     elif rng.integers(2):
         del arrays[name]
     else:

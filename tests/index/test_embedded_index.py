@@ -191,7 +191,7 @@ def test_save_open(kind: str, tmp_path: Path) -> None:
     assert il.Codebooks.load(tmp_path / "again") == raw.codebooks
     assert storage.read(tmp_path / "again").version == 3  # because of its ids
     assert il.open(tmp_path / "i", made).embedding is made  # the same may be passed
-    with pytest.raises(il.InputError, match="the file has its own embedding"):
+    with pytest.raises(il.InputError, match="differs from the embedding of the file"):
         il.open(tmp_path / "i", embedding=object())
 
 
@@ -204,7 +204,7 @@ def test_files_without_the_key_open_as_before(tmp_path: Path) -> None:
     storage.write(tmp_path / "old", {name: file.array(name) for name in file.names}, file.meta)
     assert same_index(il.open(tmp_path / "old"), index)
     for path in ("old", "new"):
-        with pytest.raises(il.InputError, match="has no embedding: leave out embedding=object"):
+        with pytest.raises(il.InputError, match="has no embedding: omit embedding=object"):
             il.open(tmp_path / path, embedding=object())
 
 
@@ -218,7 +218,7 @@ def test_every_flipped_byte_of_the_embedding_is_named(tmp_path: Path) -> None:
     ours = [name for name in file.names if name.startswith("embedding.")]
     assert ours == ["embedding.weight.0", "embedding.bias.0"]
     for name in ours:
-        first, last = file._header[name]["data_offsets"]
+        first, last = file.header.entries[name]["data_offsets"]
         for at in {first, (first + last) // 2, last - 1}:
             damaged = bytearray(data)
             damaged[start + at] ^= 1
@@ -230,10 +230,10 @@ def test_every_flipped_byte_of_the_embedding_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "fourier"}, "embedding: an embedding of kind 'fourier' is not known here"),
-        ({"dim": 5}, "embedding: its layers give 4 dimensions, 5 were written down"),
+        ({"kind": "fourier"}, "embedding: .* kind 'fourier'"),
+        ({"dim": 5}, "embedding: .* 4 dimensions, .* 5"),
         ({"n_layers": 2}, "embedding: 'weight.1'"),
-        ({"input_shape": [3]}, r"embedding: the first layer takes 9 values, an input of shape \(3,\) has others"),
+        ({"input_shape": [3]}, r"embedding: .* takes 9 values, .* \(3,\) has 3"),
         ({"input_shape": None}, "embedding: 'NoneType' object is not iterable"),
     ],
 )

@@ -171,7 +171,7 @@ def test_flipped_bytes_are_named(tmp_path: Path) -> None:
     data, file = path.read_bytes(), storage.read(path)
     start = 8 + int.from_bytes(data[:8], "little")
     for name in file.names:
-        first, last = file._header[name]["data_offsets"]
+        first, last = file.header.entries[name]["data_offsets"]
         if first < last:
             damaged = bytearray(data)
             damaged[start + last - 1] ^= 4

@@ -43,7 +43,7 @@ class TestText:
         path = write(tmp_path / "y.csv", 'id,class\n0,"a, b"\n1,c\n')
         assert read_labels(path, "class").tolist() == ["a, b", "c"]
         assert read_labels(path, "id").tolist() == [0, 1]
-        with pytest.raises(InputError, match="has 2 columns: name that of the labels"):
+        with pytest.raises(InputError, match="has 2 columns: pass key"):
             read_labels(path)
         with pytest.raises(InputError, match="has no 'klass'; it holds 'id', 'class'"):
             read_labels(path, "klass")
@@ -76,7 +76,7 @@ class TestArrays:
         assert read_labels(tmp_path / "one.npz").tolist() == ["a", "b"]
         np.savez(tmp_path / "two.npz", x=np.zeros((4, 2)), y=NUMBERS)
         np.testing.assert_array_equal(read_labels(tmp_path / "two.npz", "y"), NUMBERS)
-        with pytest.raises(InputError, match="holds 'x', 'y': name the labels by their key"):
+        with pytest.raises(InputError, match="holds 'x', 'y': pass key"):
             read_labels(tmp_path / "two.npz")
         with pytest.raises(InputError, match=r"its 'x' has shape \(4, 2\)"):
             read_labels(tmp_path / "two.npz", "x")

@@ -311,14 +311,14 @@ class TestParquet:
             read_vectors(write({"f": [1.0, None]}))[:]
 
     def test_lists_that_change_between_batches(self, write, monkeypatch):
-        monkeypatch.setattr("interlace.inputs.columns.BATCH_ROWS", 2)
+        monkeypatch.setattr("interlace.inputs.parquet.BATCH_ROWS", 2)
         with pytest.raises(il.InputError, match="row 2 of 'v' has 1 values, row 0 has 2"):
             read_vectors(write({"v": [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0]]}))[:]
 
     @pytest.mark.parametrize("group", [1, 7, 16, 37])
     @pytest.mark.parametrize("batch", [1, 5, 1000])
     def test_rows_in_any_order(self, write, group, batch, monkeypatch):
-        monkeypatch.setattr("interlace.inputs.columns.BATCH_ROWS", batch)
+        monkeypatch.setattr("interlace.inputs.parquet.BATCH_ROWS", batch)
         vectors = read_vectors(write({"v": list(FLOATS)}, row_group_size=group))
         rng = np.random.default_rng(group * batch)
         for _ in range(20):
@@ -332,7 +332,7 @@ class TestParquet:
     def test_rows_in_order_are_decoded_once(self, write, monkeypatch):
         import pyarrow.parquet as pq
 
-        monkeypatch.setattr("interlace.inputs.columns.BATCH_ROWS", 4)
+        monkeypatch.setattr("interlace.inputs.parquet.BATCH_ROWS", 4)
         decoded = []
         iter_batches = pq.ParquetFile.iter_batches
 

@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "rows": ([{"n": 1}], "one entry per row: 2, got 1"),
     "unknown": (
         {"n": [1, 2], "prize": [1, 2]},
-        r"a column 'prize', which the store does not: it has 'n' \(int32\), 'tag' \(string\)",
+        r"a column 'prize' .* it has 'n' \(int32\), 'tag' \(string\)",
     ),
     "unknown in a row": ([{"n": 1}, {"x": 1}], "a column 'x'"),
     "text for numbers": ({"n": ["1", "2"]}, "payload column 'n' must be int32, got "),
@@ -175,7 +175,7 @@ def test_columns_that_must_have_a_value(tmp_path: Path) -> None:
     store = il.create(tmp_path / "s", BOOKS, columns=schema)
     assert store.columns == schema.remove_metadata()
     store.add(vectors(1), payload={"n": [1]})
-    with pytest.raises(il.InputError, match="payload column 'n' is missing, and the store wants a value in every row"):
+    with pytest.raises(il.InputError, match="payload column 'n' is missing"):
         store.add(vectors(1), payload={"tag": ["a"]})
     with pytest.raises(il.InputError, match="payload column 'n' is null in row 1"):
         store.add(vectors(2), payload={"n": [1, None]})
@@ -187,16 +187,16 @@ def test_columns_that_must_have_a_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "match"),
     [
-        ({"a": "float33"}, "column 'a': 'float33' is no type of Arrow"),
-        ({"a": 3}, "column 'a': 3 is no type"),
-        ({}, "names no column"),
-        ({"": "int8"}, "names of text, got ''"),
-        ({3: "int8"}, "names of text, got 3"),
+        ({"a": "float33"}, "column 'a': 'float33'"),
+        ({"a": 3}, "column 'a': 3"),
+        ({}, "columns is empty"),
+        ({"": "int8"}, "names must be non-empty strings, got ''"),
+        ({3: "int8"}, "names must be non-empty strings, got 3"),
         (["a"], "columns must be a pyarrow.Schema or a dict"),
         (pa.schema([("a", pa.int8()), ("a", pa.int8())]), "'a' more than once"),
-        ({"a": pa.null()}, "of type null, which a store cannot keep"),
-        ({"a": pa.dictionary(pa.int8(), pa.string())}, "which a store cannot keep"),
-        ({"a": pa.list_(pa.dictionary(pa.int8(), pa.string()))}, "which a store cannot keep"),
+        ({"a": pa.null()}, "of type null"),
+        ({"a": pa.dictionary(pa.int8(), pa.string())}, "which a store does not support"),
+        ({"a": pa.list_(pa.dictionary(pa.int8(), pa.string()))}, "which a store does not support"),
     ],
 )
 def test_columns_that_cannot_be(tmp_path: Path, columns: Any, match: str) -> None:
@@ -484,7 +484,7 @@ def with_bad_text(path: Path, monkeypatch: pytest.MonkeyPatch, *, in_log: bool) 
     store = il.create(path, BOOKS, columns={"n": "int64", "tag": "string"}, limits=LARGE)
     table = pa.table({"n": [0, 1, 2, 3], "tag": BAD})
     with monkeypatch.context() as patched:
-        patched.setattr("interlace.store.sound.has_sound_text", lambda array: True)
+        patched.setattr("interlace.inputs.arrow_validation.has_valid_text", lambda array: True)
         store.add(vectors(4), payload=table)
         if not in_log:
             store.compact()

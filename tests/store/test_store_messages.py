@@ -257,7 +257,7 @@ def test_damage_does_not_get_a_new_checksum(made: tuple[Path, Model]) -> None:
     name = max((n for n in files_of(path) if n.startswith("segment")), key=lambda n: (path / n).stat().st_size)
     data = bytearray((path / name).read_bytes())
     section = storage.read(path / name)
-    at = 8 + int.from_bytes(data[:8], "little") + section._header["segment.crude"]["data_offsets"][0]
+    at = 8 + int.from_bytes(data[:8], "little") + section.header.span("segment.crude")[0]
     data[at] ^= 1
     (path / name).write_bytes(bytes(data))
     with il.open(path, mode="a", limits=SMALL) as store:

@@ -1,10 +1,8 @@
-"""What learning hands to search: frozen, validated arrays, and nothing else."""
+"""The result of learning that search uses: frozen, validated arrays, and nothing else."""
 
 from __future__ import annotations
 
 import math
-import operator
-from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -15,96 +13,17 @@ from .. import _native
 from .._threads import cached_property
 from ..errors import InputError, NotAnIndexError
 from ..files import storage
-from ..inputs.arrays import FloatArray, check_numeric, describe, to_numpy
+from ..inputs.arrays import FloatArray, describe
+from .book import MAX_WORDS, Book, Norm, frozen, integer_between
+from .cells import Cells
+from .limits import check_magnitudes, check_norms, reach_of, uses
+from .metric import METRICS, Metric, metric_of
 
-METRICS = ("l2", "ip", "cosine")
-MAX_WORDS = 256
+__all__ = ["MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
+
+Codes = NDArray[np.uint8]  # [n, 1 + n_columns], the code of the cell first
+
 MAX_BOOKS = 256  # kMaxBooks of cpp/core/encode.cpp
-#: Bounds of the reach of books, the sum of the lengths of their longest words. Search squares it in float32, next to
-#: the square of a query: the largest must not overflow. Where books overlap, their terms are kept in steps of 2^-30 of
-#: that square: the smallest must leave such a step a normal number. Without overlaps there are no such steps.
-LARGEST_REACH, SMALLEST_REACH, SMALLEST_REACH_ALONE = 4e18, 1e-14, 1e-17
-
-
-def frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
-    """A read-only copy of the right type; what the type cannot hold is refused."""
-    given = to_numpy(x, name)
-    if given.ndim != ndim:
-        raise InputError(f"{name} must have {ndim} dimension(s), got {describe(given)}")
-    check_numeric(given.dtype, name)
-    with np.errstate(over="ignore", invalid="ignore"):
-        array: NDArray[Any] = np.array(given, dtype=dtype, order="C")
-    if dtype is np.float32 and not np.isfinite(array).all():
-        raise InputError(f"{name} holds a value that is not finite in float32")
-    if dtype is not np.float32 and (array != given).any():
-        raise InputError(f"{name} must hold integers that fit {np.dtype(dtype)}, got {given[array != given][0]}")
-    array.flags.writeable = False
-    return array
-
-
-def _integer(value: Any, name: str, low: int, high: int | None = None) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = low - 1
-    if number < low or (high is not None and number > high):
-        raise InputError(
-            f"{name} must be an integer of {f'at least {low}' if high is None else f'{low} to {high}'}, got {value!r}"
-        )
-    return number
-
-
-@dataclass(frozen=True, eq=False)
-class Book:
-    """One quantizer C_k: ``words`` float32 [n_words, len(support)] on the dimensions ``support``, zero elsewhere."""
-
-    words: FloatArray
-    support: NDArray[np.uint32]
-
-    def __post_init__(self) -> None:
-        words = frozen(self.words, np.float32, 2, "words")
-        support = frozen(self.support, np.uint32, 1, "support")
-        if not 1 <= len(words) <= MAX_WORDS:
-            raise InputError(f"a book holds 1 to {MAX_WORDS} words, got {len(words)}")
-        if words.shape[1] != len(support):
-            raise InputError(f"words have {words.shape[1]} columns, the support has {len(support)} dimensions")
-        if len(support) > 1 and not (support[:-1] < support[1:]).all():
-            raise InputError("support must ascend without repeats")
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "support", support)
-
-    def __reduce__(self) -> Any:
-        return Book, (self.words, self.support)  # so that its copy is checked and frozen, too
-
-
-@dataclass(frozen=True, eq=False)
-class Norm:
-    """Cross terms between the books it ``covers``, which do not depend on the query.
-
-    The value of a row is the sum of 2 w_i.w_j over pairs of covered books that no earlier norm covers; it is stored in
-    a column, as the index of the nearest of ``values``. A single value is the constant of composite quantization: it
-    stands for every row and needs no column. ``crude`` norms are read in the crude step. Without norms search computes
-    the cross terms of the rows that the crude step lets through.
-    """
-
-    values: FloatArray
-    covers: tuple[int, ...]
-    crude: bool = False
-
-    def __post_init__(self) -> None:
-        values = frozen(self.values, np.float32, 1, "norm values")
-        if not 1 <= len(values) <= MAX_WORDS:
-            raise InputError(f"a norm column holds 1 to {MAX_WORDS} values, got {len(values)}")
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "covers", tuple(_integer(b, "covers", 0) for b in self.covers))
-
-    def __reduce__(self) -> Any:
-        return Norm, (self.values, self.covers, self.crude)
-
-    @property
-    def stored(self) -> bool:
-        """Whether it takes a column."""
-        return len(self.values) > 1
 
 
 class Codebooks:
@@ -139,31 +58,30 @@ class Codebooks:
             raise InputError("at least one book is needed")
         if len(self.books) > MAX_BOOKS:
             raise InputError(f"at most {MAX_BOOKS} books fit, got {len(self.books)}")
-        self.dim = _integer(dim, "dim", 1)
-        self.n_crude = _integer(n_crude, "n_crude", 1, len(self.books))
+        self.dim = integer_between(dim, "dim", 1)
+        self.n_crude = integer_between(n_crude, "n_crude", 1, len(self.books))
         self.metric = metric
         self.norms: tuple[Norm, ...] = tuple(norms)
-        self.beam = _integer(beam, "beam", 1, MAX_WORDS)
-        self.sweeps = _integer(sweeps, "sweeps", 0, MAX_WORDS)
+        self.beam = integer_between(beam, "beam", 1, MAX_WORDS)
+        self.sweeps = integer_between(sweeps, "sweeps", 0, MAX_WORDS)
         self.layout = str(layout)
         #: The paper's sigma: variance of the part that the crude books do not see.
         self.residual_variance = float(residual_variance)
         if not abs(self.residual_variance) <= float(np.finfo(np.float32).max):  # false for NaN
             raise InputError(f"residual_variance must be finite, got {residual_variance}")
         #: Mean squared distance from their codes of ``error_rows`` rows held out of learning; NaN if there were none.
-        self.error, self.error_rows = float(error), _integer(error_rows, "error_rows", 0)
+        self.error, self.error_rows = float(error), integer_between(error_rows, "error_rows", 0)
         known = 0 <= self.error < math.inf
         if known != bool(self.error_rows) or not (known or math.isnan(self.error)):
             raise InputError(f"error must be at least 0, of one row or more, got {error} of {error_rows} rows")
-        if metric not in METRICS:
-            raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+        metric_type = metric_of(metric)
         for i, book in enumerate(self.books):
             if not isinstance(book, Book):
                 raise InputError(f"books must be Book objects; books[{i}] is {describe(book)}")
             if len(book.support) and int(book.support[-1]) >= self.dim:
                 raise InputError(f"book {i} has dimension {int(book.support[-1])}, vectors have {self.dim}")
-        if self.norms and metric != "l2":
-            raise InputError(f"norm columns belong to l2; the {metric} metric needs none")
+        if self.norms and not metric_type.is_squared:
+            raise InputError(f"norm columns belong to l2; the {metric} metric has no cross terms that need them")
         for norm in self.norms:
             if any(not 1 <= b < len(self.books) for b in norm.covers):
                 raise InputError(f"a norm covers books 1 to {len(self.books) - 1}, got {norm.covers}")
@@ -182,8 +100,8 @@ class Codebooks:
         if len(self.crude_dims) and not 0 <= self.crude_dims.min() <= self.crude_dims.max() < self.dim:
             raise InputError(f"crude_dims must lie in 0 to {self.dim - 1}, got {self.crude_dims.tolist()}")
         self.variances: FloatArray = frozen([] if variances is None else variances, np.float32, 1, "variances")
-        self._check_norms()
-        self._check_magnitudes()
+        check_norms(self.books, self.norms)
+        check_magnitudes(self.books, self.norms, self.mean, self.has_cross_sums)
         self._complete = True
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -191,58 +109,15 @@ class Codebooks:
             raise AttributeError(f"Codebooks are frozen; {name!r} cannot be set")
         super().__setattr__(name, value)
 
-    def _check_norms(self) -> None:
-        """Norms cover all cross terms between books after the first, or there are none and search computes them."""
-        if not self.norms:
-            return
-        covered = {(i, j) for norm in self.norms for i in norm.covers for j in norm.covers}
-        for i in range(1, len(self.books)):
-            for j in range(i + 1, len(self.books)):
-                shared = np.intersect1d(self.books[i].support, self.books[j].support)
-                if len(shared) and (i, j) not in covered:
-                    raise InputError(
-                        f"books {i} and {j} share dimension {int(shared[0])} but no norm covers their cross term; "
-                        "let norms cover all pairs, or give none"
-                    )
-
-    def _check_magnitudes(self) -> None:
-        """No sum that coding or search makes may leave float32, or int16 where terms are kept in steps."""
-        reach = self.reach
-        if reach > LARGEST_REACH:
-            raise InputError(
-                f"words are too large: the longest of each book add up to a length of {reach:.3g}, {LARGEST_REACH:g} "
-                "at most; scale the vectors down"
-            )
-        smallest = SMALLEST_REACH if self._overlap else SMALLEST_REACH_ALONE
-        if 0 < reach < smallest:
-            raise InputError(
-                f"words are too small: the longest of each book add up to a length of {reach:.3g}, and float32 cannot "
-                f"hold squared distances of vectors with less than {smallest:g}; scale the vectors up"
-            )
-        length = float(np.linalg.norm(self.mean.astype(np.float64)))
-        if length > LARGEST_REACH:
-            raise InputError(f"mean is too large: its length is {length:.3g}, {LARGEST_REACH:g} at most")
-        for i, norm in enumerate(self.norms):
-            if (largest := float(np.abs(norm.values).max())) > LARGEST_REACH**2:
-                raise InputError(f"norm {i} holds a value of size {largest:.3g}, {LARGEST_REACH**2:g} at most")
-        # Words are rounded to steps of reach / 32700, and sums of them stay within int16 (cpp/core/books.cpp).
-        if self.has_cross_sums and len(self.books) * math.sqrt(self.dim) > 32768:
-            raise InputError(f"{len(self.books)} overlapping books do not fit {self.dim} dimensions; use fewer books")
+    @property
+    def metric_type(self) -> Metric:
+        """What :attr:`metric` means: how distances are computed, whether vectors are normalised, ..."""
+        return METRICS[self.metric]
 
     @property
     def reach(self) -> float:
         """Sum over books of the length of their longest word: no decoded vector is farther from the mean."""
-        return sum(
-            float(np.sqrt((book.words.astype(np.float64) ** 2).sum(1).max())) for book in self.books if book.words.size
-        )
-
-    @property
-    def _overlap(self) -> bool:
-        """Whether two books share a dimension."""
-        used = np.zeros(self.dim, np.int64)
-        for book in self.books:
-            used[book.support] += 1
-        return bool((used > 1).any())
+        return reach_of(self.books)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -269,15 +144,12 @@ class Codebooks:
     @property
     def has_cross_sums(self) -> bool:
         """Whether the second step adds cross terms: books after the first overlap, and there are no norms."""
-        shared = np.zeros(self.dim, np.int64)
-        for book in self.books[1:]:
-            shared[book.support] += 1
-        return self.metric == "l2" and not self.norms and bool((shared > 1).any())
+        return self.metric_type.is_squared and not self.norms and bool((uses(self.books[1:], self.dim) > 1).any())
 
     @property
     def one_floor(self) -> bool:
         """Whether a query's tables are the same in all cells, and so is the smallest value that they add to a base."""
-        return not (self.has_cross_sums or (self.metric == "l2" and self.overlaps_first))
+        return not (self.has_cross_sums or (self.metric_type.is_squared and self.overlaps_first))
 
     @property
     def n_books(self) -> int:
@@ -286,8 +158,13 @@ class Codebooks:
 
     @property
     def n_cells(self) -> int:
-        """Words of the first book."""
-        return len(self.books[0].words)
+        """Number of cells."""
+        return self.cells.n
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells, which the first book makes."""
+        return Cells(self.books, self.norms, self.mean, self.rotation, self.metric_type)
 
     @property
     def n_bytes(self) -> int:
@@ -299,7 +176,7 @@ class Codebooks:
         """The same arrays as the kernels want them."""
         return _native.Books(
             dim=self.dim,
-            metric=METRICS.index(self.metric),
+            metric=self.metric_type.number,
             mean=self.mean,
             rotation=self.rotation,
             words=[book.words for book in self.books],
@@ -320,25 +197,7 @@ class Codebooks:
 
     def bases(self, q: FloatArray) -> FloatArray:
         """Base of every cell for queries [n, dim]: what search adds for the first book, up to rounding."""
-        cells = np.zeros((self.n_cells, self.dim), np.float32)
-        cells[:, self.books[0].support] = self.books[0].words
-        y = q - self.mean if self.metric == "l2" else q
-        if self.rotation is not None:
-            y = y @ self.rotation
-        products = y @ cells.T
-        if self.metric != "l2":
-            return np.asarray((1.0 if self.metric == "cosine" else 0.0) - (q @ self.mean)[:, None] - products)
-        shared = np.zeros(self.dim, np.int64)
-        for book in self.books:
-            shared[book.support] += 1
-        alone = [book.support for book in self.books[1:] if (shared[book.support] == 1).all()]
-        covered = np.unique(np.concatenate([np.zeros(0, np.uint32), *alone]))
-        # Dimensions that only later books cover are not part of the base.
-        outside = np.setdiff1d(covered, self.books[0].support)
-        y = np.delete(y, outside, axis=1)
-        base = (y**2).sum(1)[:, None] - 2 * products + (cells**2).sum(1)[None]
-        constant = sum((norm.values[0] for norm in self.norms if not norm.stored), np.float32(0))
-        return np.asarray(np.maximum(base, np.float32(0)) + constant, np.float32)
+        return self.cells.bases(q)
 
     def decode(self, codes: NDArray[np.uint8]) -> FloatArray:
         """Codes uint8 [n, 1 + n_columns], the cell's first -> vectors float32 [n, dim].
@@ -351,8 +210,8 @@ class Codebooks:
                 book = self.books[column]
                 total[:, book.support] += book.words[codes[:, position]]
         if self.rotation is not None:
-            # One product for each row: a single one for all rows rounds a row differently in other company, and a
-            # search by id gives the same answer for any number of ids.
+            # One product for each row: in a single one the rounding of a row depends on the number of rows, and a
+            # search by id must give the same answer for any number of ids.
             total = (total[:, None, :] @ self.rotation.T)[:, 0]
         return np.asarray(total + self.mean, np.float32)
 
@@ -414,7 +273,7 @@ class Codebooks:
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write to a file of its own, atomically."""
+        """Write the codebooks to a file, atomically."""
         arrays, description = self.to_arrays()
         storage.write(
             path, {f"codebooks.{k}": v for k, v in arrays.items()}, {"kind": "codebooks", "codebooks": description}
@@ -472,13 +331,9 @@ def codebooks_of(file: storage.File) -> Codebooks:
         raise NotAnIndexError(
             f"{file.path!r} holds codebooks in parts: interlace.quantizers.load(path) loads the model of them"
         )
-    prefix = "codebooks."
-    names = [name for name in file.names if name.startswith(prefix)]
-    for name in names:
-        file.check(name)
-    arrays = {name[len(prefix) :]: file.array(name) for name in names}
+    arrays = file.arrays("codebooks.")
     if file.version == 1:  # there a norm of one value had a column too: with two values it still has
         norms = {name for name, array in arrays.items() if name.startswith("norm.") and array.shape == (1,)}
         arrays = {name: np.repeat(array, 2) if name in norms else array for name, array in arrays.items()}
-    with file.damage_named("codebooks"):
+    with file.parsing("codebooks"):
         return Codebooks.from_arrays(arrays, description)

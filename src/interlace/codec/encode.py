@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import _native
-from ..engine.segments import Codes
-from ..inputs.arrays import FloatArray, Rows, normalize
+from ..inputs.arrays import FloatArray, Rows
 from ..progress import Progress, silent
-from .codebooks import Codebooks
+from .codebooks import Codebooks, Codes
 
 #: Is given blocks as they are coded, those of the cosine metric with length 1, and their codes.
 Watch = Callable[[FloatArray, Codes], None]
@@ -42,8 +41,7 @@ def encode_rows(
     codes, start = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8), 0
     for block in rows.blocks():
         progress("coding", start / len(rows))
-        if codebooks.metric == "cosine":
-            block = normalize(block, name="x", first_row=start)
+        block = codebooks.metric_type.prepare(block, name="x", first_row=start)
         coded = encode(codebooks, block, threads, effort)
         codes[start : start + len(block)] = coded
         if watch is not None:

@@ -13,14 +13,14 @@ search computes for a row differs from |q - decoded|^2 by five things, whose bou
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.segments import Segment
 from ..inputs.arrays import FloatArray
-from .codebooks import Codebooks
+from .codebooks import Codebooks, Codes
+from .terms import dense_words
 
 U = 2.0**-24
 TINY = 2.0**-149  # what an operation near 0 may lose
@@ -28,12 +28,14 @@ ROWS = 16384  # that are decoded at once
 Doubles = NDArray[np.float64]
 
 
-def distance_error(codebooks: Codebooks, segments: Sequence[Segment], queries: FloatArray) -> Doubles:
-    """For each query [n, dim], a bound of |reported - true| over all rows of the segments.
+def distance_error(codebooks: Codebooks, codes: Iterable[Codes], queries: FloatArray) -> Doubles:
+    """For each query [n, dim], a bound of |reported - true| over all rows with these blocks of codes.
+
+    The codes are read only if the codebooks have norms.
 
     True is the distance between the query, of length 1 for cosine, and what ``codebooks.decode`` gives for the row.
     """
-    dim, l2 = codebooks.dim, codebooks.metric == "l2"
+    dim = codebooks.dim
     reach, mean = codebooks.reach, float(np.linalg.norm(codebooks.mean.astype(np.float64)))
     skew = 0.0  # |R R^T - 1|
     turned = 0.0  # length of what rounding adds to a vector of length 1 that is rotated
@@ -44,7 +46,7 @@ def distance_error(codebooks: Codebooks, segments: Sequence[Segment], queries: F
     dx = (_rounded(codebooks.n_books) + turned) * reach + 2 * U * (reach + mean)
     n = dim + len(codebooks.columns) + 16
     lost = TINY * (dim + 16) * (len(codebooks.columns) + 2)
-    if not l2:
+    if not codebooks.metric_type.is_squared:
         lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
         dy = (turned + 4 * U) * lengths  # 4: the query may have been divided by its length
         error = lengths * dx + dy * (reach + mean) + _rounded(n) * (1 + lengths * (reach + mean))
@@ -55,7 +57,7 @@ def distance_error(codebooks: Codebooks, segments: Sequence[Segment], queries: F
     norms = sum(float(np.abs(norm.values).max()) for norm in codebooks.norms)
     error = (
         _step_error(codebooks)
-        + _norm_error(codebooks, segments)
+        + _norm_error(codebooks, codes)
         + 2 * whole * (dy + dx)
         + dy**2
         + dx**2
@@ -72,8 +74,6 @@ def _rounded(n: int) -> float:
 
 def _step_error(codebooks: Codebooks) -> float:
     """Of the terms that are kept in whole steps (cpp/core/books.h)."""
-    from ..reference.terms import dense_words  # here, because few programs need it
-
     words = [_dense(codebooks, book) for book in range(codebooks.n_books)]
     terms = [2 * np.abs(words[0] @ words[c].T).max() for c in codebooks.columns if c >= 0]
     overlapping = [
@@ -93,7 +93,7 @@ def _step_error(codebooks: Codebooks) -> float:
     return error
 
 
-def _norm_error(codebooks: Codebooks, segments: Sequence[Segment]) -> float:
+def _norm_error(codebooks: Codebooks, blocks: Iterable[Codes]) -> float:
     """Of norms, by the codes of all rows: the largest difference from the cross terms that they stand for."""
     if not codebooks.norms:
         return 0.0
@@ -101,8 +101,7 @@ def _norm_error(codebooks: Codebooks, segments: Sequence[Segment]) -> float:
     constant = float(sum(norm.values[0] for norm in codebooks.norms if not norm.stored))
     words = {c: _dense(codebooks, c) for c in columns if c > 0}
     largest = 0.0
-    for segment in segments:
-        codes = segment.unpack()
+    for codes in blocks:
         for start in range(0, len(codes), ROWS):
             part = codes[start : start + ROWS]
             total, stands = np.zeros((len(part), codebooks.dim)), np.full(len(part), constant)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..inputs.arrays import FloatArray, Rows, as_queries, describe, normalize
+from ..inputs.arrays import FloatArray, Rows, as_queries, describe
 from .codebooks import Codebooks
 from .embedded import EmbeddedRows, embed_queries
 from .embedding import Embedding
@@ -60,7 +60,7 @@ class Space:
 
     def directed(self, vectors: FloatArray, name: str, **where: Any) -> FloatArray:
         """Vectors of length 1 for the cosine metric, unchanged for the others; ``where`` names rows in errors."""
-        return normalize(vectors, name=name, **where) if self.metric == "cosine" else vectors
+        return self.codebooks.metric_type.prepare(vectors, name=name, **where)
 
     def rows(self, x: Any, embedded: bool = False) -> Rows:
         """Vectors, read in blocks; a ``Rows`` holds vectors already."""

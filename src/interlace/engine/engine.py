@@ -217,7 +217,7 @@ class Engine:
 
     def distance_error(self, queries: FloatArray) -> NDArray[np.float64]:
         """For each query, how far a reported distance may be from the distance to the decoded row."""
-        return distance_error(self.codebooks, self.segments, queries)
+        return distance_error(self.codebooks, (segment.unpack() for segment in self.segments), queries)
 
     # --- calibrating
 

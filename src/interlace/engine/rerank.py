@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec.metric import METRICS
 from ..inputs.arrays import FloatArray
 from .engine import Engine
 from .hits import RowHits, SearchStats
@@ -90,8 +91,9 @@ def rerank(
 
 def distances_to(queries: FloatArray, vectors: FloatArray, metric: str) -> FloatArray:
     """Distances [n, m] of queries [n, dim] to vectors [n, m, dim], in the sense of ``Matches``; vectors are used up."""
-    if metric == "l2":
+    kind = METRICS[metric]
+    if kind.is_squared:
         vectors -= queries[:, None]
         return np.asarray(np.einsum("qrd,qrd->qr", vectors, vectors), np.float32)
     products = np.einsum("qrd,qd->qr", vectors, queries)
-    return np.asarray((1 if metric == "cosine" else 0) - products, np.float32)
+    return np.asarray(kind.offset - products, np.float32)

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..codec.codebooks import Codebooks
+from ..codec.codebooks import Codebooks, Codes
 from ..errors import DamagedFileError, InputError
 from ..files import storage
 
-Codes = NDArray[np.uint8]
 BLOCK = 64
 MAX_ROWS = 2**32 - 1
 NAMES = ("cell_starts", "crude", "rest", "low", "high", "samples")

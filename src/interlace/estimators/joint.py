@@ -12,7 +12,7 @@ from ..errors import FitInterruptedWarning, warn_user
 from ..index.index import Index
 from ..inputs.spool import yields_blocks
 from ..learn.recipe import Joint
-from ..progress import shown
+from ..progress import as_progress
 from .features import is_dataset, read_features
 from .fitted import Fitted
 
@@ -36,7 +36,7 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
     from ..learn.joint.fitting import learn_jointly
     from ..learn.joint.networks import device_of
 
-    report = shown(progress)
+    report = as_progress(progress)
     names = None
     if not is_dataset(x) and len(_shape(x)) <= 2:
         x, names = read_features(x)

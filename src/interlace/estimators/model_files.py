@@ -78,7 +78,7 @@ def read_fitted(file: storage.File, module: Any = None) -> Fitted:
     # Parts provide all attributes of Codebooks that a model uses; see baselines/parted.py.
     codebooks: Any = books_in(file)
     embedding, meta = embedding_in(file, module), file.meta
-    with file.damage_named("model"):
+    with file.parsing("model"):
         dtypes = {"sample": np.int64} | ({} if meta.get("classes") is None else {"codes": np.uint8, "labels": np.int64})
         arrays: dict[str, Any] = {}
         for name, dtype in dtypes.items():

@@ -18,7 +18,7 @@ from ..inputs.arrays import FloatArray, Rows, describe, normalize, positive, to_
 from ..inputs.literals import Effort
 from ..inputs.spool import yields_blocks
 from ..learn.recipe import Recipe
-from ..progress import shown
+from ..progress import as_progress
 from .features import dataset_inputs, dataset_labels, is_dataset
 from .persistent import PersistentEstimator
 from .scoring import mean_average_precisions, read_labels
@@ -97,7 +97,7 @@ class Model(PersistentEstimator):
             sample=sample,
             seed=positive(self.seed, "seed", least=0),
             threads=self.threads,
-            progress=shown(self.progress),
+            progress=as_progress(self.progress),
             embedding=self.embedding_,
         )
         index.choice = getattr(self, "choice_", None)

@@ -116,7 +116,7 @@ class PersistentEstimator(Transformer):
                 "loads models of every class"
             )
         fitted = read_fitted(file, embedding)
-        with file.damage_named("model"):
+        with file.parsing("model"):
             model = cls(**read_parameters(file))
         model.set_fitted(fitted)
         return model

@@ -9,7 +9,7 @@ from ..errors import FitInterruptedWarning, warn_user
 from ..inputs.arrays import Rows
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
 from ..learn.learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
-from ..progress import shown
+from ..progress import as_progress
 from .features import read_features
 from .fitted import Fitted
 from .models import Model
@@ -84,7 +84,7 @@ class UnsupervisedICQ(Model):
         """Learn codebooks from rows X [n, dim]; y is ignored."""
         names = (field.name for field in dataclasses.fields(Settings))
         settings = Settings(**{name: getattr(self, name) for name in names}).checked()
-        progress = shown(self.progress)
+        progress = as_progress(self.progress)
         given, columns = read_features(X)
         rows = Rows(given, name="X")
         learned = learn_codebooks(rows, settings, progress)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.codebooks import METRICS
+from ..codec.metric import metric_of
 from ..errors import InputError
-from ..inputs.arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
+from ..inputs.arrays import FloatArray, Rows, as_queries, describe, positive, to_numpy
 
 #: ``exact_neighbours`` holds this many distances at a time.
 BLOCK_QUERIES, BLOCK_ROWS = 256, 8192
@@ -95,25 +95,21 @@ def exact_neighbours(
     stays below 64 MB (256 queries x 8192 rows of distances, their order) + 8192 * dim * 32 bytes, however long x is.
     ``dtype=np.float32`` takes half the time, but rounding may then swap near neighbours.
     """
-    if metric not in METRICS:
-        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    kind = metric_of(metric)
     k = positive(k, "k")
     rows = x if isinstance(x, Rows) else Rows(x)
     queries, single = as_queries(q, rows.dim)
-    if metric == "cosine":
-        queries = normalize(queries, name="queries")
+    queries = kind.prepare(queries, name="queries")
     width = min(k, len(rows))
     best_ids = np.full((len(queries), width), -1, np.int64)
     best = np.full((len(queries), width), np.inf, dtype)
     start = 0
     for block in rows.blocks(BLOCK_ROWS):
-        if metric == "cosine":
-            block = normalize(block, name="x", first_row=start)
-        wide = block.astype(dtype, copy=False)
-        squares = np.einsum("ij,ij->i", wide, wide) if metric == "l2" else None
+        wide = kind.prepare(block, name="x", first_row=start).astype(dtype, copy=False)
+        squares = np.einsum("ij,ij->i", wide, wide) if kind.is_squared else None
         for at in range(0, len(queries), BLOCK_QUERIES):
             part = slice(at, at + BLOCK_QUERIES)
-            distances = _distances(queries[part].astype(dtype, copy=False), wide, squares, metric)
+            distances = kind.distances(queries[part].astype(dtype, copy=False), wide, squares)
             ids, values = _smallest(distances, min(width, len(block)))
             _merge(best_ids[part], best[part], ids + start, values)
         start += len(block)
@@ -128,8 +124,7 @@ def distances_of(x: Any, q: Any, rows: Any, metric: str = "l2") -> FloatArray:
 
     As :func:`exact_neighbours` has them: squared (l2), -q.x (ip), 1 - cosine; what :func:`recall` needs to see ties.
     """
-    if metric not in METRICS:
-        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    kind = metric_of(metric)
     source = x if isinstance(x, Rows) else Rows(x)
     queries, single = as_queries(q, source.dim)
     wanted = as_ids(rows, "rows")
@@ -137,38 +132,17 @@ def distances_of(x: Any, q: Any, rows: Any, metric: str = "l2") -> FloatArray:
         raise InputError(f"rows must be integers [{len(queries)}, k], one list for each query, got {describe(wanted)}")
     if wanted.size and not -1 <= wanted.min() <= wanted.max() < len(source):
         raise InputError(f"rows must lie in 0 to {len(source) - 1}, or be -1; got {wanted.min()} to {wanted.max()}")
-    if metric == "cosine":
-        queries = normalize(queries, name="queries")
+    queries = kind.prepare(queries, name="queries")
     out = np.full(wanted.shape, np.inf, np.float32)
     step = max(1, BLOCK_VALUES // max(1, wanted.shape[1] * source.dim))
     for start in range(0, len(queries), step):
         part = wanted[start : start + step].astype(np.int64)
         query, place = np.nonzero(part >= 0)
         needed, position = np.unique(part[query, place], return_inverse=True)
-        vectors = source.take(needed)
-        if metric == "cosine":
-            vectors = normalize(vectors, name="x", rows=needed)
+        vectors = kind.prepare(source.take(needed), name="x", rows=needed)
         theirs = vectors[position.reshape(-1)].astype(np.float64)
-        mine = queries[start + query].astype(np.float64)
-        if metric == "l2":
-            found = ((theirs - mine) ** 2).sum(1)
-        else:
-            found = (1.0 if metric == "cosine" else 0.0) - (theirs * mine).sum(1)
-        out[start + query, place] = found
+        out[start + query, place] = kind.pair_distances(queries[start + query].astype(np.float64), theirs)
     return out[0] if single else out
-
-
-def _distances(queries: NDArray[Any], rows: NDArray[Any], squares: NDArray[Any] | None, metric: str) -> NDArray[Any]:
-    """[queries, rows], ascending means nearer. One matrix product, changed in place."""
-    products: NDArray[Any] = queries @ rows.T
-    if squares is None:
-        np.negative(products, out=products)
-        return np.add(products, 1, out=products) if metric == "cosine" else products
-    products *= -2
-    products += squares
-    products += np.einsum("ij,ij->i", queries, queries)[:, None]
-    np.maximum(products, 0, out=products)  # rounding may fall below zero
-    return products
 
 
 def _smallest(distances: NDArray[Any], k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:

@@ -15,9 +15,10 @@ import numpy as np
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
+from ..codec.metric import metric_of
 from ..engine.hits import SearchStats
 from ..errors import InputError
-from ..inputs.arrays import FloatArray, Rows, describe, normalize, positive
+from ..inputs.arrays import FloatArray, Rows, describe, positive
 
 BLOCK_ROWS = 16384
 
@@ -56,7 +57,7 @@ def quantization_error(model: Any, x: Any, *, threads: int | None = None) -> Qua
 def _coded(codebooks: Codebooks, x: Any, threads: int) -> Iterator[tuple[FloatArray, FloatArray]]:
     start = 0
     for block in Rows(x, dim=codebooks.dim).blocks(BLOCK_ROWS):
-        vectors = normalize(block, name="x", first_row=start) if codebooks.metric == "cosine" else block
+        vectors = codebooks.metric_type.prepare(block, name="x", first_row=start)
         yield vectors, codebooks.decode(encode(codebooks, vectors, threads))
         start += len(block)
 
@@ -66,8 +67,8 @@ def _coded_by_model(model: Any, x: Any) -> Iterator[tuple[FloatArray, FloatArray
         if not callable(getattr(model, name, None)):
             raise InputError(f"model must be a fitted quantizer or Codebooks, got {describe(model)} without {name}")
     vectors, codes = model.embed(x), model.encode(x)
-    if getattr(getattr(model, "codebooks_", None), "metric", "l2") == "cosine":
-        vectors = normalize(vectors, name="x")
+    if (codebooks := getattr(model, "codebooks_", None)) is not None:
+        vectors = metric_of(codebooks.metric).prepare(vectors, name="x")
     for start in range(0, len(vectors), BLOCK_ROWS):
         part = slice(start, start + BLOCK_ROWS)
         yield vectors[part], model.decode(codes[part])

@@ -36,7 +36,7 @@ from ..learn.learning import (
     calibration_rows,
     learn_codebooks,
 )
-from ..progress import Progress, shown, silent
+from ..progress import Progress, as_progress, silent
 from .evaluation import Evaluation, evaluate
 from .ids import IdArray, Ids, parse_ids
 from .report import Report
@@ -147,7 +147,7 @@ class Index(Searchable):
         terminal), True, False or a function of what is done and its share. :attr:`choice` tells why ``layout="auto"``
         chose its layout. After Ctrl-C there is no index.
         """
-        said = shown(progress)
+        said = as_progress(progress)
         checked = Settings(
             n_bytes=n_bytes,
             n_books=n_books,

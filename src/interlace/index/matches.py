@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec.metric import METRICS
 from ..engine.hits import RangeHits, RowHits, SearchStats
 from ..inputs.arrays import FloatArray
 from .ids import Ids
@@ -90,6 +91,4 @@ class RangeMatches:
 
 
 def _scores(distances: FloatArray, metric: str) -> FloatArray:
-    if metric == "l2":
-        return distances
-    return np.asarray((1.0 if metric == "cosine" else 0.0) - distances, np.float32)
+    return METRICS[metric].scores(distances)

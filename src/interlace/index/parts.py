@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..codec.codebooks import MAX_WORDS, Book, Codebooks, codebooks_of, frozen
+from ..codec.book import frozen
+from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes, codebooks_of
 from ..codec.encode import encode
 from ..codec.space import Space
 from ..engine.engine import Engine
 from ..engine.hits import RowHits, SearchStats
 from ..engine.options import SearchOptions
-from ..engine.segments import Codes, Segment
+from ..engine.segments import Segment
 from ..errors import DamagedFileError, InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, describe, to_numpy
@@ -175,7 +176,7 @@ def parts_in(file: storage.File, key: str = "codebooks") -> Parts:
     names = [name for name in file.names if name.startswith(prefix)]
     for name in names:
         file.check(name)
-    with file.damage_named(key):
+    with file.parsing(key):
         return Parts.from_arrays({name[len(prefix) :]: file.array(name) for name in names}, description)
 
 
@@ -352,7 +353,7 @@ class PartsIndex:
             raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not an index in parts")
         file.verify()
         parts = parts_in(file)
-        with file.damage_named("codes"):
+        with file.parsing("codes"):
             n = int(file.meta["n"])
             stored = {name[4:]: np.array(file.array(name)) for name in file.names if name.startswith("ids.")}
             ids, codes = Ids.stored(file.meta["ids"], n, stored), np.array(file.array("codes"))

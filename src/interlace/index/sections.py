@@ -77,9 +77,9 @@ def read_sections(file: File, embedding: Any = None) -> Searcher:
         if name in CHECKED_AT_OPEN:
             file.check(name)
     codebooks, found = codebooks_of(file), embedding_in(file, embedding)
-    with file.damage_named("embedding"):
+    with file.parsing("embedding"):
         space = Space.checked(codebooks, found)
-    with file.damage_named("segment"):
+    with file.parsing("segment"):
         segment = segment_in(file, codebooks)
         n = int(file.meta["n"])
         ids = Ids.stored(file.meta["ids"], n, _arrays(file, "ids"))
@@ -87,7 +87,7 @@ def read_sections(file: File, embedding: Any = None) -> Searcher:
         if segment.n_rows != n:
             raise ValueError(f"{segment.n_rows} rows, {n} expected")
     calibration = None
-    with file.damage_named("calibration"):
+    with file.parsing("calibration"):
         description = file.meta.get("calibration")
         if description is not None and file.version > 1:  # one of version 1 has no rule for cells
             calibration = Calibration.stored(description, _arrays(file, "calibration"))

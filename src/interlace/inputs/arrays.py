@@ -1,15 +1,13 @@
 """Anything array-like -> checked float32 rows. The only place where input is converted or rejected.
 
-What is checked is a copy that nobody else has, a block at a time, and the copy is what is used: values, or a shape,
-that change between check and use would get past the check.
+Input is copied a block at a time, and the copy is checked and used: values, or a shape, that another thread changes
+between check and use would get past the check.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import operator
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,78 +16,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from .conversion import (
+    FloatArray,
+    check_numeric,
+    describe,
+    normalize,
+    package_of,
+    positive,
+    refuse_kinds,
+    to_matrix,
+    to_numpy,
+)
 from .spool import spool, yields_blocks
 from .tables import ArrowRows, arrow_rows, frame_dtype, is_frame
 
-FloatArray = NDArray[np.float32]
+__all__ = [
+    "BLOCK_ROWS",
+    "LARGEST",
+    "FloatArray",
+    "Rows",
+    "as_queries",
+    "as_rows",
+    "check_numeric",
+    "describe",
+    "normalize",
+    "positive",
+    "to_matrix",
+    "to_numpy",
+]
 
 #: Squares of larger values, summed over a few thousand dimensions, leave the range of float32.
 LARGEST = 1e16
 BLOCK_ROWS = 16384
-
-
-def describe(x: Any) -> str:
-    """Type, dtype and shape of an argument, for error messages."""
-    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    if shape is None and _package(x) == "pyarrow":  # whose text reads values, which nobody has validated
-        return f"{type(x).__name__} of type {getattr(x, 'type', 'unknown')}"
-    if shape is None:
-        return f"{type(x).__name__} {x!r:.60}"
-    return f"{type(x).__name__} of shape {tuple(shape)}" + ("" if dtype is None else f" and dtype {dtype}")
-
-
-def to_numpy(x: Any, name: str) -> NDArray[Any]:
-    """NumPy view (or copy) of arrays, nested lists, torch tensors and DLPack objects; torch is never imported.
-
-    It is never of a subclass, whose shape and items may be anything.
-    """
-    if type(x).__module__.startswith("numpy.ma"):
-        if np.ma.is_masked(x):
-            raise InputError(f"{name} has masked entries, which have no value; fill them first: {describe(x)}")
-        x = x.data
-    if isinstance(x, np.ndarray):
-        return x if type(x) is np.ndarray else np.asarray(x)
-    try:
-        if _package(x) == "torch":
-            x = x.detach().cpu()
-            if str(x.dtype) == "torch.bfloat16":
-                x = x.float()
-            return np.asarray(x.numpy())
-        if hasattr(x, "__array__"):
-            return np.asarray(x)
-        if hasattr(x, "__dlpack__"):
-            return np.from_dlpack(x)
-        return np.asarray(x)
-    except (ValueError, TypeError, RuntimeError, BufferError) as error:
-        raise InputError(f"{name} cannot be read as an array: {describe(x)} ({error})") from error
-
-
-def to_matrix(x: Any, name: str, first_row: int = 0) -> NDArray[Any]:
-    """As :func:`to_numpy`, for vectors: tables too; what could only be misread is refused."""
-    if isinstance(x, np.ndarray):  # single queries should be quick
-        return to_numpy(x, name)
-    _refuse_kinds(x, name)
-    if is_frame(x):
-        frame_dtype(x, name)
-    table = arrow_rows(x, name, first_row)
-    return to_numpy(x, name) if table is None else table[:]
-
-
-def _package(x: Any) -> str:
-    return type(x).__module__.partition(".")[0]
-
-
-def _refuse_kinds(x: Any, name: str) -> None:
-    if isinstance(x, str | os.PathLike):
-        raise InputError(f"{name} is a path, not vectors: open the file by il.data.read_vectors({os.fspath(x)!r})")
-    if type(x).__module__.startswith("scipy.sparse"):
-        raise InputError(f"{name} is sparse; densify it, by toarray() or in blocks of rows: {describe(x)}")
-
-
-def check_numeric(dtype: np.dtype[Any], name: str) -> None:
-    """Real numbers only: object, complex, text, bool and dates are refused by name."""
-    if dtype.kind not in "fiu" and dtype.name != "bfloat16":  # bfloat16: ml_dtypes
-        raise InputError(f"{name} must hold real numbers (float16/32/64 or integers), got dtype {dtype}")
 
 
 def as_rows(
@@ -145,7 +103,7 @@ def _refuse(bad: NDArray[np.bool_], array: NDArray[Any], reason: str, name: str,
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What is converted only when its rows are asked for."""
+    """Rows that are converted when they are read."""
 
     source: Any
     shape: tuple[int, ...]
@@ -186,13 +144,13 @@ def flat(x: Any, inputs: tuple[int, ...], name: str) -> Any:
 
 
 def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) -> Any:
-    """Something with ``shape``, ``dtype`` and ``[rows]``; converted no further than it must be as a whole."""
-    _refuse_kinds(x, name)
-    if isinstance(x, ArrowRows) or (_package(x) == "h5py" and hasattr(x, "shape")):
+    """An object with ``shape``, ``dtype`` and ``[rows]``; rows are converted when they are read where possible."""
+    refuse_kinds(x, name)
+    if isinstance(x, ArrowRows) or (package_of(x) == "h5py" and hasattr(x, "shape")):
         return x
     if is_frame(x):
         return _View(x.iloc, x.shape, frame_dtype(x, name))
-    if _package(x) == "torch" and hasattr(x, "shape"):
+    if package_of(x) == "torch" and hasattr(x, "shape"):
         device = getattr(getattr(x, "device", None), "type", "cpu")
         if device != "cpu" or str(x.dtype) == "torch.bfloat16":  # others are viewed, not copied, by NumPy
             return _View(x.detach(), tuple(x.shape), np.dtype(np.float32))
@@ -207,7 +165,7 @@ def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) 
 
 
 def _block(x: Any, name: str, first_row: int, inputs: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """What an iterator yielded, as an array; its values are checked when they are read."""
+    """A block of an iterator as an array; its values are checked when they are read."""
     block = to_matrix(x, name, first_row)
     if inputs is not None:
         block = flat(block, inputs, name)[:]
@@ -232,9 +190,7 @@ class Rows:
         if inputs is not None:
             self._source = flat(self._source, inputs, name)
         self._name = name
-        shape = tuple(
-            self._source.shape
-        )  # once: of a file that grows, or of what is not honest, it may be another later
+        shape = tuple(self._source.shape)  # read once: the shape of a file that grows changes
         if len(shape) != 2:
             raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}")
         if dim is not None and shape[1] != dim:
@@ -282,29 +238,3 @@ def as_queries(q: Any, dim: int) -> tuple[FloatArray, bool]:
     if array.ndim not in (1, 2):
         raise InputError(f"queries must be 1-D [dimensions] or 2-D [rows, dimensions], got {describe(q)}")
     return as_rows(array[None, :] if single else array, name="queries", dim=dim), single
-
-
-def normalize(x: FloatArray, *, name: str, first_row: int = 0, rows: NDArray[np.int64] | None = None) -> FloatArray:
-    """Rows of length 1, for the cosine metric; a row of zeros has no direction and is refused.
-
-    ``rows``, or ``first_row`` for a block, says which rows of the user's input these are.
-    """
-    lengths = np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64))
-    if (lengths == 0).any():
-        row = int(np.argmin(lengths != 0))
-        row = row + first_row if rows is None else int(rows[row])
-        raise InputError(f"{name}[{row}] is all zeros; the cosine metric needs a direction")
-    return np.asarray(x / lengths[:, None], np.float32)
-
-
-def positive(value: Any, name: str, *, least: int = 1) -> int:
-    """An integer of at least 1 (or ``least``) that fits int64, or a clear error."""
-    try:
-        number: int | None = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not least <= number < 2**63:
-        raise InputError(
-            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
-        )
-    return number

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .columns import hdf5_sets, open_parquet
+from .hdf5 import hdf5_sets
 from .npz import read_npz
+from .parquet import open_parquet
 from .streams import NPY_ERRORS
 
 #: Files that labels are read from.
@@ -85,7 +86,7 @@ def _hdf5(name: str, key: str | None) -> NDArray[Any]:
 
 
 def _lines(name: str, key: str | None, suffix: str) -> list[str]:
-    """Text: a line is a label. Only the last line end of the file is none of its own."""
+    """One label per line; the line end at the end of the file starts no further line."""
     try:
         with open(name, encoding="utf-8-sig", newline="") as file:
             if suffix == ".txt":
@@ -101,7 +102,7 @@ def _lines(name: str, key: str | None, suffix: str) -> list[str]:
         header = rows.pop(0) if rows else []
         column = header.index(_only(name, header, key))
     elif rows and len(rows[0]) > 1:
-        raise InputError(f"{name!r} has {len(rows[0])} columns: name that of the labels by its key (the first line)")
+        raise InputError(f"{name!r} has {len(rows[0])} columns: pass key, the name of one in the first line")
     for number, row in enumerate(rows, start=1 if key is None else 2):
         if len(row) <= column or not row[column].strip():
             raise InputError(f"{name!r}: line {number} has no label")
@@ -118,12 +119,12 @@ def _typed(lines: list[str]) -> NDArray[Any]:
 
 
 def _only(name: str, names: list[str], key: str | None) -> str:
-    shown = [*map(repr, names)] if len(names) <= 20 else [*map(repr, names[:10]), "...", *map(repr, names[-5:])]
-    listed = ", ".join(shown) or "nothing"
+    some = [*map(repr, names)] if len(names) <= 20 else [*map(repr, names[:10]), "...", *map(repr, names[-5:])]
+    listed = ", ".join(some) or "nothing"
     if key is None:
         if len(names) == 1:
             return names[0]
-        raise InputError(f"{name!r} holds {listed}: name the labels by their key")
+        raise InputError(f"{name!r} holds {listed}: pass key to choose the labels")
     if key not in names:
         raise InputError(f"{name!r} has no {key!r}; it holds {listed}")
     return key

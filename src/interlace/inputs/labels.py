@@ -47,7 +47,7 @@ def as_labels(y: Any, n: int, *, name: str = "y", rows: str = "x") -> NDArray[An
 
 
 def _decoded(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Bytes as text, by which labels are kept; what is no text could become the text of another label."""
+    """Bytes decoded as UTF-8; other bytes are refused, because they could become the text of another label."""
     try:
         return np.asarray(np.char.decode(array, "utf-8"))
     except UnicodeDecodeError as error:
@@ -79,7 +79,7 @@ def _one_kind(values: Any, name: str) -> NDArray[Any]:
 
 
 def _conversion(array: NDArray[Any], name: str) -> str:
-    """How to make 1-D labels of what came, where that is plain."""
+    """A hint how to make the labels 1-D, if there is one."""
     if array.ndim == 2 and array.shape[1] == 1:
         return f"; pass {name}.ravel()"
     if array.ndim == 2 and array.dtype.kind in "iubf" and len(array):

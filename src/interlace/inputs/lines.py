@@ -32,7 +32,7 @@ Block = tuple[list[Any] | None, NDArray[np.float64], Payload]  # ids or None, va
 def read_lines(
     file: IO[bytes], width: int, rows: int, name: str = "input", start: bytes = b""
 ) -> Iterator[tuple[list[Any] | None, NDArray[np.float64]]]:
-    """Blocks of at most so many rows of ``width`` values, with their ids; ``start`` are bytes that were read already.
+    """Blocks of at most ``rows`` rows of ``width`` values, with their ids; ``start`` are bytes that were read already.
 
     A line that is no such row raises InputError that names it, after a block of the rows before. So does a file without
     rows: one with nothing but names is more likely something else than vectors.
@@ -43,7 +43,7 @@ def read_lines(
 def read_rows(
     file: IO[bytes], width: int, rows: int, name: str = "input", start: bytes = b"", columns: Sequence[str] = ()
 ) -> Iterator[Block]:
-    """The same with what a store keeps beside its rows: values of its columns, and all of an object ``payload``."""
+    """The same with the payload of each row: values of the columns of a store, and of an object ``payload``."""
     parse: Callable[[str], Row] | None = None
     named: bool | None = None  # whether rows have ids; all of them, or none
     ids: list[Any] = []
@@ -56,7 +56,7 @@ def read_rows(
                     parse, is_row = _parser(text, columns, width)
                     if not is_row:
                         continue
-                row_id, row, beside = parse(text)
+                row_id, row, values_of_columns = parse(text)
                 _check(row, width)
                 if named is not None and named != (row_id is not None):
                     raise InputError(
@@ -67,7 +67,7 @@ def read_rows(
                 raise InputError(f"{name}: line {number}: {error}") from error
             ids.append(row_id)
             values.append(row)
-            payload.append(beside)
+            payload.append(values_of_columns)
             if len(values) == rows:
                 yield _block(ids, values, payload)
                 ids, values, payload = [], [], []

@@ -69,7 +69,7 @@ def _choose(name: str, key: str | None, members: dict[str, _Member]) -> str:
 
 def _map(name: str, member: _Member) -> NDArray[Any]:
     with open(name, "rb") as file:
-        # The archive's directory does not tell where the bytes start: the local header has lengths of its own.
+        # The central directory does not say where the bytes start: the lengths of the local header may differ.
         file.seek(member.info.header_offset)
         local = file.read(30)
         start = (

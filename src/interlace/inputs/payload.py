@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .columns import _extra
 from .lines import from_json
-
-Schema = Any  # pyarrow.Schema
-Table = Any  # pyarrow.Table
+from .optional import require
+from .payload_table import Schema, Table, as_schema, as_table
 
 
 def read_payload(path: str | PathLike[str], columns: Schema) -> Table:
-    """The columns of a file that a store has, too (``store.columns``), as a ``pyarrow.Table``; others are not read.
+    """Columns of a file as a ``pyarrow.Table``: those that the store has, too (``store.columns``). Others are not read.
 
     .parquet, .arrow and .feather have types of their own. In .csv and .tsv, whose first line has the names, and in
     .jsonl and .ndjson values are read in the types of the store; an empty cell that is not quoted is null.
@@ -29,8 +27,8 @@ def read_payload(path: str | PathLike[str], columns: Schema) -> Table:
     if not os.path.exists(name):
         raise FileNotFoundError(f"there is no file {name!r}")
     if columns is None:
-        raise InputError(f"payload ({name!r}) is for a store that has columns")
-    pa = _extra("pyarrow", name)
+        raise InputError(f"payload ({name!r}) needs a store with columns, this one has none")
+    pa = require("pyarrow", f"reading {name!r}")
     try:
         return reader(name, columns)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -51,24 +49,24 @@ def _shared(name: str, there: Sequence[str], columns: Schema) -> list[str]:
 
 
 def _parquet(name: str, columns: Schema) -> Table:
-    parquet = _extra("pyarrow.parquet", name)
+    parquet = require("pyarrow.parquet", f"reading {name!r}")
     with parquet.ParquetFile(name) as file:
         return file.read(_shared(name, file.schema_arrow.names, columns))
 
 
 def _arrow(name: str, columns: Schema) -> Table:
-    feather = _extra("pyarrow.feather", name)
+    feather = require("pyarrow.feather", f"reading {name!r}")
     table = feather.read_table(name)  # mapped
     return table.select(_shared(name, table.schema.names, columns))
 
 
 def _csv(separator: str) -> Callable[[str, Schema], Table]:
     def read(name: str, columns: Schema) -> Table:
-        csv = _extra("pyarrow.csv", name)
+        csv = require("pyarrow.csv", f"reading {name!r}")
         parse = csv.ParseOptions(delimiter=separator)
         with csv.open_csv(name, parse_options=parse) as file:
             shared = _shared(name, file.schema.names, columns)
-        # Only an empty cell is null: 'NA' and 'null' may be somebody's tags.
+        # Only an empty cell is null: 'NA' and 'null' may be values.
         convert = csv.ConvertOptions(
             include_columns=shared,
             column_types={column: columns.field(column).type for column in shared},
@@ -82,10 +80,8 @@ def _csv(separator: str) -> Callable[[str, Schema], Table]:
 
 
 def _json(name: str, columns: Schema) -> Table:
-    """Not by pyarrow's own reader, which takes no text for dates."""
-    from ..store.columns import Columns
-
-    pa, rows = _extra("pyarrow", name), list[dict[str, Any]]()
+    """JSON lines; not by pyarrow's reader, which does not parse dates that are given as text."""
+    pa, rows = require("pyarrow", f"reading {name!r}"), list[dict[str, Any]]()
     with open(name, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -98,9 +94,9 @@ def _json(name: str, columns: Schema) -> Table:
                 raise InputError(f"{name!r}: line {number}: an object is needed, columns and their values")
             rows.append(row)
     shared = _shared(name, list(dict.fromkeys(column for row in rows for column in row)), columns)
-    wanted = Columns.of(pa.schema([columns.field(column) for column in shared]))
+    wanted = as_schema(pa.schema([columns.field(column) for column in shared]))
     try:
-        return wanted.table([{column: row.get(column) for column in shared} for row in rows], len(rows))
+        return as_table([{column: row.get(column) for column in shared} for row in rows], wanted, len(rows))
     except InputError as error:
         raise InputError(f"{name!r}: {error}") from error
 

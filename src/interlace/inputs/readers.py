@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .columns import read_hdf5, read_parquet
+from .hdf5 import read_hdf5
 from .npz import read_npz
+from .parquet import read_parquet
 from .streams import NPY_ERRORS
 
 #: Row headers looked at in a .?vecs file; all of them when it has fewer rows.
@@ -80,13 +81,13 @@ def _npy(name: str, key: str | None) -> NDArray[Any]:
 
 
 def _vecs(dtype: str) -> Callable[[str, str | None], NDArray[Any]]:
-    """Reader of .fvecs and kin: each row is its dimension as int32, then its values."""
+    """Reader of .fvecs and similar formats: each row is its dimension as int32, then its values."""
     item = np.dtype(dtype)
 
     def read(name: str, key: str | None) -> NDArray[Any]:
         size = os.path.getsize(name)
         if size < 4:
-            raise InputError(f"{name!r} is truncated: {size} bytes, a row starts with 4 bytes that tell its dimension")
+            raise InputError(f"{name!r} is truncated: {size} bytes, a row starts with 4 bytes for its dimension")
         dim = int(np.fromfile(name, "<i4", 1)[0])
         width = 4 + dim * item.itemsize
         if dim < 1:
@@ -110,7 +111,7 @@ def _vecs(dtype: str) -> Callable[[str, str | None], NDArray[Any]]:
 
 
 def _bin(dtype: str) -> Callable[[str, str | None], NDArray[Any]]:
-    """Reader of .fbin and kin: number of rows and dimension as int32, then all values."""
+    """Reader of .fbin and similar formats: number of rows and dimension as int32, then all values."""
     item = np.dtype(dtype)
 
     def read(name: str, key: str | None) -> NDArray[Any]:

@@ -1,7 +1,7 @@
-"""Blocks that come once -> a temporary file that can be read again and again, mapped.
+"""Blocks of an iterator -> a mapped temporary file that can be read several times.
 
-An index is built in three passes: rows to learn from, all rows, rows to calibrate on. What an iterator yields is gone
-after the first, and what can be iterated again need not come in the same order again; so both are written down.
+An index is built in three passes: rows to learn from, all rows, rows to calibrate on. An iterator can be read only
+once, and an iterable need not give the same order twice; so both are written to a file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AsFloat32 = Callable[[NDArray[Any], int], NDArray[np.float32]]
 
 
 def yields_blocks(x: Any) -> bool:
-    """An iterator, or an iterable that is nothing else; a list only if it starts with a block: others list rows."""
+    """Whether x is an iterator, a plain iterable, or a list that starts with a block; other lists are lists of rows."""
     if any(hasattr(x, how) for how in ("__array__", "__array_interface__", "__dlpack__")):
         return False
     if isinstance(x, list | tuple):

@@ -17,7 +17,7 @@ NPY_ERRORS = (ValueError, EOFError, TypeError, OverflowError, MemoryError, Recur
 
 
 class NpyStream:
-    """Its header, read, and its rows to come; ``file`` stands behind the first six bytes, which are ``MAGIC``."""
+    """A stream whose header is read; ``file`` is positioned after the first six bytes, which are ``MAGIC``."""
 
     def __init__(self, file: IO[bytes], name: str = "input") -> None:
         self._file, self._name = file, name
@@ -27,7 +27,7 @@ class NpyStream:
         }
         version = file.read(2)
         if version not in readers:
-            raise InputError(f"{name}: a .npy array of version {'.'.join(map(str, version)) or 'nothing'} is not known")
+            raise InputError(f"{name}: .npy version {'.'.join(map(str, version)) or 'nothing'} is not supported")
         try:
             shape, fortran, dtype = readers[version](file)
         except NPY_ERRORS as error:
@@ -39,15 +39,15 @@ class NpyStream:
         if len(shape) < 2 or shape[0] < 0 or min(shape[1:]) < 1:
             raise InputError(f"{name} must hold an array [rows, dimensions], got shape {shape}")
         if max(1, shape[0]) * math.prod(shape[1:]) * dtype.itemsize >= 2**63:
-            raise InputError(f"{name} announces more bytes than there can be: shape {shape!s:.60}")
+            raise InputError(f"{name} declares more than 2^63 bytes: shape {shape!s:.60}")
         if fortran and shape[0] > 1:
-            raise InputError(f"{name} is in Fortran order, its rows come apart: save np.ascontiguousarray(x)")
+            raise InputError(f"{name} is in Fortran order and cannot be read by rows: save np.ascontiguousarray(x)")
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def blocks(self, rows: int) -> Iterator[NDArray[Any]]:
-        """At most so many rows at a time; a stream that ends too early raises after its last whole row."""
+        """Blocks of at most ``rows`` rows; a stream that ends too early raises after its last whole row."""
         width = self.dtype.itemsize * math.prod(self.shape[1:])
         for first in range(0, len(self), rows):
             wanted = min(rows, len(self) - first)

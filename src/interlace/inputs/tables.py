@@ -1,6 +1,6 @@
 """Tables -> rows: Arrow tables and arrays, pandas frames, and what speaks Arrow's C stream (polars, DuckDB, ...).
 
-pyarrow is not imported before something of Arrow has come in.
+pyarrow is imported for the first Arrow object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BatchAt = Callable[[int], tuple[int, Any]]
 
 
 class ArrowRows:
-    """Rows [n, dim] of Arrow batches, decoded where they are asked for: ``rows[2:5]``, ``rows[[0, 7]]``.
+    """Rows [n, dim] of Arrow batches, decoded when they are read: ``rows[2:5]``, ``rows[[0, 7]]``.
 
     ``batch_at(row)`` gives the number of a batch's first row and the batch, which holds the row and the chosen columns:
     one of lists, or numbers side by side. ``titles`` are the names of these columns; ``label`` and ``first_row`` (added
@@ -117,7 +117,7 @@ def _numpy(array: Any) -> NDArray[Any]:
 
 
 def _item(kind: Any) -> np.dtype[Any] | None:
-    """What a type of lists of numbers has in its lists; None for any other type."""
+    """The dtype of the values of a type of lists of numbers; None for other types."""
     is_list = str(kind).startswith(("list<", "large_list<", "fixed_size_list<"))
     return NUMBERS.get(str(kind.value_type)) if is_list else None
 
@@ -148,7 +148,7 @@ def choose(label: str, key: str | None, schema: Any, how: str) -> list[int]:
 
 
 def refuse_mixed(label: str, columns: Iterable[tuple[Any, np.dtype[Any]]], how: str) -> None:
-    """An id column among the dimensions would ruin every distance without a word."""
+    """Refuse integer columns among floats: they are more likely ids than dimensions."""
     columns = list(columns)
     integers = [name for name, dtype in columns if dtype.kind in "iu"]
     if integers and len(integers) < len(columns):
@@ -156,7 +156,7 @@ def refuse_mixed(label: str, columns: Iterable[tuple[Any, np.dtype[Any]]], how: 
 
 
 def arrow_rows(x: Any, name: str, first_row: int = 0) -> ArrowRows | None:
-    """Arrow tables, batches and arrays of lists, and frames that can be handed over as such; None for all else."""
+    """Arrow tables, batches and arrays of lists, and frames that export an Arrow stream; None for anything else."""
     root = type(x).__module__.partition(".")[0]
     if root != "pyarrow" and (root == "pandas" or not hasattr(x, "__arrow_c_stream__")):
         return None
@@ -186,7 +186,7 @@ def arrow_rows(x: Any, name: str, first_row: int = 0) -> ArrowRows | None:
 
 
 def _handed_over(x: Any, name: str, pyarrow: Any) -> Any:
-    """A frame is a stream of structs, a series one of anything else."""
+    """A frame (a stream of structs) as a table, or a series (of anything else) as a chunked array."""
     try:
         return pyarrow.table(x)
     except (pyarrow.ArrowException, TypeError, ValueError) as no_frame:
@@ -197,12 +197,12 @@ def _handed_over(x: Any, name: str, pyarrow: Any) -> Any:
 
 
 def is_frame(x: Any) -> bool:
-    """Is this a pandas DataFrame?"""
+    """Whether x is a pandas DataFrame."""
     return type(x).__module__.partition(".")[0] == "pandas" and hasattr(x, "iloc") and getattr(x, "ndim", 0) == 2
 
 
 def frame_dtype(x: Any, name: str) -> np.dtype[Any]:
-    """What the columns of a pandas frame have in common; columns that are not plain numbers are refused by name."""
+    """The common dtype of the columns of a pandas frame; columns that are not plain numbers are refused by name."""
     columns = list(zip(x.columns, x.dtypes, strict=True))
     for title, dtype in columns:
         # pandas' own types (Float32, category, ...) may hold missing values, which have no number.

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.codebooks import MAX_WORDS, Book, Codebooks
-from ..engine.segments import Codes
+from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes
 from ..errors import InputError
 from ..index.index import Index
 from ..inputs.arrays import FloatArray, describe

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
+from ..codec.metric import METRICS
 from ..engine.engine import Engine
 from ..engine.options import SearchOptions
 from ..engine.segments import Segment
@@ -131,7 +132,7 @@ def _nearest(rows: FloatArray, queries: FloatArray, metric: str, k: int = 10) ->
     found = []
     for start in range(0, len(queries), QUERIES):  # scores of a few queries at a time
         products = queries[start : start + QUERIES] @ rows.T
-        scores = -products if metric != "l2" else squares - 2 * products
+        scores = squares - 2 * products if METRICS[metric].is_squared else -products
         found.append(np.argpartition(scores, min(k, scores.shape[1] - 1), axis=1)[:, :k].copy())
     return np.concatenate(found)
 

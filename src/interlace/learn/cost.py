@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .. import _native
 from ..codec.codebooks import MAX_WORDS, Book, Codebooks
 from ..codec.encode import encode
+from ..codec.metric import METRICS
 from ..engine.calibrating import queries_needed
 from ..engine.margins import DEFAULT, KS, TARGETS
 from ..errors import InputError
@@ -161,7 +162,7 @@ def _learning_memory(shape: Shape, n: int, threads: int) -> int:
     if shape.n_norms:
         copies = max(copies, 5.0)  # all words added up, and those of one book
     # Rows come in blocks of the input's own type; those of the cosine metric are divided in double precision.
-    reading = (4 if shape.metric == "cosine" else 1) * sample + 16 * min(n, BLOCK_ROWS) * dim
+    reading = (4 if METRICS[shape.metric].is_normalized else 1) * sample + 16 * min(n, BLOCK_ROWS) * dim
     block = 16 * min(n, 4096) * dim  # rows in double precision, for axes and variances
     axes = 64 * dim * dim if shape.rotated else 8 * dim * dim
     rows = n * (40 + 3 * shape.n_columns + 3)  # labels, scores, their order; codes
@@ -185,7 +186,7 @@ def _coding_memory(shape: Shape, n: int, threads: int, ids: str) -> int:
     """The unpacked codes with their cells, row numbers before they are coded, the packed index, a block of input."""
     unpacked = n * (1 + shape.n_columns + 8)
     sorting = {"default": 0, "int64": 16 * n, "string": 40 * n}[ids]  # copies while ids are sorted and compared
-    block = min(n, BLOCK_ROWS) * shape.dim * (28 if shape.metric == "cosine" else 16)
+    block = min(n, BLOCK_ROWS) * shape.dim * (28 if METRICS[shape.metric].is_normalized else 16)
     native = _native_bytes(shape, threads, shape.beam)
     return _index_bytes(shape, n, ids) + unpacked + sorting + block + native + OVERHEAD
 

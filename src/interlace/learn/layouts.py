@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
+from ..codec.metric import METRICS
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
 from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, leading_groups
@@ -36,7 +37,7 @@ def subspace(learner: Learner) -> Codebooks:
     y = centred if rotation is None else _rotated(centred, rotation)
     order = np.argsort(-variances, kind="stable")  # the identity for principal axes
     additive = learner.cross in ("exact", "byte")
-    n_books = learner.n_bytes - (learner.cross == "byte" and learner.metric == "l2")
+    n_books = learner.n_bytes - (learner.cross == "byte" and METRICS[learner.metric].is_squared)
     if not additive:
         n_books = min(n_books, learner.dim)
     groups = _psi_groups(learner, variances[order], n_books, additive)
@@ -65,7 +66,7 @@ def hybrid(learner: Learner) -> Codebooks:
     y = centred if rotation is None else _rotated(centred, rotation)
     del centred
     additive = learner.cross in ("exact", "byte")
-    n_rest = learner.n_bytes - 1 - (learner.cross == "byte" and learner.metric == "l2")
+    n_rest = learner.n_bytes - 1 - (learner.cross == "byte" and METRICS[learner.metric].is_squared)
     if not additive:
         n_rest = min(n_rest, learner.dim)
     order = np.argsort(-variances, kind="stable")
@@ -88,7 +89,7 @@ def residual(learner: Learner) -> Codebooks:
     """Every book over all dimensions; all of them are crude where cross terms are left to the second step."""
     mean = _mean(learner.x)
     y = learner.x - mean
-    norm = learner.cross == "byte" and learner.metric == "l2" and learner.n_bytes > 2
+    norm = learner.cross == "byte" and METRICS[learner.metric].is_squared and learner.n_bytes > 2
     n_books = learner.n_bytes - norm
     n_crude = learner.crude(n_books if not norm else default_crude(n_books), n_books)
     settings = _settings(learner, mean, None, n_crude, "residual")
@@ -98,7 +99,7 @@ def residual(learner: Learner) -> Codebooks:
     energies = np.array([float((book.words.astype(np.float64) ** 2).sum(1).mean()) for book in codebooks.books])
     arrays, description = codebooks.to_arrays()
     arrays["variances"] = _variances(y)
-    spread = _cross_spread(codebooks, learner) if learner.metric == "l2" and not codebooks.norms else 0.0
+    spread = _cross_spread(codebooks, learner) if METRICS[learner.metric].is_squared and not codebooks.norms else 0.0
     description["residual_variance"] = float(energies[n_crude:].sum()) + spread
     return Codebooks.from_arrays(arrays, description)
 

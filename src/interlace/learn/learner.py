@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Norm
 from ..codec.encode import EFFORTS, encode
+from ..codec.metric import METRICS
 from ..inputs.arrays import FloatArray
 from ..progress import Progress
 from .grouping import Dims, near_words_together
@@ -137,7 +138,11 @@ class Learner:
 
     def _norms(self, y: FloatArray, books: list[Book], settings: dict[str, Any]) -> list[Norm]:
         """A norm column for the cross terms between all books after the first, where ``cross`` is ``"byte"``."""
-        if self.metric != "l2" or self.cross != "byte" or not _any_overlap([b.support for b in books[1:]], self.dim):
+        if (
+            not METRICS[self.metric].is_squared
+            or self.cross != "byte"
+            or not _any_overlap([b.support for b in books[1:]], self.dim)
+        ):
             return []
         self.progress("norm column", 0.98)
         plain = {"dim": self.dim, "n_crude": len(books), "metric": "l2", "beam": settings["beam"]}

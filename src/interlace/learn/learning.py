@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import thread_count
-from ..codec.codebooks import MAX_WORDS, METRICS, Codebooks
+from ..codec.codebooks import MAX_WORDS, Codebooks
 from ..codec.encode import EFFORTS, encode
+from ..codec.metric import METRICS
 from ..errors import FewRowsWarning, InputError, warn_user
-from ..inputs.arrays import FloatArray, Rows, normalize, positive
+from ..inputs.arrays import FloatArray, Rows, positive
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
 from ..progress import Progress, silent
 from .choice import Choice, choose
@@ -91,7 +92,7 @@ class Settings:
         if self.rotation == "learned" and self.cross in ("exact", "byte"):
             raise InputError("rotation='learned' belongs to product books; additive ones (cross) absorb a rotation")
         if self.cross == "byte":
-            if self.metric != "l2":
+            if not METRICS[self.metric].is_squared:
                 raise InputError(f"cross='byte' is a column for l2; the {self.metric} metric has no cross terms")
             if self.n_bytes < 4:
                 raise InputError(f"cross='byte' takes one of the bytes and pays from 4 on, got n_bytes={self.n_bytes}")
@@ -138,9 +139,7 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
     threads = thread_count(settings.threads)
     most = rows_that_fit(len(rows), rows.dim, settings, settings.max_train_rows, settings.max_memory, threads)
     sample = training_rows(len(rows), most, rng)
-    x = rows.take(sample)
-    if settings.metric == "cosine":
-        x = normalize(x, name="x", rows=sample)
+    x = METRICS[settings.metric].prepare(rows.take(sample), name="x", rows=sample)
     asked = settings.n_crude if isinstance(settings.n_crude, int) else None
 
     def learner(part: FloatArray, n_crude: int | None, iterations: int, said: Progress) -> Learner:
@@ -237,8 +236,6 @@ def with_held_out_error(codebooks: Codebooks, rows: Rows, sample: NDArray[np.int
     if len(rows) - len(sample) < LEAST_ERROR_ROWS:
         return codebooks
     chosen = _unlearned(len(rows), sample, ERROR_ROWS, np.random.default_rng(0))
-    x = rows.take(chosen)
-    if codebooks.metric == "cosine":
-        x = normalize(x, name="x", rows=chosen)
+    x = codebooks.metric_type.prepare(rows.take(chosen), name="x", rows=chosen)
     away = x.astype(np.float64) - codebooks.decode(encode(codebooks, x, threads))
     return codebooks.with_error(float((away**2).sum(1).mean()), len(chosen))

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ..codec.codebooks import MAX_WORDS
 from ..codec.encode import EFFORTS
+from ..codec.metric import METRICS
 from ..engine.margins import KS, TARGETS
 from ..engine.segments import BLOCK
 from ..index.ids import BLOCK as ID_BLOCK
@@ -82,7 +83,7 @@ class Shape:
     @property
     def n_dense(self) -> int:
         """Books whose words are kept as int16 over all dimensions, for the cross terms of the second step."""
-        if self.metric != "l2" or self.n_norms:
+        if not METRICS[self.metric].is_squared or self.n_norms:
             return 0
         return len({book for pair in self.pairs if pair[0] > 0 for book in pair})
 
@@ -153,7 +154,7 @@ def shape_of(dim: int, settings: Asked, n_train: int, layout: str | None = None)
     assert settings.n_bytes is not None
     n_bytes, layout = settings.n_bytes, layout or assumed_layout(dim, settings, n_train)
     additive = settings.cross in ("exact", "byte")
-    n_norms = int(settings.cross == "byte" and settings.metric == "l2")
+    n_norms = int(settings.cross == "byte" and METRICS[settings.metric].is_squared)
     n_books = n_bytes - n_norms
     spans: tuple[Span, ...]
     if layout == "residual":

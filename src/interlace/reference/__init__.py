@@ -5,10 +5,11 @@ that are kept as whole numbers of a step are integers here too. Read these files
 cpp/core to learn how it does so quickly.
 """
 
+from ..codec.terms import dense_words, squares
 from .coding import encode
 from .lookup import Tables, tables
 from .scan import Hit, distance_to_decoded, exhaustive, range_search, search, spread_of
-from .terms import cell_terms, cross_floors, cross_terms, dense_words, pair_terms, squares
+from .terms import cell_terms, cross_floors, cross_terms, pair_terms
 
 __all__ = [
     "Hit",

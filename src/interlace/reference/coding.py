@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
+from ..codec.terms import F, Integers, squares
 from ..inputs.arrays import FloatArray
-from .terms import CellTerms, F, Integers, PairTerms, cell_terms, inner, pair_terms, rotate, saturated, squares
+from .terms import CellTerms, PairTerms, cell_terms, inner, pair_terms, rotate, saturated
 
 CELLS = 2  # the beam begins with so many where later books overlap
 START = -8192  # the smallest step of a table: three largest cross terms fit below it

@@ -7,21 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..codec.codebooks import Codebooks
+from ..codec.terms import F, Integers, dense_words, overlap, squares
 from ..inputs.arrays import FloatArray
-from .terms import (
-    INF,
-    CellTerms,
-    F,
-    Integers,
-    cell_terms,
-    dense_words,
-    inner,
-    overlap,
-    rotate,
-    saturated,
-    squared,
-    squares,
-)
+from .terms import INF, CellTerms, cell_terms, inner, rotate, saturated, squared
 
 
 @dataclass(frozen=True)
@@ -39,7 +27,7 @@ class Tables:
 
 def tables(codebooks: Codebooks, q: FloatArray) -> Tables:
     """Distance of a row = base[cell] + sum over columns of tables[cell, column, code] + its cross term."""
-    l2 = codebooks.metric == "l2"
+    l2 = codebooks.metric_type.is_squared
     y = rotate(codebooks, q, centre=l2)
     base = _base(codebooks, q, y)
     terms = cell_terms(codebooks) if l2 else CellTerms({}, F(0), F(0))
@@ -63,8 +51,8 @@ def constant(codebooks: Codebooks) -> np.float32:
 def _base(codebooks: Codebooks, q: FloatArray, y: FloatArray) -> FloatArray:
     """|q - c|^2 for every word c of the first book, or -(q.c), with what does not depend on the row."""
     cell = codebooks.books[0]
-    offset = F(1) if codebooks.metric == "cosine" else constant(codebooks)
-    if codebooks.metric != "l2":
+    offset = F(codebooks.metric_type.offset) + constant(codebooks)
+    if not codebooks.metric_type.is_squared:
         for d in range(codebooks.dim):
             offset -= q[d] * codebooks.mean[d]
         return np.asarray(offset - inner(y[cell.support], cell.words.T))
@@ -83,7 +71,7 @@ def _own_table(codebooks: Codebooks, column: int, y: FloatArray) -> FloatArray:
         return codebooks.norms[-1 - column].values
     book = codebooks.books[column]
     x = y[book.support]
-    if codebooks.metric != "l2":
+    if not codebooks.metric_type.is_squared:
         return -inner(x, book.words.T)
     if not any(overlap(book, other) for other in codebooks.books if other is not book):
         return squared(x, book.words.T)

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
+from ..codec.terms import DenseWords, F, Integers, dense_words
 from ..engine.margins import EVERYTHING, FARTHEST, Rule
 from ..inputs.arrays import FloatArray
 from .lookup import Tables, tables
-from .terms import INF, DenseWords, F, Integers, cell_terms, cross_floors, dense_words
+from .terms import INF, cell_terms, cross_floors
 
 ZERO = F(0)
 #: Any gap is allowed. Not infinite, because the unit it is multiplied by may be 0.
@@ -161,7 +162,7 @@ class _Scan:
 
 
 def _reported(codebooks: Codebooks, distance: np.float32) -> np.float32:
-    return distance if codebooks.metric != "l2" or distance > 0 else ZERO
+    return distance if not codebooks.metric_type.is_squared or distance > 0 else ZERO
 
 
 @dataclass(frozen=True)
@@ -207,21 +208,21 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
     if not native.stops or not order:
         return _Cells(order, len(order), F(native.share))
     nearest, length = base[order[0]], F(1)
-    if codebooks.metric == "ip":
+    if codebooks.metric_type.scales_with_query:
         square = F(0)
         for d in range(codebooks.dim):
             square += q[d] * q[d]
         length = np.sqrt(square)
     floor = F(0)
-    one_floor = not scan.dense.of and not (codebooks.metric == "l2" and cell_terms(codebooks).step > 0)
+    one_floor = not scan.dense.of and not (codebooks.metric_type.is_squared and cell_terms(codebooks).step > 0)
     if one_floor:
         for j in range(len(codebooks.columns)):
             floor = floor + scan.t.minima[order[0], j]
     # Where books share no dimension with the first, the base knows nothing of theirs.
-    if nearest + (floor if codebooks.metric == "l2" else F(0)) > F(native.reach) * length:
+    if nearest + (floor if codebooks.metric_type.is_squared else F(0)) > F(native.reach) * length:
         return _Cells(order, len(order), F(1))  # far from all that the rule was made for: exactly
     unit = max(nearest, F(native.least))
-    if codebooks.metric != "l2":
+    if not codebooks.metric_type.is_squared:
         total = F(0)
         for cell in order:
             total += base[cell] - nearest
@@ -265,6 +266,4 @@ def exhaustive(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, k:
 def distance_to_decoded(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray) -> NDArray[np.float64]:
     """What the tables stand for, straight from the decoded vectors, in double precision."""
     decoded = codebooks.decode(codes).astype(np.float64)
-    if codebooks.metric == "l2":
-        return np.asarray(((decoded - q) ** 2).sum(1))
-    return np.asarray((1.0 if codebooks.metric == "cosine" else 0.0) - decoded @ q.astype(np.float64))
+    return codebooks.metric_type.pair_distances(q.astype(np.float64), decoded)

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codebooks import Book, Codebooks
+from ..codec.terms import F, Integers, dense_words, overlap, to_steps
 from ..inputs.arrays import FloatArray
 
-F = np.float32
 INF = F(np.inf)
-Integers = NDArray[np.int64]
 Pair = tuple[int, int]
 
 
@@ -38,29 +37,11 @@ def rotate(codebooks: Codebooks, x: FloatArray, centre: bool) -> FloatArray:
     return y if codebooks.rotation is None else inner(y, codebooks.rotation)
 
 
-def overlap(a: Book, b: Book) -> bool:
-    """Whether two books share a dimension."""
-    return bool(np.intersect1d(a.support, b.support).size)
-
-
 def cross_terms(a: Book, b: Book, dim: int) -> FloatArray:
     """2 w_a . w_b for all pairs of words, float32 [words of a, words of b]."""
     dense = np.zeros((len(a.words), dim), F)
     dense[:, a.support] = a.words
     return np.stack([inner(row[b.support], b.words.T) * F(2) for row in dense])
-
-
-def squares(book: Book) -> FloatArray:
-    """|w|^2 of every word."""
-    total = np.zeros(len(book.words), F)
-    for d in range(len(book.support)):
-        total += book.words[:, d] * book.words[:, d]
-    return total
-
-
-def to_steps(values: FloatArray, step: np.float32) -> Integers:
-    """The nearest whole numbers of steps; all 0 where a step is."""
-    return np.rint(values / step).astype(np.int64) if step > 0 else np.zeros(values.shape, np.int64)
 
 
 def saturated(sums: Integers) -> Integers:
@@ -113,43 +94,6 @@ def pair_terms(codebooks: Codebooks) -> PairTerms:
                 largest = max(largest, np.abs(exact[i, j]).max())
     step = largest / F(8191)
     return PairTerms({pair: to_steps(terms, step) for pair, terms in exact.items()}, step)
-
-
-@dataclass(frozen=True)
-class DenseWords:
-    """Words in whole steps on all dimensions: ``of[position of a column]`` [n_words, dim]. For the second step."""
-
-    of: dict[int, Integers]
-    unit: np.float32  # the square of a step
-
-    def cross_sum(self, codes: NDArray[np.uint8]) -> int:
-        """Cross terms between the books of a row in units, |sum of words|^2 - sum of |word|^2; codes as stored."""
-        words = [dense[codes[1 + position]] for position, dense in self.of.items()]
-        return int((sum(words) ** 2).sum() - sum((word**2).sum() for word in words)) if words else 0
-
-    def cross_term(self, cross_sum: int) -> np.float32:
-        """What it adds to a distance."""
-        return self.unit * F(cross_sum)
-
-
-def dense_words(codebooks: Codebooks) -> DenseWords:
-    """Books after the first that overlap, where no norm stands for their cross terms."""
-    books = codebooks.books
-    of: dict[int, Book] = {}
-    if codebooks.metric == "l2" and not codebooks.norms:
-        for position, column in enumerate(codebooks.columns):
-            if any(overlap(books[column], books[i]) for i in range(1, len(books)) if i != column):
-                of[position] = books[column]
-    reach = F(0)
-    for book in of.values():
-        reach += np.sqrt(squares(book).max())
-    # The square of a sum of words fits 31 bits, with what rounding adds: half a step per book and dimension.
-    step = reach / (F(32700) - F(0.5) * F(len(of)) * np.sqrt(F(codebooks.dim)))
-    dense = {}
-    for position, book in of.items():
-        dense[position] = np.zeros((len(book.words), codebooks.dim), np.int64)
-        dense[position][:, book.support] = to_steps(book.words, step)
-    return DenseWords(dense, step * step)
 
 
 def cross_floors(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Integers:

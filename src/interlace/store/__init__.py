@@ -9,7 +9,7 @@ loading.py     from files to a snapshot
 manifest.py, log.py, parts.py    the files
 tail.py, ids.py                  rows of the log in memory; ids of many segments
 columns.py, originals.py, extras.py    what a row may have beside its id and code
-sound.py       Arrow data of users and files, checked before it is used
+sound.py       Arrow data of files, checked before it is used
 filters.py     expressions over columns
 reranking.py, recall.py          a second look at the best rows; how deep it must go
 relearning.py  new books from kept originals

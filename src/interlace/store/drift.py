@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codec.codebooks import Codebooks
-from ..engine.segments import Codes
+from ..codec.codebooks import Codebooks, Codes
 from ..inputs.arrays import FloatArray
 
 #: Rows of a block that are measured, at most: their mean stands for the block.

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from .._threads import ForkLock
 from ..errors import InputError
-from .columns import Columns, Table, arrow, kind_of
+from ..inputs.payload_table import arrow, kind_of
+from .columns import Columns, Table
 
 Expression = Any  # pyarrow.compute.Expression
 #: Brackets and ``not`` inside of each other, at most: Python's parser and Arrow walk text and expressions by recursion.

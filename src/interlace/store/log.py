@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.segments import Codes
+from ..codec.codebooks import Codes
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 from ..index.ids import IdArray
 from . import files

@@ -109,7 +109,7 @@ class Part:
             self.check_text(self.payload.columns.checked(None))
         if self.originals_file is not None and extras is not None and extras.originals is not None:
             self.originals_file.verify()
-            with self.originals_file.damage_named("originals"):
+            with self.originals_file.parsing("originals"):
                 extras.originals.verify(self.originals)
         try:
             verify_segment(self.segment, codebooks)
@@ -155,7 +155,7 @@ def open_segment(
     opened = (file, payload_file, originals_file)
     if known is not None and known.ids.n == entry.rows and all(map(_same, opened, known.files)):
         return known
-    with file.damage_named("segment"):
+    with file.parsing("segment"):
         for name in CHECKED_AT_OPEN:
             if name in file.names:
                 file.check(name)
@@ -170,7 +170,7 @@ def open_segment(
         payload = Payload(extras.columns, payload_file, entry.rows)
     originals: Bytes = np.empty((entry.rows, 0), np.uint8)
     if originals_file is not None and extras.originals is not None:
-        with originals_file.damage_named("originals"):
+        with originals_file.parsing("originals"):
             originals = originals_file.array("originals")
             if originals.dtype != np.uint8 or originals.shape != (entry.rows, extras.width):
                 raise ValueError(f"{originals.dtype} {originals.shape}, uint8 {(entry.rows, extras.width)} expected")
@@ -186,7 +186,7 @@ def _same(one: storage.File | None, other: storage.File | None) -> bool:
 def _beside(folder: Folder, entry: Entry, name: str, kind: str, mark: str) -> storage.File:
     """A file that belongs to a segment."""
     file = _read(folder, name, kind, mark)
-    with file.damage_named(kind):
+    with file.parsing(kind):
         if file.meta["segment"] != entry.file:
             raise ValueError(f"it belongs to {file.meta['segment']!r:.60}, not to {entry.file!r}")
     return file
@@ -204,7 +204,7 @@ def open_removed(folder: Folder, entry: Entry, mark: str) -> Tombstones:
         return Tombstones(entry.rows)
     file = _beside(folder, entry, entry.removed_file, "removed", mark)
     file.verify()
-    with file.damage_named("removed"):
+    with file.parsing("removed"):
         return Tombstones.stored(entry.rows, file.array("removed"), entry.removed)
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._threads import thread_count
-from ..codec.codebooks import Codebooks
+from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import encode
-from ..engine.segments import Codes
 from ..errors import InputError
 from ..index.ids import Ids
 from ..index.index import Index

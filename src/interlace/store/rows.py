@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import cached_property
+from ..codec.codebooks import Codes
 from ..engine.engine import Engine
 from ..engine.filters import Allowed
-from ..engine.segments import Codes
 from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError
 from ..files import storage
 from ..index.ids import Ids
-from .columns import Columns, Table, arrow, check_text, taken
+from ..inputs.payload_table import arrow
+from .columns import Columns, Table, check_text, taken
 from .extras import Extras
 from .filters import Remembered, as_expression, columns_of, is_expression, qualifying
 from .ids import JoinedIds, joined

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import cached_property, thread_count
+from ..codec.codebooks import Codes
 from ..engine.engine import Engine
 from ..engine.evidence import HELD_OUT_ROWS
 from ..engine.margins import Calibration
 from ..engine.recall import measured
-from ..engine.segments import Codes, Segment
+from ..engine.segments import Segment
 from ..engine.tombstones import Tombstones
 from ..errors import InputError
 from ..index.ids import IdArray, Ids, is_id

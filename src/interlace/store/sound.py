@@ -1,32 +1,23 @@
-"""Arrow data from files and from users -> arrays that are safe to read.
+"""Arrow data from files -> record batches of bounded size.
 
-Arrow trusts the offsets, lengths and text of the buffers it is given. So every array passes two checks before it is
-used: its *layout* (offsets ascend and stay inside, indices are valid), without which reading it may crash, and its
-*text* (strings are UTF-8), without which some functions fail. Full validation by Arrow makes both at once; the layout
-alone is that of the same buffers read as binary instead of string.
-
-What a file holds is also bounded by its size: compressed batches are refused before they are decompressed, and
-buffers that overlap, so that a few bytes stand for many values, before they are copied.
+The arrays themselves are validated by ``inputs/arrow_validation.py``. What a file holds is also bounded by its size:
+compressed batches are refused before they are decompressed, and buffers that overlap, so that a few bytes stand for
+many values, before they are copied.
 """
 
 from __future__ import annotations
 
-import importlib
 import struct
 from collections.abc import Iterator
 from typing import Any
 
-Array = Any  # pyarrow.Array
+from ..inputs.payload_table import arrow, describe_schema
+
 Schema = Any  # pyarrow.Schema
 Batch = Any  # pyarrow.RecordBatch
 Table = Any  # pyarrow.Table
 
 MAGIC = b"ARROW1\0\0"
-
-
-def arrow() -> Any:
-    """pyarrow, which whoever has something of Arrow has imported already."""
-    return importlib.import_module("pyarrow")
 
 
 def batch_in(data: Any, schema: Schema) -> Batch:
@@ -50,7 +41,7 @@ def table_in(data: Any, schema: Schema) -> Table:
         raise ValueError("it does not begin with a schema")
     found = pa.ipc.read_schema(first)
     if not found.equals(schema):
-        raise ValueError(f"it has the columns {shown(found)}, the store {shown(schema)}")
+        raise ValueError(f"it has the columns {describe_schema(found)}, the store {describe_schema(schema)}")
     return pa.Table.from_batches([_batch(message, schema) for message in messages], schema=schema)
 
 
@@ -98,69 +89,3 @@ def _field(data: bytes, table: int, number: int) -> int:
         return 0
     (offset,) = struct.unpack_from("<H", data, vtable + entry)
     return table + int(offset) if offset else 0
-
-
-def as_binary(kind: Any) -> Any:
-    """The type with the same layout in which text is bytes."""
-    pa = arrow()
-    types = pa.types
-    if types.is_string(kind):
-        return pa.binary()
-    if types.is_large_string(kind):
-        return pa.large_binary()
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(as_binary(field.type)) for field in kind])
-    if types.is_map(kind):
-        return pa.map_(as_binary(kind.key_type), as_binary(kind.item_type))
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        inner = kind.value_field.with_type(as_binary(kind.value_type))
-        if types.is_fixed_size_list(kind):
-            return pa.list_(inner, kind.list_size)
-        return pa.large_list(inner) if types.is_large_list(kind) else pa.list_(inner)
-    return kind
-
-
-def has_sound_text(array: Array) -> bool:
-    """Whether all strings of an array (or chunked array) are UTF-8. A layout that is damaged raises ArrowInvalid."""
-    pa = arrow()
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        loose = as_binary(array.type)
-        if loose.equals(array.type):
-            raise
-        for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
-            chunk.view(loose).validate(full=True)
-        return False
-    return True
-
-
-def check_dictionary(array: Array) -> None:
-    """Raise ArrowInvalid unless the layout of a dictionary array is sound; its text is not looked at."""
-    loose = array.dictionary.view(as_binary(array.dictionary.type))
-    arrow().DictionaryArray.from_arrays(array.indices, loose, safe=False).validate(full=True)
-
-
-def row_of_bad_text(array: Array) -> int | None:
-    """The first row with a string that is not UTF-8, of an array with a sound layout; None if there is none."""
-    pa, first = arrow(), 0
-    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else (array,):
-        if not _is_text(chunk):
-            low, high = 0, len(chunk)  # rows up to low are text, rows up to high are not
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if _is_text(chunk.slice(0, middle)) else (low, middle)
-            return first + low
-        first += len(chunk)
-    return None
-
-
-def _is_text(array: Array) -> bool:
-    """Of these rows alone: a slice of lists still has the values of all rows, a copy has its own."""
-    pa = arrow()
-    return has_sound_text(pa.concat_arrays([array]))
-
-
-def shown(schema: Schema) -> str:
-    """Names and types, for messages."""
-    return ", ".join(f"{field.name!r} ({field.type})" for field in schema)

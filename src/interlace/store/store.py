@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import ForkLock, thread_count
-from ..codec.codebooks import Codebooks
+from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import EFFORTS, encode_rows
-from ..engine.segments import Codes
 from ..errors import (
     DuplicateIdError,
     InputError,
@@ -31,7 +30,7 @@ from ..index.ids import IdArray, as_id_array, is_id, parse_ids, shown_id
 from ..inputs.arrays import FloatArray, Rows, to_numpy
 from ..inputs.literals import Effort, Missing
 from ..inputs.spool import yields_blocks
-from ..progress import Progress, shown, silent
+from ..progress import Progress, as_progress, silent
 from .columns import Table
 from .drift import Drift, Meter
 from .extras import Extras
@@ -214,7 +213,7 @@ class Store(Reading):
         calibration that follows leaves searches exact. Books learned from labels are replaced by books without: the
         embedding stays.
         """
-        said = shown(progress)
+        said = as_progress(progress)
         with self._writing() as writer:
             self._check_no_batch("relearn()")
             after = relearned(self._state.snapshot, settings, lambda what, done: said(f"learning: {what}", 0.7 * done))

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import ForkLock, cached_property
-from ..codec.codebooks import Codebooks
-from ..engine.segments import Codes, Segment
+from ..codec.codebooks import Codebooks, Codes
+from ..engine.segments import Segment
 from ..index.ids import IdArray, Ids
 from .columns import Columns, Table
 from .originals import Bytes

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
-import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import interlace as il
 from helpers import hand_made
-from interlace.codec import embedding as embeddings
-from interlace.codec.embedding import Linear, Module, Network, embedding_of
+from interlace.codec.embedding import Linear, Module, Network, embedding_of, torch_modules
 from interlace.estimators.fitted import Fitted
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
@@ -54,17 +50,14 @@ def reference(module: nn.Module, x: np.ndarray = IMAGES) -> np.ndarray:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """A stand-in for ``interlace.learn.joint.networks``: what it was asked to build."""
+    """What a stand-in for ``networks.build`` was asked to build."""
     asked: list[dict[str, Any]] = []
 
     def build(name: str, *, input_shape: tuple[int, ...], dim: int, hidden: tuple[int, ...] = ()) -> nn.Module:
         asked.append({"name": name, "input_shape": input_shape, "dim": dim})
         return Small(dim, seed=99)
 
-    importlib.import_module("interlace.learn.joint.serving")  # which needs the real one
-    fake = types.ModuleType("interlace.learn.joint.networks")
-    fake.build = build  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "interlace.learn.joint.networks", fake)
+    monkeypatch.setattr("interlace.learn.joint.serving.build", build)
     return asked
 
 
@@ -81,7 +74,7 @@ def test_a_network_is_built_once_and_run_with_its_weights(
     module = Small(seed=3)
     made = Network("lenet", SHAPE, 4, weights_of(module))
     assert built == []  # nothing runs before the first input
-    monkeypatch.setattr(embeddings, "NETWORK_VALUES", 36 * 7)  # blocks of 7 images
+    monkeypatch.setattr(torch_modules, "NETWORK_VALUES", 36 * 7)  # blocks of 7 images
     assert made.block_rows == 7
     before = IMAGES.copy()
     assert_allclose(made(IMAGES), reference(module), rtol=1e-4, atol=1e-5)
@@ -109,7 +102,7 @@ def test_a_network_travels_with_its_index(built: list[dict[str, Any]], tmp_path:
     assert_allclose(single.distances, ours.distances[0], rtol=1e-4)  # torch may round another batch size differently
     report = opened.report()
     assert (report.embedding_kind, report.embedding) == ("lenet", made.n_bytes)
-    with pytest.raises(il.InputError, match="the file has its own embedding"):
+    with pytest.raises(il.InputError, match="differs from the embedding of the file"):
         il.open(tmp_path / "i", embedding=Small(seed=3))
 
 
@@ -119,8 +112,7 @@ def test_weights_that_do_not_fit(built: list[dict[str, Any]]) -> None:
 
 
 def test_outputs_of_another_width_are_refused(built: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    networks = sys.modules["interlace.learn.joint.networks"]
-    monkeypatch.setattr(networks, "build", lambda name, **settings: Small(5))
+    monkeypatch.setattr("interlace.learn.joint.serving.build", lambda name, **settings: Small(5))
     with pytest.raises(il.InputError, match=r"lenet must give \[n, 4\], got shape \(30, 5\) for 30 inputs"):
         Network("lenet", SHAPE, 4, weights_of(Small(5)))(IMAGES)
 

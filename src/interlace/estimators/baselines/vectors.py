@@ -17,7 +17,7 @@ from ...learn.kmeans import kmeans
 from ...learn.learning import MAX_BYTES, MAX_TRAIN_ROWS, training_rows, with_held_out_error
 from ...learn.registry import BookLearner
 from ...learn.schedule import default_crude
-from ...progress import Progress, shown
+from ...progress import Progress, as_progress
 from ..features import read_features
 from ..fitted import Fitted
 from ..models import Model
@@ -157,7 +157,7 @@ class VectorModel(Model):
             iterations=positive(self.iterations, "iterations", least=0),
             rng=np.random.default_rng(positive(self.seed, "seed", least=0)),
             threads=thread_count(self.threads),
-            progress=shown(self.progress),
+            progress=as_progress(self.progress),
         )
 
     def _warn_if_few(self, n: int, dim: int, run: FitRun) -> None:

@@ -142,7 +142,7 @@ def read_checkpoint(path: Path, configuration: dict[str, Any]) -> tuple[Arrays, 
             "configuration and every set of rows (a fold of a cross-validation) gets a file of its own"
         )
     file.verify()
-    with file.damage_named("checkpoint"):
+    with file.parsing("checkpoint"):
         scalars, state = set(file.meta["scalars"]), file.meta["state"]
         if not isinstance(state, dict):
             raise TypeError("it has no state")

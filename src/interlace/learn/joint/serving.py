@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...inputs.arrays import FloatArray, describe
-from .networks import evaluating
+from .networks import build, evaluating
 
 
 def state_of(module: Any) -> dict[str, NDArray[Any]]:
@@ -30,8 +30,9 @@ def _bits(value: Tensor) -> NDArray[Any]:
         return np.asarray(value.reshape(-1).view(torch.uint8).numpy())
 
 
-def loaded(module: nn.Module, weights: Mapping[str, NDArray[Any]], name: str) -> nn.Module:
-    """The module with these weights, ready to be run."""
+def network(name: str, input_shape: tuple[int, ...], dim: int, weights: Mapping[str, NDArray[Any]]) -> nn.Module:
+    """The network of this name with these weights, ready to run."""
+    module = build(name, input_shape=input_shape, dim=dim)
     try:
         module.load_state_dict({key: torch.tensor(value) for key, value in weights.items()})
     except RuntimeError as error:  # lists every name and shape that does not fit

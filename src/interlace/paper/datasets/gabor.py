@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ...inputs.arrays import FloatArray, as_rows, describe, positive, to_numpy
-from ...progress import shown
+from ...progress import as_progress
 
 #: What ``gist`` computes unless told otherwise; caches are keyed by it.
 DEFAULTS: dict[str, Any] = {"scales": 4, "orientations": 8, "grid": 4, "cutoff": 4.0, "padding": 32}
@@ -63,7 +63,7 @@ def gist(
         )
     if isinstance(cutoff, bool) or not isinstance(cutoff, int | float) or not 0 < cutoff < math.inf:
         raise InputError(f"cutoff must be a number of cycles per image above 0, got {cutoff!r}")
-    said, side = shown(progress), size + 2 * padding
+    said, side = as_progress(progress), size + 2 * padding
     filters, pool = _filters(side, scales, orientations), _pool(size, grid)
     features = np.empty((len(array), len(filters), grid * grid), np.float32)
     block = max(1, BLOCK_VALUES // side**2)

@@ -1,0 +1,96 @@
+"""Parts of :class:`Codebooks`: books of words, and norms for the cross terms between books."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..inputs.arrays import FloatArray, check_numeric, describe, to_numpy
+
+MAX_WORDS = 256  # a code is a byte
+
+
+def frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
+    """A read-only copy of the right type; what the type cannot hold is refused."""
+    given = to_numpy(x, name)
+    if given.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s), got {describe(given)}")
+    check_numeric(given.dtype, name)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array: NDArray[Any] = np.array(given, dtype=dtype, order="C")
+    if dtype is np.float32 and not np.isfinite(array).all():
+        raise InputError(f"{name} holds a value that is not finite in float32")
+    if dtype is not np.float32 and (array != given).any():
+        raise InputError(f"{name} must hold integers that fit {np.dtype(dtype)}, got {given[array != given][0]}")
+    array.flags.writeable = False
+    return array
+
+
+def integer_between(value: Any, name: str, low: int, high: int | None = None) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = low - 1
+    if number < low or (high is not None and number > high):
+        raise InputError(
+            f"{name} must be an integer of {f'at least {low}' if high is None else f'{low} to {high}'}, got {value!r}"
+        )
+    return number
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """One quantizer C_k: ``words`` float32 [n_words, len(support)] on the dimensions ``support``, zero elsewhere."""
+
+    words: FloatArray
+    support: NDArray[np.uint32]
+
+    def __post_init__(self) -> None:
+        words = frozen(self.words, np.float32, 2, "words")
+        support = frozen(self.support, np.uint32, 1, "support")
+        if not 1 <= len(words) <= MAX_WORDS:
+            raise InputError(f"a book holds 1 to {MAX_WORDS} words, got {len(words)}")
+        if words.shape[1] != len(support):
+            raise InputError(f"words have {words.shape[1]} columns, the support has {len(support)} dimensions")
+        if len(support) > 1 and not (support[:-1] < support[1:]).all():
+            raise InputError("support must ascend without repeats")
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "support", support)
+
+    def __reduce__(self) -> Any:
+        return Book, (self.words, self.support)  # so that its copy is checked and frozen, too
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """Cross terms between the books it ``covers``, which do not depend on the query.
+
+    The value of a row is the sum of 2 w_i.w_j over pairs of covered books that no earlier norm covers; it is stored in
+    a column, as the index of the nearest of ``values``. A single value is the constant of composite quantization: it
+    stands for every row and needs no column. ``crude`` norms are read in the crude step. Without norms search computes
+    the cross terms of the rows that the crude step lets through.
+    """
+
+    values: FloatArray
+    covers: tuple[int, ...]
+    crude: bool = False
+
+    def __post_init__(self) -> None:
+        values = frozen(self.values, np.float32, 1, "norm values")
+        if not 1 <= len(values) <= MAX_WORDS:
+            raise InputError(f"a norm column holds 1 to {MAX_WORDS} values, got {len(values)}")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "covers", tuple(integer_between(b, "covers", 0) for b in self.covers))
+
+    def __reduce__(self) -> Any:
+        return Norm, (self.values, self.covers, self.crude)
+
+    @property
+    def stored(self) -> bool:
+        """Whether it takes a column."""
+        return len(self.values) > 1
