@@ -70,8 +70,6 @@ float largest_of(const std::vector<float>& values) {
     return largest;
 }
 
-std::int16_t to_step(float value, float scale) { return static_cast<std::int16_t>(std::nearbyint(value / scale)); }
-
 void require_finite(const float* values, std::size_t n, const char* what) {
     constexpr float largest = 1e19f;
     bool good = true;

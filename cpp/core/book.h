@@ -3,6 +3,7 @@
 #include "../simd/kernels.h"
 #include "aligned.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -42,7 +43,9 @@ std::vector<float> doubled_products(const Book& first, const Book& second, std::
 float largest_of(const std::vector<float>& values);
 
 // The nearest whole number of steps of the given size
-std::int16_t to_step(float value, float scale);
+inline std::int16_t to_step(float value, float scale) {
+    return static_cast<std::int16_t>(std::nearbyint(value / scale));
+}
 
 // 1 / scale, or the largest float for a scale so small that it has no inverse.
 inline float finite_inverse(float scale) {
