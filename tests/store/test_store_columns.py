@@ -374,7 +374,7 @@ def test_columns_of_the_log_are_decoded_once(tmp_path: Path, monkeypatch: pytest
     for i, snapshot in enumerate(snapshots):
         assert snapshot.payload()["n"].to_pylist() == list(range(i + 1))
     assert sum(decoded) == 80
-    assert store.snapshot._tail_table.column(0).num_chunks <= 32
+    assert store.snapshot.rows.tail_table.column(0).num_chunks <= 32
 
 
 def test_decimals_and_dates_are_taken_as_they_are(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_without_held_out_rows_the_first_ones_are_compared_with(tmp_path: Path) 
 def test_an_index_keeps_its_held_out_error(tmp_path: Path) -> None:
     store, more = learned(tmp_path)
     error = store.health().training_error
-    index = store.snapshot.index
+    index = store.snapshot.to_index()
     assert index.codebooks.error == pytest.approx(error)
     store.to_file(tmp_path / "i")
     again = il.open(tmp_path / "i")

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec.metric import Metric
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
 from .engine import Engine
@@ -46,7 +47,8 @@ def measured(
     chosen = np.linspace(0, len(queries) - 1, min(QUERIES, len(queries))).astype(np.int64)
     queries, own = queries[chosen], None if own_rows is None else own_rows[chosen, None]
     extra = int(own is not None)
-    true = nearest(engine, originals, queries, K + extra)
+    removed = None if engine.removed is None else ~engine.removed.kept()
+    true = nearest(originals, queries, K + extra, removed, engine.codebooks.metric_type)
     deepest = min(DEPTHS[-1] + extra, max(1, engine.n_kept))
     found: list[tuple[float, int, float]] = []
     for margin in TARGETS:
@@ -71,13 +73,14 @@ def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
     return np.array(ranks, np.int64)
 
 
-def nearest(engine: Engine, originals: Originals, queries: FloatArray, k: int) -> Rows:
+def nearest(
+    originals: Originals, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: Metric
+) -> Rows:
     """The k rows nearest by their originals [n, k], -1 where there are fewer; by products of matrices, in blocks."""
     best, rows = np.full((len(queries), k), np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
-    removed = None if engine.removed is None else ~engine.removed.kept()
     for first, vectors in originals.blocks():
         away = -(queries @ vectors.T)
-        if engine.codebooks.metric == "l2":
+        if metric.is_squared:
             away *= 2
             away += np.einsum("ij,ij->i", vectors, vectors)
         if removed is not None:
