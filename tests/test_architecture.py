@@ -56,12 +56,9 @@ STILL_WRONG: set[tuple[str, str]] = {
     ("engine.explaining", "index.ids"),
     ("engine.searches", "index.ids"),
     ("engine.searching", "index.ids"),
-    ("engine.searching", "learn.cost"),
     ("engine.segments", "files.storage"),
     ("index.index", "store"),
     ("inputs.payload", "store.columns"),
-    ("learn.joint.finish", "index.index"),
-    ("learn.shapes", "index.ids"),
     ("store.relearning", "estimators.baselines.registry"),
 }
 

@@ -19,12 +19,13 @@ from interlace import _native
 from interlace.codec.encode import EFFORTS
 from interlace.engine.segments import MAX_ROWS
 from interlace.index import planning
+from interlace.index.planning import STRING_LENGTH
 from interlace.inputs.arrays import Rows
 from interlace.learn import choice, cost
 from interlace.learn.cost import LEAST_ROWS, Work, parse_memory
 from interlace.learn.learning import Settings, learn_codebooks, training_rows
 from interlace.learn.schedule import COMPARE_FROM, MOST_RESIDUAL_BYTES, RESIDUAL_ROWS_PER_BYTE
-from interlace.learn.shapes import STRING_LENGTH, candidates, row_number_bytes, shape_of
+from interlace.learn.shapes import candidates, row_number_bytes, shape_of
 from interlace.progress import silent
 
 

@@ -61,6 +61,12 @@ TAIL = 0.01
 COST_QUERIES = 400
 #: A stop that no cell passes.
 NO_STOP = 1e30
+#: Rows of an index that calibrate it: this many, if they are at most a tenth of its rows.
+HELD_OUT_ROWS = 5_000
+#: Queries whose exact answers are processed in one step; bounds memory.
+CALIBRATED_AT_ONCE = 250
+#: Rows with the same code as the query, beside its own row, that an exact answer has room for.
+COPIES = 64
 
 
 def queries_needed(target: float, confidence: float = CONFIDENCE) -> int:

@@ -15,14 +15,13 @@ from ..codec.codebooks import Codebooks
 from ..errors import DamagedFileError, InputError
 from ..index.ids import Ids
 from ..inputs.arrays import FloatArray
-from ..learn.cost import CALIBRATED_AT_ONCE, COPIES
 from . import calibrating, margins
 from .segments import Segment, check_codes
 from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
 #: What is counted for each query: cells, rows scanned, survivors, look-ups, strays.
-WORK, STRAYS = 5, 4
+WORK, SURVIVORS, STRAYS = 5, 2, 4
 #: Answers (12 bytes each) are padded to k for each query; where there are fewer rows than k, so many at most.
 MAX_PADDED = 2**24
 #: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.
@@ -296,8 +295,8 @@ def calibrate(
         starts = segment.arrays["cell_starts"].astype(np.int64)
         sizes += starts[1:] - starts[:-1]
     parts = []
-    for start in range(0, max(1, len(queries)), CALIBRATED_AT_ONCE):
-        part = slice(start, start + CALIBRATED_AT_ONCE)
+    for start in range(0, max(1, len(queries)), calibrating.CALIBRATED_AT_ONCE):
+        part = slice(start, start + calibrating.CALIBRATED_AT_ONCE)
         own = None if own_rows is None else own_codes[part]
         parts.append(_held(codebooks, segments, queries[part], own, sizes, threads))
     return calibrating.calibrate(parts, int(sizes.sum()), codebooks.metric, confidence=confidence)
@@ -313,7 +312,7 @@ def _held(
 ) -> calibrating.Held:
     """Exact answers of some queries, and what rules are made of."""
     deepest = max(margins.KS)
-    depth = deepest if own_codes is None else deepest + 1 + COPIES
+    depth = deepest if own_codes is None else deepest + 1 + calibrating.COPIES
     rows, distances, _, _, trace = search_rows(codebooks, segments, queries, depth, margins.EXACT, threads, trace=True)
     assert trace is not None
     width = trace.shape[2]

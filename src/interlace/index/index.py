@@ -28,7 +28,7 @@ from ..files import storage
 from ..inputs.arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from ..inputs.literals import Auto, Cross, Effort, Layout, Margin, Metric, PriorFit, Rotation
 from ..learn.choice import Choice
-from ..learn.cost import HELD_OUT_ROWS, calibration_count, calibration_that_fits, rows_that_fit
+from ..learn.cost import calibration_count, calibration_that_fits, rows_that_fit
 from ..learn.learning import (
     ITERATIONS,
     LEAST_ERROR_ROWS,
@@ -41,6 +41,7 @@ from ..learn.learning import (
 from ..progress import Progress, shown, silent
 from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
+from .planning import id_bytes, largest_ids
 from .report import Report
 
 MAX_ANSWERS = 2**31
@@ -149,7 +150,7 @@ class Index(Searches):
             kind = "int64" if parse_ids(ids, len(rows)).dtype == np.int64 else "string"
         if len(rows):
             limits = (checked.max_train_rows, checked.max_memory, thread_count(checked.threads))
-            rows_that_fit(len(rows), rows.dim, checked, *limits, index=kind)
+            rows_that_fit(len(rows), rows.dim, checked, *limits, ids=id_bytes(kind, len(rows)))
         learned = learn_codebooks(rows, checked, lambda what, done: said(f"learning: {what}", 0.8 * done))
         if learned.interrupted:
             raise KeyboardInterrupt
@@ -201,7 +202,9 @@ class Index(Searches):
     ) -> Index:
         """All rows coded and the margin calibrated on rows that were not learned from; see :meth:`of_rows`."""
         bound = (settings.max_memory, thread_count(settings.threads))
-        queries = calibration_that_fits(len(rows), rows.dim, settings, len(learned.sample), *bound)
+        queries = calibration_that_fits(
+            len(rows), rows.dim, settings, len(learned.sample), *bound, largest_ids(len(rows))
+        )
         index = cls.of_rows(
             learned.codebooks,
             rows,
@@ -435,7 +438,9 @@ class Index(Searches):
                 )
             self._recalibrate(vectors, None, workers)
             return
-        chosen = np.sort(np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False))
+        chosen = np.sort(
+            np.random.default_rng(0).choice(len(self), min(len(self), calibrating.HELD_OUT_ROWS), replace=False)
+        )
         chosen = self._ids.kept_rows()[chosen]
         vectors = self.codebooks.decode(self._codes_of(chosen))
         self._recalibrate(vectors, chosen, workers)

@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..inputs.arrays import positive
 from ..inputs.literals import Auto, Cross, Effort, IdKind, Layout, Metric, PriorFit, Rotation
 from ..learn.cost import (
+    IdBytes,
     build_memory,
     calibration_that_fits,
     coding_work,
@@ -22,11 +23,15 @@ from ..learn.cost import (
     trying_work,
 )
 from ..learn.learning import ITERATIONS, MAX_TRAIN_ROWS, Settings
-from ..learn.shapes import CALIBRATION_BYTES, STRING_LENGTH, candidates, id_bytes, shape_of
-from .ids import STORED
+from ..learn.shapes import CALIBRATION_BYTES, candidates, shape_of
+from .ids import BLOCK, STORED
 
 #: Header of a file: what describes the index, and each section with its checksum and padding.
 HEADER_BYTES, SECTION_BYTES = 900, 210
+#: Bytes of a string id in a file beside its text: offset of the text, place in the sorted section, hash.
+STRING_ID_BYTES = 8 + 4 + 8
+#: Assumed length of a string id, in bytes of UTF-8.
+STRING_LENGTH = 16
 
 
 @dataclass(frozen=True)
@@ -207,12 +212,13 @@ def plan(
     workers, n_indexes = thread_count(checked.threads), -(-n // MAX_ROWS)
     rows = -(-n // n_indexes)  # of one index, which is built at a time
     limits = (checked.max_train_rows, checked.max_memory, workers)
-    n_train = rows_that_fit(rows, dim, checked, *limits, index=ids)
+    n_train = rows_that_fit(rows, dim, checked, *limits, ids=id_bytes(ids, rows))
     shape, tried = shape_of(dim, checked, n_train), candidates(dim, checked, n_train)
-    queries = calibration_that_fits(rows, dim, checked, n_train, checked.max_memory, workers)
-    memory = build_memory(rows, dim, checked, n_train, workers, ids, queries)
+    queries = calibration_that_fits(rows, dim, checked, n_train, checked.max_memory, workers, largest_ids(rows))
+    memory = build_memory(rows, dim, checked, n_train, workers, id_bytes(ids, rows), queries)
     codes, row_numbers, id_size = (
-        _over(n, n_indexes, part) for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows))
+        _over(n, n_indexes, part)
+        for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows).stored)
     )
     learned = n_indexes * shape.learned_bytes()
     beside = n_indexes * (shape.floor_bytes() + CALIBRATION_BYTES)
@@ -254,6 +260,25 @@ def plan(
         tried=tried,
         **seconds,
     )
+
+
+def id_bytes(kind: str, n: int) -> IdBytes:
+    """Bytes of the ids of n rows, in a file and, once an id was looked up, in memory.
+
+    For int64 this is the worst case, ids in no order that differ in all 64 bits. Runs and small gaps take less.
+    """
+    if kind == "default":
+        return IdBytes()
+    if kind == "string":
+        return IdBytes(stored=(STRING_ID_BYTES + STRING_LENGTH) * n + 8, sorting=40 * n)
+    blocks = -(-n // BLOCK)
+    packed = blocks * (8 * BLOCK + 8 + 4) + 4 + 4 * n  # words, base and start of each block; order (docs/format.md)
+    return IdBytes(stored=packed, sorting=16 * n)
+
+
+def largest_ids(n: int) -> IdBytes:
+    """Bytes of the kind of ids that takes the most memory, so that the kind does not change how an index calibrates."""
+    return id_bytes("string", n)
 
 
 def _over(n: int, n_indexes: int, part: Callable[[int], int]) -> int:

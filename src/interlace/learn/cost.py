@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from .. import _native
 from ..codec.codebooks import MAX_WORDS, Book, Codebooks
 from ..codec.encode import encode
-from ..engine.calibrating import queries_needed
+from ..engine.calibrating import CALIBRATED_AT_ONCE, COPIES, HELD_OUT_ROWS, queries_needed
 from ..engine.margins import DEFAULT, KS, TARGETS
 from ..errors import InputError
 from ..inputs.arrays import BLOCK_ROWS
@@ -43,18 +43,13 @@ from .schedule import (
     refit_rounds,
     trial_train,
 )
-from .shapes import Asked, Shape, candidates, id_bytes, shape_of
+from .shapes import Asked, Shape, candidates, shape_of
 
 #: Fewer rows than this do not make books worth having; all rows of an input that has no more.
 LEAST_ROWS = 1000
-HELD_OUT_ROWS = 5_000  # for the calibration, where they are a tenth of the rows or less
 HELD_OUT_FROM = 2000  # rows from which some are held out of learning
 CALIBRATION_ROWS = queries_needed(DEFAULT)  # that the default margin needs, learned from or not
 FEWEST_QUERIES = queries_needed(TARGETS[0])  # that support any target
-#: Queries whose answers are made into what rules are made of at once, which bounds memory.
-CALIBRATED_AT_ONCE = 250
-#: Rows with the code of a query that its answer may hold, beside its own, when a search is calibrated.
-COPIES = 64
 #: Objects, small arrays and what allocators keep, in every phase.
 OVERHEAD = 6 << 20
 
@@ -100,8 +95,22 @@ class Memory:
         return max(self.trying, self.learning, self.coding, self.calibrating)
 
 
+@dataclass(frozen=True)
+class IdBytes:
+    """Bytes of the ids of all rows: as the index holds them, and copies while it sorts and compares them."""
+
+    stored: int = 0
+    sorting: int = 0
+
+
 def build_memory(
-    n: int, dim: int, settings: Asked, n_train: int, threads: int, ids: str = "default", queries: int | None = None
+    n: int,
+    dim: int,
+    settings: Asked,
+    n_train: int,
+    threads: int,
+    ids: IdBytes = IdBytes(),
+    queries: int | None = None,
 ) -> Memory:
     """Memory of ``Index.build`` with checked settings; ``queries`` calibrate, by default as many as build takes."""
     shape = shape_of(dim, settings, n_train)
@@ -112,7 +121,7 @@ def build_memory(
         trying,
         learning,
         _coding_memory(shape, n, threads, ids),
-        _calibrating_memory(shape, n, queries, threads, ids),
+        _calibrating_memory(shape, n, queries, threads, ids.stored),
     )
 
 
@@ -121,13 +130,15 @@ def calibration_count(n: int, n_train: int) -> int:
     return max(min(n - n_train, HELD_OUT_ROWS), min(n, CALIBRATION_ROWS))
 
 
-def calibration_that_fits(n: int, dim: int, settings: Asked, n_train: int, max_memory: Any, threads: int) -> int:
+def calibration_that_fits(
+    n: int, dim: int, settings: Asked, n_train: int, max_memory: Any, threads: int, ids: IdBytes
+) -> int:
     """The same within ``max_memory``; 0 where even the fewest queries that support a target do not fit."""
     most = calibration_count(n, n_train)
     if max_memory is None:
         return most
     allowed, shape = parse_memory(max_memory), shape_of(dim, settings, n_train)
-    while most and _calibrating_memory(shape, n, most, threads, "string") > allowed:
+    while most and _calibrating_memory(shape, n, most, threads, ids.stored) > allowed:
         most = most * 3 // 4 if most > FEWEST_QUERIES else 0
     return most
 
@@ -177,20 +188,19 @@ def _native_bytes(shape: Shape, threads: int, beam: int) -> int:
     return shape.table_bytes() + shape.pair_bytes() + threads * (coder + refit)
 
 
-def _index_bytes(shape: Shape, n: int, ids: str) -> int:
-    return shape.code_bytes(n) + shape.row_bytes(n) + id_bytes(ids, n) + shape.learned_bytes()
+def _index_bytes(shape: Shape, n: int, id_bytes: int) -> int:
+    return shape.code_bytes(n) + shape.row_bytes(n) + id_bytes + shape.learned_bytes()
 
 
-def _coding_memory(shape: Shape, n: int, threads: int, ids: str) -> int:
+def _coding_memory(shape: Shape, n: int, threads: int, ids: IdBytes) -> int:
     """The unpacked codes with their cells, row numbers before they are coded, the packed index, a block of input."""
     unpacked = n * (1 + shape.n_columns + 8)
-    sorting = {"default": 0, "int64": 16 * n, "string": 40 * n}[ids]  # copies while ids are sorted and compared
     block = min(n, BLOCK_ROWS) * shape.dim * (28 if shape.metric == "cosine" else 16)
     native = _native_bytes(shape, threads, shape.beam)
-    return _index_bytes(shape, n, ids) + unpacked + sorting + block + native + OVERHEAD
+    return _index_bytes(shape, n, ids.stored) + unpacked + ids.sorting + block + native + OVERHEAD
 
 
-def _calibrating_memory(shape: Shape, n: int, queries: int, threads: int, ids: str = "default") -> int:
+def _calibrating_memory(shape: Shape, n: int, queries: int, threads: int, id_bytes: int = 0) -> int:
     """The index, and answers of the queries with what margins are made of: by hit, by cell, by dimension."""
     hits = queries * min(n, max(KS)) * 160
     cells = queries * shape.n_words * 48
@@ -198,7 +208,7 @@ def _calibrating_memory(shape: Shape, n: int, queries: int, threads: int, ids: s
     search = threads * (8 * n // max(1, shape.n_words) + 64 * shape.n_books * MAX_WORDS)
     vectors = queries * shape.dim * 40
     native = shape.table_bytes() + shape.pair_bytes()
-    return _index_bytes(shape, n, ids) + hits + cells + at_once + search + vectors + native + OVERHEAD
+    return _index_bytes(shape, n, id_bytes) + hits + cells + at_once + search + vectors + native + OVERHEAD
 
 
 def training_count(n: int, max_train_rows: int) -> int:
@@ -215,12 +225,12 @@ def rows_that_fit(
     max_memory: Any,
     threads: int,
     *,
-    index: str | None = None,
+    ids: IdBytes | None = None,
     name: str = "max_memory",
 ) -> int:
     """The most rows to learn from, of n, such that learning stays within ``max_memory`` (None: any number).
 
-    ``index`` is the kind of ids of the index that is to be made of all rows: it must fit too. InputError tells the
+    ``ids`` are given where an index of all rows with these ids must fit too. InputError tells the
     smallest ``max_memory`` that would do, if not even LEAST_ROWS rows, or all rows where there are fewer, fit.
     """
     most = training_count(n, max_train_rows)
@@ -229,18 +239,16 @@ def rows_that_fit(
     allowed = parse_memory(max_memory, name)
 
     def needed(rows: int) -> int:
-        if index is None:
+        if ids is None:
             return max(fit_memory(dim, settings, rows, threads))
-        return build_memory(n, dim, settings, rows, threads, index, 0).peak  # of queries, as many as fit calibrate
+        return build_memory(n, dim, settings, rows, threads, ids, 0).peak  # of queries, as many as fit calibrate
 
     if needed(most) <= allowed:
         return most
     least = min(LEAST_ROWS, most)
     if needed(least) > allowed:
         smallest = min(needed(least), needed(most))
-        what = (
-            f"learning from {least} rows" if index is None else f"an index of {n} rows, learned from {least} of them,"
-        )
+        what = f"learning from {least} rows" if ids is None else f"an index of {n} rows, learned from {least} of them,"
         raise InputError(
             f"{what} of {dim} dimensions takes up to {smallest:,} bytes of memory, but {name} allows {allowed:,}: "
             f"give {name}={smallest} or more, or fewer bytes per vector"

@@ -9,13 +9,8 @@ from ..codec.codebooks import MAX_WORDS
 from ..codec.encode import EFFORTS
 from ..engine.margins import KS, TARGETS
 from ..engine.segments import BLOCK
-from ..index.ids import BLOCK as ID_BLOCK
 from .schedule import default_crude, tried_layouts, usual_layout
 
-#: Explicit ids in a file, bytes per row: offset of the text, place in the sorted section, hash; the text on top.
-STRING_ID_BYTES = 8 + 4 + 8
-#: What a string id is taken to be long, in bytes of UTF-8.
-STRING_LENGTH = 16
 EVERY_SAMPLE = 256  # kSample of cpp/core/elias_fano.h
 DENSE_STEP = 32  # values that Books::compute_dense_words rounds a word up to
 #: A share, the weight and stop of cells, a slack and the strays for each k and target; the farthest hit for each k.
@@ -228,13 +223,3 @@ def row_number_bytes(n: int, n_cells: int) -> int:
             high += cells * (size + (n >> bits) + 1)
             samples += cells * -(-size // EVERY_SAMPLE)
     return 8 * (n_cells + 1) + 8 * (low // 64 + 2) + 8 * (high // 64 + 1) + 4 * samples
-
-
-def id_bytes(kind: str, n: int) -> int:
-    """Bytes of the ids of n rows in a file, and in memory once they were looked up.
-
-    Of integers at most, where they have no order and differ in all 64 bits; runs and small gaps take a fraction of it.
-    """
-    blocks = -(-n // ID_BLOCK)
-    packed = blocks * (8 * ID_BLOCK + 8 + 4) + 4 + 4 * n  # words, base and start of each block; order (docs/format.md)
-    return {"default": 0, "int64": packed, "string": (STRING_ID_BYTES + STRING_LENGTH) * n + 8}[kind]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import cached_property, thread_count
+from ..engine.calibrating import HELD_OUT_ROWS
 from ..engine.margins import DEFAULT, Calibration
 from ..engine.matches import Matches, SearchStats
 from ..engine.searches import Searches, neighbours_of
@@ -28,7 +29,6 @@ from ..index.ids import IdArray, Ids, is_id
 from ..index.index import Index
 from ..inputs.arrays import FloatArray, normalize, positive
 from ..inputs.literals import Margin
-from ..learn.cost import HELD_OUT_ROWS
 from .columns import Columns, Table, arrow, check_text, taken
 from .drift import Drift
 from .extras import Extras

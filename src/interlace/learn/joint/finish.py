@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from ...codec.codebooks import Book, Codebooks, Norm
 from ...codec.encode import encode
-from ...index.index import Index
+from ...engine import margins
+from ...engine.searching import SURVIVORS, search_rows
+from ...engine.segments import Segment
 from ...inputs.arrays import FloatArray
 from .batches import Data
 from .books import Books
@@ -64,7 +66,7 @@ def finish(state: State, data: Data, n_crude: int | None) -> Codebooks:
     if len(tried) == 1:
         return tried[0]
     coded = encode(tried[0], z, 1)  # codes do not depend on what is crude, and with many books they take long
-    return min(tried, key=lambda one: _work(one, z, coded))
+    return min(tried, key=lambda one: _work(one, z, coded, settings.threads))
 
 
 def _leading(words: FloatArray, xi: NDArray[np.bool_] | None, n_psi: int, rule: str) -> list[int]:
@@ -111,9 +113,11 @@ def _norms(words: FloatArray, support: NDArray[np.bool_], codes: NDArray[np.int6
     return norms
 
 
-def _work(codebooks: Codebooks, z: FloatArray, coded: NDArray[np.uint8]) -> float:
+def _work(codebooks: Codebooks, z: FloatArray, coded: NDArray[np.uint8], threads: int) -> float:
     """Table additions per row of an exact two-step search where every row pays for the crude books."""
-    index = Index.from_codes(codebooks, coded)
-    queries = z[:: max(1, len(z) // TRIAL_QUERIES)][:TRIAL_QUERIES]
-    stats = index.search(queries, min(LIST_LENGTH, max(1, len(z) // 10)), margin="exact").stats
-    return stats.two_step_ops(codebooks.n_books, codebooks.n_crude)
+    segments = (Segment.pack(coded, codebooks),)
+    queries = np.ascontiguousarray(z[:: max(1, len(z) // TRIAL_QUERIES)][:TRIAL_QUERIES])
+    k = min(LIST_LENGTH, max(1, len(z) // 10))
+    work = search_rows(codebooks, segments, queries, k, margins.EXACT, threads)[3]
+    survivors = float(work[:, SURVIVORS].mean()) / len(z)
+    return codebooks.n_crude + (codebooks.n_books - codebooks.n_crude) * survivors
