@@ -14,8 +14,8 @@ import interlace as il
 from helpers import clustered
 from interlace.errors import FewRowsWarning
 from interlace.estimators.joint import Joint
-from interlace.learn.learning import Settings
 from interlace.learn.prior import Prior
+from interlace.learn.settings import Settings
 from interlace.progress import Bar, shown
 
 X = clustered(700, 8, seed=1)
@@ -170,7 +170,7 @@ def test_an_interrupt_of_the_alternation_leaves_a_model(layout: str, step: int) 
     assert "not converged" in str(caught[0].message)
     assert caught[0].filename == __file__
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("interlace.learn.learner.refit_rounds", lambda *given: (step - 1, 0))
+        patch.setattr("interlace.learn.books.refit_rounds", lambda *given: (step - 1, 0))
         shorter = il.ICQ(4, layout=layout, threads=1).fit(X)
     assert model.codebooks_ == shorter.codebooks_
 
@@ -181,7 +181,7 @@ def test_an_interrupt_of_the_alternation_leaves_a_model(layout: str, step: int) 
 def test_an_earlier_interrupt_leaves_the_estimator_as_it_was(
     layout: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlace.learn.schedule.COMPARE_FROM", 4000)
+    monkeypatch.setattr("interlace.learn.layout_rules.COMPARE_FROM", 4000)
     x = clustered(4700, 6)
     settings = {"n_bytes": 3, "layout": layout, "iterations": 1, "threads": 1}
     model = il.ICQ(**settings, progress=Interrupt(at, 2))  # type: ignore[arg-type]
@@ -198,12 +198,12 @@ def test_an_earlier_interrupt_leaves_the_estimator_as_it_was(
 
 def test_an_interrupt_inside_a_trial_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials say nothing, so Ctrl-C comes from inside the alternation."""
-    monkeypatch.setattr("interlace.learn.schedule.COMPARE_FROM", 4000)
+    monkeypatch.setattr("interlace.learn.layout_rules.COMPARE_FROM", 4000)
 
     def pressed(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("interlace.learn.learner.refit", pressed)
+    monkeypatch.setattr("interlace.learn.books.refit", pressed)
     model = il.ICQ(3, iterations=1, threads=1)
     with pytest.raises(KeyboardInterrupt):
         model.fit(clustered(4700, 6))
@@ -255,16 +255,19 @@ def test_labels_that_are_none_are_refused() -> None:
         ({"n_bytes": 4, "n_crude": 4, "layout": "subspace"}, "n_crude=4 makes all 4 books crude.*give at most 3"),
         ({"n_bytes": 4, "n_crude": 4, "layout": "hybrid", "cross": "none"}, "n_crude=4 makes all 4 books crude"),
         ({"n_bytes": 4, "n_crude": 4, "cross": "none"}, "n_crude=4 makes all 4 books crude"),
-        ({"cross": "byte", "metric": "ip"}, "cross='byte' is a column for l2; the ip metric has no cross terms"),
-        ({"cross": "byte", "n_bytes": 3}, "cross='byte' takes one of the bytes and pays from 4 on, got n_bytes=3"),
+        ({"cross": "byte", "metric": "ip"}, "cross='byte' requires metric='l2', got metric='ip'"),
+        ({"cross": "byte", "n_bytes": 3}, "cross='byte' requires n_bytes >= 4, got n_bytes=3"),
         ({"cross": "some"}, "cross must be one of auto, none, exact, byte, got 'some'"),
-        ({"layout": "residual", "cross": "none"}, "residual books share all dimensions, so cross='none'"),
-        ({"layout": "residual", "rotation": "principal"}, "residual books span all dimensions: rotation='principal'"),
-        ({"layout": "hybrid", "rotation": "learned"}, "rotation='learned' belongs to layout='subspace', got .*hybrid"),
-        ({"rotation": "learned"}, "rotation='learned' belongs to layout='subspace', got layout='auto'"),
+        ({"layout": "residual", "cross": "none"}, "layout='residual'.*cross='none'"),
+        ({"layout": "residual", "rotation": "principal"}, "layout='residual'.*rotation='principal'"),
+        (
+            {"layout": "hybrid", "rotation": "learned"},
+            "rotation='learned' requires layout='subspace', got layout='hybrid'",
+        ),
+        ({"rotation": "learned"}, "rotation='learned' requires layout='subspace', got layout='auto'"),
         (
             {"layout": "subspace", "rotation": "learned", "cross": "exact"},
-            "rotation='learned' belongs to product books",
+            "rotation='learned' requires product books.*cross='exact'",
         ),
         ({"rotation": "random"}, "rotation must be one of auto, principal, learned, none, got 'random'"),
         ({"prior": "mcmc"}, "prior must be one of em, gradient, got 'mcmc'"),

@@ -22,7 +22,7 @@ from interlace.codec.encode import encode
 from interlace.estimators import models
 from interlace.estimators.models import Fitted, Model, plain
 from interlace.files import storage
-from interlace.learn.choice import Choice
+from interlace.learn.auto import Choice
 
 RNG = np.random.default_rng(0)
 MADE = MLP(

@@ -21,7 +21,8 @@ from .tombstones import Removed
 
 QUERIES_PER_CALL = 4096  # Ctrl-C works between native calls
 #: What is counted for each query: cells, rows scanned, survivors, look-ups, strays.
-WORK, SURVIVORS, STRAYS = 5, 2, 4
+WORK = 5
+CELLS, SCANNED, SURVIVORS, LOOKUPS, STRAYS = range(WORK)
 #: Answers (12 bytes each) are padded to k for each query; where there are fewer rows than k, so many at most.
 MAX_PADDED = 2**24
 #: Beyond so many times k it is cheaper to tell the search which rows were removed than to ask for more hits.

@@ -8,8 +8,9 @@ from typing import Any
 from ..errors import FitInterruptedWarning, InputError, warn_user
 from ..inputs.arrays import Rows
 from ..inputs.literals import Auto, Cross, CrossWithLabels, Effort, Layout, Loss, Metric, Optimize, PriorFit, Rotation
-from ..learn.learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
+from ..learn.fit import learn_codebooks
 from ..learn.recipe import Joint
+from ..learn.settings import ITERATIONS, MAX_TRAIN_ROWS, Settings
 from ..progress import shown
 from .base import is_dataset, readable
 from .joint import checked, fit_jointly, only_with_labels

@@ -28,7 +28,7 @@ from ..inputs.arrays import FloatArray, Rows, describe, normalize, positive, to_
 from ..inputs.labels import as_labels
 from ..inputs.literals import Effort
 from ..inputs.spool import yields_blocks
-from ..learn.choice import Choice
+from ..learn.auto import Choice
 from ..learn.prior import Prior
 from ..learn.recipe import Recipe
 from ..progress import shown

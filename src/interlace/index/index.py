@@ -27,17 +27,11 @@ from ..errors import DamagedFileError, InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, Rows, as_queries, describe, normalize, positive, to_numpy
 from ..inputs.literals import Auto, Cross, Effort, Layout, Margin, Metric, PriorFit, Rotation
-from ..learn.choice import Choice
-from ..learn.cost import calibration_count, calibration_that_fits, rows_that_fit
-from ..learn.learning import (
-    ITERATIONS,
-    LEAST_ERROR_ROWS,
-    MAX_TRAIN_ROWS,
-    Learned,
-    Settings,
-    calibration_rows,
-    learn_codebooks,
-)
+from ..learn.auto import Choice
+from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
+from ..learn.fit import Learned, learn_codebooks
+from ..learn.sample import LEAST_ERROR_ROWS, calibration_count, calibration_rows
+from ..learn.settings import ITERATIONS, MAX_TRAIN_ROWS, Settings
 from ..progress import Progress, shown, silent
 from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
@@ -149,8 +143,7 @@ class Index(Searches):
         if ids is not None:
             kind = "int64" if parse_ids(ids, len(rows)).dtype == np.int64 else "string"
         if len(rows):
-            limits = (checked.max_train_rows, checked.max_memory, thread_count(checked.threads))
-            rows_that_fit(len(rows), rows.dim, checked, *limits, ids=id_bytes(kind, len(rows)))
+            train_rows_that_fit(len(rows), rows.dim, checked, id_bytes(kind, len(rows)))
         learned = learn_codebooks(rows, checked, lambda what, done: said(f"learning: {what}", 0.8 * done))
         if learned.interrupted:
             raise KeyboardInterrupt
@@ -201,10 +194,8 @@ class Index(Searches):
         embedding: Embedding | None = None,
     ) -> Index:
         """All rows coded and the margin calibrated on rows that were not learned from; see :meth:`of_rows`."""
-        bound = (settings.max_memory, thread_count(settings.threads))
-        queries = calibration_that_fits(
-            len(rows), rows.dim, settings, len(learned.sample), *bound, largest_ids(len(rows))
-        )
+        n, ids_at_most = len(rows), largest_ids(len(rows))
+        queries = calibration_rows_that_fit(n, rows.dim, settings, len(learned.sample), ids_at_most)
         index = cls.of_rows(
             learned.codebooks,
             rows,

@@ -6,24 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .._threads import thread_count
 from ..codec.codebooks import MAX_WORDS
 from ..engine.segments import MAX_ROWS
 from ..errors import InputError
 from ..inputs.arrays import positive
 from ..inputs.literals import Auto, Cross, Effort, IdKind, Layout, Metric, PriorFit, Rotation
-from ..learn.cost import (
-    IdBytes,
-    build_memory,
-    calibration_that_fits,
-    coding_work,
-    learning_work,
-    rates,
-    rows_that_fit,
-    trying_work,
-)
-from ..learn.learning import ITERATIONS, MAX_TRAIN_ROWS, Settings
-from ..learn.shapes import CALIBRATION_BYTES, candidates, shape_of
+from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
+from ..learn.cost.memory import IdBytes, build_memory
+from ..learn.cost.rates import rates
+from ..learn.cost.shape import CALIBRATION_BYTES, shape_of
+from ..learn.cost.work import coding_work, learning_work, trying_work
+from ..learn.layout_rules import compared_layouts
+from ..learn.settings import ITERATIONS, MAX_TRAIN_ROWS, Settings
 from .ids import BLOCK, STORED
 
 #: Header of a file: what describes the index, and each section with its checksum and padding.
@@ -209,13 +203,12 @@ def plan(
     ).checked()
     if not isinstance(ids, str) or ids not in STORED:
         raise InputError(f"ids must be one of {', '.join(STORED)}: the kind, not the ids themselves; got {ids!r:.60}")
-    workers, n_indexes = thread_count(checked.threads), -(-n // MAX_ROWS)
+    n_indexes = -(-n // MAX_ROWS)
     rows = -(-n // n_indexes)  # of one index, which is built at a time
-    limits = (checked.max_train_rows, checked.max_memory, workers)
-    n_train = rows_that_fit(rows, dim, checked, *limits, ids=id_bytes(ids, rows))
-    shape, tried = shape_of(dim, checked, n_train), candidates(dim, checked, n_train)
-    queries = calibration_that_fits(rows, dim, checked, n_train, checked.max_memory, workers, largest_ids(rows))
-    memory = build_memory(rows, dim, checked, n_train, workers, id_bytes(ids, rows), queries)
+    n_train = train_rows_that_fit(rows, dim, checked, id_bytes(ids, rows))
+    shape, tried = shape_of(dim, checked, n_train), compared_layouts(checked, dim, n_train)
+    queries = calibration_rows_that_fit(rows, dim, checked, n_train, largest_ids(rows))
+    memory = build_memory(rows, dim, checked, n_train, id_bytes(ids, rows), queries)
     codes, row_numbers, id_size = (
         _over(n, n_indexes, part)
         for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows).stored)
@@ -224,17 +217,15 @@ def plan(
     beside = n_indexes * (shape.floor_bytes() + CALIBRATION_BYTES)
     sections = shape.n_sections() + len(STORED[ids])
     stored = codes + row_numbers + id_size + learned
-    effort, iterations = checked.effort, checked.iterations
-    others = tuple(shape_of(dim, checked, n_train, layout) for layout in tried)
     work = {
-        "trying": trying_work(others, n_train, effort, iterations),
-        "learning": learning_work(shape, n_train, effort, iterations),
+        "trying": trying_work(dim, checked, n_train),
+        "learning": learning_work(shape, n_train, checked.effort, checked.iterations),
         "coding": coding_work(shape) * n,
     }
     seconds = {}
     if measure:
         speed = rates(shape)
-        seconds = {f"{name}_seconds": phase.seconds(speed) / workers for name, phase in work.items()}
+        seconds = {f"{name}_seconds": phase.seconds(speed) / checked.workers for name, phase in work.items()}
     return Plan(
         rows=n,
         dim=dim,

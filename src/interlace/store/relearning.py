@@ -20,8 +20,8 @@ from ..errors import InputError
 from ..index.ids import Ids
 from ..index.index import Index
 from ..inputs.arrays import FloatArray, Rows, positive
-from ..learn.layouts import LAYOUTS
-from ..learn.learning import Settings, learn_codebooks
+from ..learn.fit import learn_codebooks
+from ..learn.settings import LAYOUTS, Settings
 from ..progress import Progress
 from .drift import Drift
 from .originals import KeptVectors

@@ -9,8 +9,8 @@ import numpy as np
 from ...codec.codebooks import MAX_WORDS, Codebooks
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
-from ...learn.learner import principal_axes
-from ...learn.learning import MAX_TRAIN_ROWS
+from ...learn.axes import principal_axes
+from ...learn.settings import MAX_TRAIN_ROWS
 from .product import START_ROUNDS, Product, centre, product_codebooks, ranges, start, turn
 from .vectors import Run, VectorModel
 

@@ -14,7 +14,7 @@ from ...index.parts import Parts
 from ...inputs.arrays import FloatArray, positive
 from ...learn.grouping import Dims, near_words_together
 from ...learn.kmeans import means, nearest
-from ...learn.learning import MAX_TRAIN_ROWS
+from ...learn.settings import MAX_TRAIN_ROWS
 from .parted import PartsModel
 from .product import START_ROUNDS, STARTS, centre, procrustes, rotated
 from .vectors import Run

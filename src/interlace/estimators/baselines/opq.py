@@ -7,7 +7,7 @@ from typing import Any
 from ...codec.codebooks import MAX_WORDS, Codebooks
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
-from ...learn.learning import MAX_TRAIN_ROWS
+from ...learn.settings import MAX_TRAIN_ROWS
 from .product import STARTS, product_codebooks, rotated
 from .vectors import Run, VectorModel
 

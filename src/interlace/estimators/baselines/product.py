@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ...codec.codebooks import Book, Codebooks
 from ...inputs.arrays import FloatArray
+from ...learn.axes import principal_axes
 from ...learn.grouping import Dims, balanced_groups, near_words_together
 from ...learn.kmeans import in_use, lloyd, nearest
-from ...learn.learner import principal_axes
 from .vectors import Run
 
 #: Rounds of the k-means that words start by where a rotation moves on with them, and of the one that ends it.

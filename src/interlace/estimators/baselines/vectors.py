@@ -12,8 +12,9 @@ from ...codec.codebooks import MAX_WORDS, Codebooks
 from ...errors import FewRowsWarning, InputError, warn_user
 from ...inputs.arrays import FloatArray, Rows, positive
 from ...learn.kmeans import kmeans
-from ...learn.learning import MAX_BYTES, MAX_TRAIN_ROWS, training_rows, with_held_out_error
+from ...learn.sample import training_rows, with_held_out_error
 from ...learn.schedule import default_crude
+from ...learn.settings import MAX_BYTES, MAX_TRAIN_ROWS
 from ...progress import Progress, shown
 from ..base import readable
 from ..models import Fitted, Model

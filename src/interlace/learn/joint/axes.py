@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..axes import axes_of_covariance
 from ..prior import fit_em
 from ..recipe import Recipe
 
@@ -16,14 +17,6 @@ Matrix = NDArray[np.float64]
 ALL_TRIED = 64
 
 
-def principal_axes(covariance: Matrix) -> tuple[Matrix, Matrix]:
-    """Variances, largest first, and the axes as columns, each with its largest entry positive."""
-    values, axes = np.linalg.eigh(covariance)
-    values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
-    signs = np.where(axes[np.abs(axes).argmax(0), np.arange(len(values))] < 0, -1.0, 1.0)
-    return values, axes * signs
-
-
 def bimodal_axes(covariance: Matrix, most: int, recipe: Recipe) -> Matrix:
     """Principal axes, the leading ones turned among themselves until their variances are equal.
 
@@ -31,7 +24,7 @@ def bimodal_axes(covariance: Matrix, most: int, recipe: Recipe) -> Matrix:
     apart is then torn in two, and codes of the parts cannot make up for it. Of all numbers of leading axes the one is
     taken whose levelled variances the prior likes best (L_P minimised over these rotations), at most ``most``.
     """
-    values, axes = principal_axes(covariance)
+    values, axes = axes_of_covariance(covariance)
     dim = len(values)
     tried = [n for n in range(1, min(dim, most + 1)) if n <= ALL_TRIED or n % max(1, dim // 8) == 0]
     if not tried or values[0] <= 0:

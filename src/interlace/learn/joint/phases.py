@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import EmbeddingCollapsedWarning, PriorCollapsedWarning, warn_user
-from .axes import bimodal_axes, principal_axes
+from ..axes import axes_of_covariance
+from .axes import bimodal_axes
 from .batches import Data
 from .books import start_books
 from .datasets import seeded
@@ -100,7 +101,7 @@ class Phases:
             matrix = matrix if shear is None else shear
             turned = matrix.T @ covariance @ matrix
             bimodal = recipe.level and state.has_split
-            axes = bimodal_axes(turned, self._most_leading, recipe) if bimodal else principal_axes(turned)[1]
+            axes = bimodal_axes(turned, self._most_leading, recipe) if bimodal else axes_of_covariance(turned)[1]
             matrix = matrix @ axes
         total = float(np.trace(matrix.T @ covariance @ matrix))
         if total <= ROUNDING * float(np.square(z @ matrix).sum(1).mean()):
