@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ....errors import InputError
 from ....inputs.arrays import describe
 from ...prior import ALPHA2, PI2, ROBUSTNESS, SIGMA1_FLOOR, SIGMA2_FLOOR, Prior, fit_em, start_prior
-from ...skew_normal import LOG_SQRT_2PI, skew_normal_mode
+from ...prior.skew_normal import LOG_SQRT_2PI, skew_normal_mode
 from .rows import or_one
 
 #: A parameter set to its floor starts this little (relative) above it, or no gradient would lift it again.
