@@ -1,4 +1,4 @@
-"""What the learners promise: seeded, sensible splits, words in scan order, codes that beat chance."""
+"""Learning is seeded, splits are sensible, words are in scan order, and codes are better than random."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .. import _native
 from .._threads import thread_count
-from ..codec.codebooks import MAX_WORDS, Codebooks, codebooks_of
+from ..codec.codebooks import Codebooks, codebooks_of
 from ..codec.embedded import EmbeddedRows, embed_queries
 from ..codec.embedding import Embedding, embedding_in
 from ..codec.encode import EFFORTS, encode_rows
@@ -31,7 +31,7 @@ from ..learn.auto import Choice
 from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
 from ..learn.fit import Learned, learn_codebooks
 from ..learn.sample import LEAST_ERROR_ROWS, calibration_count, calibration_rows
-from ..learn.settings import ITERATIONS, MAX_TRAIN_ROWS, Settings
+from ..learn.settings import Settings
 from ..progress import Progress, shown, silent
 from .evaluation import Evaluation, evaluate_index
 from .ids import IdArray, Ids, parse_ids
@@ -97,7 +97,7 @@ class Index(Searches):
         progress: Any = "auto",
         n_bytes: int | None = None,
         n_books: int | None = None,
-        n_words: int = MAX_WORDS,
+        n_words: int = Settings.n_words,
         layout: Layout = "auto",
         n_crude: int | Auto | None = "auto",
         rotation: Rotation = "auto",
@@ -105,8 +105,8 @@ class Index(Searches):
         prior: PriorFit = "em",
         metric: Metric = "l2",
         effort: Effort = "balanced",
-        iterations: int = ITERATIONS,
-        max_train_rows: int = MAX_TRAIN_ROWS,
+        iterations: int = Settings.iterations,
+        max_train_rows: int = Settings.max_train_rows,
         max_memory: int | str | None = None,
         seed: int = 0,
         threads: int | None = None,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..codec.codebooks import MAX_WORDS
 from ..engine.segments import MAX_ROWS
 from ..errors import InputError
 from ..inputs.arrays import positive
@@ -17,7 +16,7 @@ from ..learn.cost.rates import rates
 from ..learn.cost.shape import CALIBRATION_BYTES, shape_of
 from ..learn.cost.work import coding_work, learning_work, trying_work
 from ..learn.layout_rules import compared_layouts
-from ..learn.settings import ITERATIONS, MAX_TRAIN_ROWS, Settings
+from ..learn.settings import Settings
 from .ids import BLOCK, STORED
 
 #: Header of a file: what describes the index, and each section with its checksum and padding.
@@ -162,7 +161,7 @@ def plan(
     measure: bool = True,
     n_bytes: int | None = None,
     n_books: int | None = None,
-    n_words: int = MAX_WORDS,
+    n_words: int = Settings.n_words,
     layout: Layout = "auto",
     n_crude: int | Auto | None = "auto",
     rotation: Rotation = "auto",
@@ -170,8 +169,8 @@ def plan(
     prior: PriorFit = "em",
     metric: Metric = "l2",
     effort: Effort = "balanced",
-    iterations: int = ITERATIONS,
-    max_train_rows: int = MAX_TRAIN_ROWS,
+    iterations: int = Settings.iterations,
+    max_train_rows: int = Settings.max_train_rows,
     max_memory: int | str | None = None,
     seed: int = 0,
     threads: int | None = None,

@@ -17,7 +17,7 @@ from .cost.limits import train_rows_that_fit
 from .layout_rules import TRIAL_REFITS
 from .layouts import learn
 from .prior import Prior
-from .sample import RowNumbers, training_rows, with_held_out_error
+from .sample import RowNumbers, training_rows, warn_if_few_rows, with_held_out_error
 from .settings import Settings
 
 #: Share of the progress that comparing layouts takes.
@@ -77,12 +77,9 @@ def _trial(settings: Settings, progress: Progress) -> Callable[[FloatArray, str]
 
 
 def _warn_if_few(n: int, dim: int, settings: Settings, layout: str) -> None:
-    """Warn if the data cannot fill the books asked for."""
+    """One warning if there are too few rows or dimensions for the books asked for."""
     most = dim + (layout == "hybrid")  # product books
-    if n < settings.n_words:
-        text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
-    elif layout != "residual" and not settings.additive and settings.code_bytes > most:
+    too_many = layout != "residual" and not settings.additive and settings.code_bytes > most
+    if not warn_if_few_rows(n, settings.n_words) and too_many:
         text = f"{settings.code_bytes} product books do not fit {dim} dimensions: there will be {most}"
-    else:
-        return
-    warn_user(text, FewRowsWarning)
+        warn_user(text, FewRowsWarning)

@@ -9,6 +9,7 @@ from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
 from ..engine.calibrating import HELD_OUT_ROWS, queries_needed
 from ..engine.margins import DEFAULT
+from ..errors import FewRowsWarning, warn_user
 from ..inputs.arrays import Rows, normalize
 
 RowNumbers = NDArray[np.int64]
@@ -30,6 +31,14 @@ def train_count(n: int, max_train_rows: int) -> int:
 def training_rows(n: int, max_train_rows: int, rng: np.random.Generator) -> RowNumbers:
     """Random rows to learn from, ascending."""
     return np.sort(rng.choice(n, train_count(n, max_train_rows), replace=False))
+
+
+def warn_if_few_rows(n: int, n_words: int) -> bool:
+    """Warn if there are fewer rows to learn from than words; returns whether."""
+    if n < n_words:
+        text = f"{n} rows to learn from are fewer than {n_words} words: books hold at most {n} words"
+        warn_user(text, FewRowsWarning)
+    return n < n_words
 
 
 def calibration_count(n: int, n_train: int) -> int:

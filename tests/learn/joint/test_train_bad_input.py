@@ -1,4 +1,4 @@
-"""What cannot be learned from is told before anything is learned."""
+"""Input that cannot be learned from is refused before training."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_fewer_rows_than_words_is_told_once(n):
     x, y = X[:n], np.arange(n) % 2
     validation = 0 if n == 2 else 0.1
     model, found = caught(lambda: icq(n_words=256, n_books=8, validation=validation).fit(x, y))
-    alone = n == 2  # each class has a single row, which is told too
+    alone = n == 2  # each class has a single row, which warns too
     assert found.count(il.FewRowsWarning) == 1 + alone
     assert {*found} <= {il.FewRowsWarning, il.PriorCollapsedWarning}
     assert all(len(book.words) <= n for book in model.codebooks_.books)

@@ -16,10 +16,11 @@ from torch import nn
 
 from ...codec.codebooks import Codebooks
 from ...codec.embedding import Embedding
-from ...errors import FewRowsWarning, InputError, warn_user
+from ...errors import InputError
 from ...progress import Progress
 from ..prior import Prior
 from ..recipe import Joint
+from ..sample import warn_if_few_rows
 from .architectures import Network
 from .batches import Data
 from .export import describe, to_embedding
@@ -65,9 +66,7 @@ def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLea
             f"dim={network.dim}"
         )
     learn, held_out = data.split(settings.validation, settings.seed) if settings.validation > 0 else (data, None)
-    if (n := len(learn)) < settings.n_words:
-        text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
-        warn_user(text, FewRowsWarning)
+    warn_if_few_rows(len(learn), settings.n_words)
     trainer = Trainer(network, learn, held_out, settings, progress)
     with _threads(settings.threads if describe(network)["multiply_adds"] >= MIN_THREADED_WORK else 1):
         complete = trainer.run()
