@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from datasets import BenchSet, FloatArray
 from interlace import Index, _native
 from interlace.evaluate.answers import agreement, recall
-from interlace.learn.learning import training_rows as learned_from
+from interlace.learn.sample import training_rows as learned_from
 from measure import KS, Ids, Method
 from plan import Plan
 

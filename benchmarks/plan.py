@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from interlace.learn.learning import MAX_TRAIN_ROWS
+from interlace.learn.settings import MAX_TRAIN_ROWS
 
 
 @dataclass(frozen=True)

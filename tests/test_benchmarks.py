@@ -278,7 +278,7 @@ def test_all_learn_from_the_same_rows(with_faiss, monkeypatch):
         seen.append(vectors)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(interlace.learn.learning, "Learner", learn)
+    monkeypatch.setattr(interlace.learn.fit, "Learner", learn)
     with pytest.raises(KeyboardInterrupt):
         Index.build(x, seed=3, layout="hybrid", max_train_rows=500)
     assert np.array_equal(seen[0], x[ours_module.training_rows(len(x), plan.Plan(seed=3, train_rows=500))])

@@ -18,10 +18,9 @@ from interlace.codec.metric import METRICS
 from interlace.estimators.supervised import CROSS as CROSS_WITH_LABELS
 from interlace.index.ids import STORED
 from interlace.inputs import literals
-from interlace.learn.layouts import CROSS, LAYOUTS, ROTATIONS
-from interlace.learn.learning import Settings
-from interlace.learn.prior import METHODS
+from interlace.learn.layouts import LAYOUTS
 from interlace.learn.recipe import LOSSES, OPTIMIZERS
+from interlace.learn.settings import Settings
 from interlace.store.originals import KINDS
 
 ROOT = Path(__file__).parents[1]
@@ -115,10 +114,7 @@ def test_misspelled_calls_do_not(number: int, line: str, said: list[str]) -> Non
 def test_types_are_the_names_that_are_accepted() -> None:
     pairs: list[tuple[Any, Any]] = [
         (literals.Layout, ("auto", *LAYOUTS)),
-        (literals.Rotation, ROTATIONS),
-        (literals.Cross, CROSS),
         (literals.CrossWithLabels, CROSS_WITH_LABELS),
-        (literals.PriorFit, METHODS),
         (literals.Metric, METRICS),
         (literals.Effort, EFFORTS),
         (literals.Loss, LOSSES),

@@ -184,7 +184,7 @@ class TestBuild:
         def interrupted(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("interlace.learn.learner.refit", interrupted)
+        monkeypatch.setattr("interlace.learn.books.refit", interrupted)
         args = ("build", "x.npy", "-o", "half.index", "--layout", "residual", "--n-bytes", 3, "--threads", 1)
         fails(run(*args), "interrupted", 130)
         assert not (folder / "half.index").exists()

@@ -243,7 +243,7 @@ class TestCtrlC:
         def stopped(*_: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("interlace.learn.learner.refit", stopped)
+        monkeypatch.setattr("interlace.learn.books.refit", stopped)
         code, out, err = run("fit", "x.npy", "--layout", "residual", "--n-bytes", 3, "-o", "early.icq", "--json")
         assert (code, json.loads(out)["interrupted"]) == (130, True)
         assert "the codebooks are usable" in err

@@ -13,9 +13,9 @@ import pytest
 import interlace as il
 from helpers import clustered
 from interlace.errors import FewRowsWarning
-from interlace.learn.learning import Settings
 from interlace.learn.prior import Prior
 from interlace.learn.recipe import Joint
+from interlace.learn.settings import Settings
 from interlace.progress import Bar, as_progress
 
 X = clustered(700, 8, seed=1)
@@ -170,7 +170,7 @@ def test_an_interrupt_of_the_alternation_leaves_a_model(layout: str, step: int) 
     assert "not converged" in str(caught[0].message)
     assert caught[0].filename == __file__
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("interlace.learn.learner.refit_rounds", lambda *given: (step - 1, 0))
+        patch.setattr("interlace.learn.books.refit_rounds", lambda *given: (step - 1, 0))
         shorter = il.ICQ(4, layout=layout, threads=1).fit(X)
     assert model.codebooks_ == shorter.codebooks_
 
@@ -181,7 +181,7 @@ def test_an_interrupt_of_the_alternation_leaves_a_model(layout: str, step: int) 
 def test_an_earlier_interrupt_leaves_the_estimator_as_it_was(
     layout: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlace.learn.schedule.COMPARE_FROM", 4000)
+    monkeypatch.setattr("interlace.learn.layout_rules.COMPARE_FROM", 4000)
     x = clustered(4700, 6)
     settings = {"n_bytes": 3, "layout": layout, "iterations": 1, "threads": 1}
     model = il.ICQ(**settings, progress=Interrupt(at, 2))  # type: ignore[arg-type]
@@ -198,12 +198,12 @@ def test_an_earlier_interrupt_leaves_the_estimator_as_it_was(
 
 def test_an_interrupt_inside_a_trial_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials say nothing, so Ctrl-C comes from inside the alternation."""
-    monkeypatch.setattr("interlace.learn.schedule.COMPARE_FROM", 4000)
+    monkeypatch.setattr("interlace.learn.layout_rules.COMPARE_FROM", 4000)
 
     def pressed(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("interlace.learn.learner.refit", pressed)
+    monkeypatch.setattr("interlace.learn.books.refit", pressed)
     model = il.ICQ(3, iterations=1, threads=1)
     with pytest.raises(KeyboardInterrupt):
         model.fit(clustered(4700, 6))

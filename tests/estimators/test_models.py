@@ -24,7 +24,7 @@ from interlace.estimators.fitted import Fitted
 from interlace.estimators.model_files import to_json_types
 from interlace.estimators.models import Model
 from interlace.files import storage
-from interlace.learn.choice import Choice
+from interlace.learn.auto import Choice
 
 RNG = np.random.default_rng(0)
 MADE = MLP(

@@ -19,12 +19,17 @@ from interlace import _native
 from interlace.codec.encode import EFFORTS
 from interlace.engine.segments import MAX_ROWS
 from interlace.index import planning
+from interlace.index.planning import STRING_LENGTH
 from interlace.inputs.arrays import Rows
-from interlace.learn import choice, cost
-from interlace.learn.cost import LEAST_ROWS, Work, parse_memory
-from interlace.learn.learning import Settings, learn_codebooks, training_rows
-from interlace.learn.schedule import COMPARE_FROM, MOST_RESIDUAL_BYTES, RESIDUAL_ROWS_PER_BYTE
-from interlace.learn.shapes import STRING_LENGTH, candidates, row_number_bytes, shape_of
+from interlace.learn import auto
+from interlace.learn.cost import rates
+from interlace.learn.cost.limits import LEAST_ROWS
+from interlace.learn.cost.shape import row_number_bytes, shape_of
+from interlace.learn.cost.work import Work
+from interlace.learn.fit import learn_codebooks
+from interlace.learn.layout_rules import COMPARE_FROM, MOST_RESIDUAL_BYTES, RESIDUAL_ROWS_PER_BYTE, compared_layouts
+from interlace.learn.sample import training_rows
+from interlace.learn.settings import Settings, parse_memory
 from interlace.progress import silent
 
 
@@ -121,9 +126,9 @@ def test_auto_tries_what_the_learner_tries(n_bytes: int, dim: int, n: int) -> No
     shape = shape_of(dim, settings, n)
     x, rng = spread(n, dim), np.random.default_rng(0)
     with contextlib.suppress(EnoughError):
-        made = choice.choose(x, tried, settings.layouts(), n_bytes=n_bytes, n_crude=None, n_rows=n, rng=rng, threads=1)
+        made = auto.choose(x, tried, settings, n_rows=n, rng=rng)
         assert shape.layout == made.layout
-    assert list(candidates(dim, settings, n)[:1]) == first
+    assert list(compared_layouts(settings, dim, n)[:1]) == first
     if first:
         assert shape.layout == ("residual" if n_bytes <= MOST_RESIDUAL_BYTES else "hybrid")
 
@@ -311,12 +316,12 @@ def test_times_are_operations_at_the_rates_of_the_machine(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_rates_are_measured_once_for_a_kind_of_books(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[object] = []
-    timed = cost._timed
-    monkeypatch.setattr(cost, "_timed", lambda *given: measured.append(given) or timed(*given))
-    cost._rates.cache_clear()
+    monkeypatch.setattr(rates, "cpu_seconds", lambda work: [measured.append(work), work(), 1e-3][-1])
+    rates.measured_rates.cache_clear()
     first, again = (il.plan(n, 16, layout=layout) for n in (1000, 2000))
     assert 3 <= len(measured) <= 5
     assert all(s > 0 for s in (first.learning_seconds, first.coding_seconds, again.learning_seconds))
+    rates.measured_rates.cache_clear()
 
 
 def test_operations_follow_the_settings() -> None:

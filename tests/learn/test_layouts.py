@@ -1,4 +1,4 @@
-"""What the learners promise: seeded, sensible splits, words in scan order, codes that beat chance."""
+"""Learning is seeded, splits are sensible, words are in scan order, and codes are better than random."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlace import ICQ, Index, InputError
+from interlace.learn.axes import effective_dims, principal_axes
 from interlace.learn.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
 from interlace.learn.kmeans import kmeans, nearest
-from interlace.learn.layouts import principal_axes
-from interlace.learn.learner import effective_dims
 
 
 def test_kmeans_finds_separate_clusters():

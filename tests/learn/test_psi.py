@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import interlace as il
-from interlace.learn.layouts import principal_axes
+from interlace.learn.axes import principal_axes
 from interlace.learn.prior import split_dimensions
 
 
@@ -135,7 +135,7 @@ def test_principal_axes_of_few_rows() -> None:
 def test_principal_axes_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     x = spectrum("falling", 1000) + np.float32(100)
     axes, variances = principal_axes(x)
-    monkeypatch.setattr("interlace.learn.learner.BLOCK", 64)
+    monkeypatch.setattr("interlace.learn.axes.BLOCK", 64)
     again, same = principal_axes(x)
     np.testing.assert_allclose(variances, np.linalg.eigvalsh(np.cov(x.T.astype(float), bias=True))[::-1], rtol=1e-9)
     np.testing.assert_allclose(same, variances, rtol=1e-9)

@@ -13,9 +13,10 @@ import interlace as il
 from interlace.codec.encode import EFFORTS, encode
 from interlace.inputs.arrays import Rows
 from interlace.learn import refit as module
-from interlace.learn.learning import Settings, learn_codebooks
+from interlace.learn.fit import learn_codebooks
 from interlace.learn.refit import RIDGE_ROWS, refit
 from interlace.learn.schedule import ROUNDS
+from interlace.learn.settings import Settings
 from interlace.progress import silent
 
 
@@ -113,7 +114,7 @@ def test_the_training_error_falls_from_round_to_round(monkeypatch: pytest.Monkey
         seen.append((before, error(new, y, codes)))
         return new, before
 
-    monkeypatch.setattr("interlace.learn.learner.refit", noted)
+    monkeypatch.setattr("interlace.learn.books.refit", noted)
     learned(correlated(), layout="hybrid", n_words=64)
     assert ROUNDS["balanced"].wide < len(seen) <= 10  # those with a narrow beam end when the error hardly falls
     assert all(after < before for before, after in seen)
@@ -171,7 +172,7 @@ def test_less_effort_learns_in_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> 
     x, refits = correlated(1500), {}
     for effort in EFFORTS:
         seen: list[int] = []
-        monkeypatch.setattr("interlace.learn.learner.refit", lambda *given, seen=seen: seen.append(1) or refit(*given))
+        monkeypatch.setattr("interlace.learn.books.refit", lambda *given, seen=seen: seen.append(1) or refit(*given))
         learned(x, layout="residual", n_words=32, effort=effort)
         refits[effort] = len(seen)
     assert refits["fastest"] == 2

@@ -260,7 +260,7 @@ class TestRunner:
         outcome = run_all(runs, store, TINY, threads=1, say=told.append)
         assert outcome.done == [runs[2]]
         assert outcome.failed[runs[0]] == "mnist/train-images was not found in here"
-        assert "16 product books need as many dimensions" in outcome.failed[runs[1]]
+        assert "16 product books need at least 16 dimensions" in outcome.failed[runs[1]]
         assert store.missing(runs) == runs[:2]
         assert told[0] == "[1/3] synthetic-cq: ICQ on mnist, 2 books, seed 0"
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
 from ..codec.embedding import Embedding
-from ..learn.choice import Choice
+from ..learn.auto import Choice
 from ..learn.prior import Prior
 
 

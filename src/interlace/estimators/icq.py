@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from ..errors import InputError
 from ..inputs.literals import Auto, Cross, CrossWithLabels, Effort, Layout, Loss, Metric, Optimize, PriorFit, Rotation
-from ..learn.learning import ITERATIONS, MAX_TRAIN_ROWS
 from ..learn.recipe import Recipe
+from ..learn.settings import ITERATIONS, MAX_TRAIN_ROWS
 from .features import is_dataset
 from .fitted import Fitted
 from .models import Model

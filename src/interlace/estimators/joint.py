@@ -33,8 +33,8 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
 
     require_torch()
     from ..learn.joint.batches import Data
-    from ..learn.joint.fitting import learn_jointly
-    from ..learn.joint.networks import device_of
+    from ..learn.joint.fit import learn_jointly
+    from ..learn.joint.modules import device_of
 
     report = as_progress(progress)
     names = None

@@ -13,7 +13,7 @@ from ..codec.embedding import embedding_in
 from ..errors import NotAnIndexError
 from ..files import storage
 from ..index.parts import books_in
-from ..learn.choice import Choice
+from ..learn.auto import Choice
 from ..learn.prior import Prior
 from ..learn.recipe import Recipe
 from .fitted import Fitted

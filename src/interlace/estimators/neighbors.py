@@ -16,7 +16,7 @@ from ..files import storage
 from ..index.index import Index
 from ..inputs.arrays import BLOCK_ROWS, FloatArray, Rows, positive
 from ..inputs.literals import Layout, Margin, Metric
-from ..learn.learning import MAX_TRAIN_ROWS
+from ..learn.settings import MAX_TRAIN_ROWS
 from .base import Transformer, import_optional
 from .features import read_features
 

@@ -14,7 +14,7 @@ from ..codec.codebooks import Codebooks
 from ..codec.embedding import Embedding, Module
 from ..errors import NotAnIndexError
 from ..files import storage
-from ..learn.choice import Choice
+from ..learn.auto import Choice
 from ..learn.prior import Prior
 from .base import Transformer
 from .cards import card

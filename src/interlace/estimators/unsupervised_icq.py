@@ -8,7 +8,8 @@ from typing import Any
 from ..errors import FitInterruptedWarning, warn_user
 from ..inputs.arrays import Rows
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
-from ..learn.learning import ITERATIONS, MAX_TRAIN_ROWS, Settings, learn_codebooks
+from ..learn.fit import learn_codebooks
+from ..learn.settings import ITERATIONS, MAX_TRAIN_ROWS, Settings
 from ..progress import as_progress
 from .features import read_features
 from .fitted import Fitted

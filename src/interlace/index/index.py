@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import thread_count
-from ..codec.codebooks import MAX_WORDS, Codebooks
+from ..codec.codebooks import Codebooks
 from ..codec.embedding import Embedding
 from ..codec.encode import EFFORTS, encode_rows
 from ..codec.space import Space
@@ -25,20 +25,15 @@ from ..errors import DamagedFileError, InputError
 from ..files import storage
 from ..inputs.arrays import FloatArray, Rows, describe, to_numpy
 from ..inputs.literals import Auto, Cross, Effort, Layout, Margin, Metric, PriorFit, Rotation
-from ..learn.choice import Choice
-from ..learn.cost import calibration_count, calibration_that_fits, rows_that_fit
-from ..learn.learning import (
-    ITERATIONS,
-    LEAST_ERROR_ROWS,
-    MAX_TRAIN_ROWS,
-    Learned,
-    Settings,
-    calibration_rows,
-    learn_codebooks,
-)
+from ..learn.auto import Choice
+from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
+from ..learn.fit import Learned, learn_codebooks
+from ..learn.sample import LEAST_ERROR_ROWS, calibration_count, calibration_rows
+from ..learn.settings import Settings
 from ..progress import Progress, as_progress, silent
 from .evaluation import Evaluation, evaluate
 from .ids import IdArray, Ids, parse_ids
+from .planning import id_bytes, largest_ids
 from .report import Report
 from .searchable import Searchable
 from .searcher import Searcher
@@ -125,7 +120,7 @@ class Index(Searchable):
         progress: Any = "auto",
         n_bytes: int | None = None,
         n_books: int | None = None,
-        n_words: int = MAX_WORDS,
+        n_words: int = Settings.n_words,
         layout: Layout = "auto",
         n_crude: int | Auto | None = "auto",
         rotation: Rotation = "auto",
@@ -133,8 +128,8 @@ class Index(Searchable):
         prior: PriorFit = "em",
         metric: Metric = "l2",
         effort: Effort = "balanced",
-        iterations: int = ITERATIONS,
-        max_train_rows: int = MAX_TRAIN_ROWS,
+        iterations: int = Settings.iterations,
+        max_train_rows: int = Settings.max_train_rows,
         max_memory: int | str | None = None,
         seed: int = 0,
         threads: int | None = None,
@@ -171,8 +166,7 @@ class Index(Searchable):
         if ids is not None:
             kind = "int64" if parse_ids(ids, len(rows)).dtype == np.int64 else "string"
         if len(rows):
-            limits = (checked.max_train_rows, checked.max_memory, thread_count(checked.threads))
-            rows_that_fit(len(rows), rows.dim, checked, *limits, index=kind)
+            train_rows_that_fit(len(rows), rows.dim, checked, id_bytes(kind, len(rows)))
         learned = learn_codebooks(rows, checked, lambda what, done: said(f"learning: {what}", 0.8 * done))
         if learned.interrupted:
             raise KeyboardInterrupt
@@ -208,8 +202,8 @@ class Index(Searchable):
         embedding: Embedding | None = None,
     ) -> Index:
         """All rows coded and the margin calibrated on rows that were not learned from; see :meth:`of_rows`."""
-        bound = (settings.max_memory, thread_count(settings.threads))
-        queries = calibration_that_fits(len(rows), rows.dim, settings, len(learned.sample), *bound)
+        n, ids_at_most = len(rows), largest_ids(len(rows))
+        queries = calibration_rows_that_fit(n, rows.dim, settings, len(learned.sample), ids_at_most)
         index = cls.of_rows(
             learned.codebooks,
             rows,

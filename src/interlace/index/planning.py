@@ -6,27 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from .._threads import thread_count
-from ..codec.codebooks import MAX_WORDS
 from ..engine.segments import MAX_ROWS
 from ..errors import InputError
 from ..inputs.arrays import positive
 from ..inputs.literals import Auto, Cross, Effort, IdKind, Layout, Metric, PriorFit, Rotation
-from ..learn.cost import (
-    build_memory,
-    calibration_that_fits,
-    coding_work,
-    learning_work,
-    rates,
-    rows_that_fit,
-    trying_work,
-)
-from ..learn.learning import ITERATIONS, MAX_TRAIN_ROWS, Settings
-from ..learn.shapes import CALIBRATION_BYTES, STRING_LENGTH, candidates, id_bytes, shape_of
-from .ids import STORED
+from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
+from ..learn.cost.memory import IdBytes, build_memory
+from ..learn.cost.rates import rates
+from ..learn.cost.shape import CALIBRATION_BYTES, shape_of
+from ..learn.cost.work import coding_work, learning_work, trying_work
+from ..learn.layout_rules import compared_layouts
+from ..learn.settings import Settings
+from .ids import BLOCK, STORED
 
 #: Header of a file: what describes the index, and each section with its checksum and padding.
 HEADER_BYTES, SECTION_BYTES = 900, 210
+#: Bytes of a string id in a file beside its text: offset of the text, place in the sorted section, hash.
+STRING_ID_BYTES = 8 + 4 + 8
+#: Assumed length of a string id, in bytes of UTF-8.
+STRING_LENGTH = 16
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,7 @@ def plan(
     measure: bool = True,
     n_bytes: int | None = None,
     n_books: int | None = None,
-    n_words: int = MAX_WORDS,
+    n_words: int = Settings.n_words,
     layout: Layout = "auto",
     n_crude: int | Auto | None = "auto",
     rotation: Rotation = "auto",
@@ -171,8 +169,8 @@ def plan(
     prior: PriorFit = "em",
     metric: Metric = "l2",
     effort: Effort = "balanced",
-    iterations: int = ITERATIONS,
-    max_train_rows: int = MAX_TRAIN_ROWS,
+    iterations: int = Settings.iterations,
+    max_train_rows: int = Settings.max_train_rows,
     max_memory: int | str | None = None,
     seed: int = 0,
     threads: int | None = None,
@@ -204,31 +202,29 @@ def plan(
     ).checked()
     if not isinstance(ids, str) or ids not in STORED:
         raise InputError(f"ids must be one of {', '.join(STORED)}: the kind, not the ids themselves; got {ids!r:.60}")
-    workers, n_indexes = thread_count(checked.threads), -(-n // MAX_ROWS)
+    n_indexes = -(-n // MAX_ROWS)
     rows = -(-n // n_indexes)  # of one index, which is built at a time
-    limits = (checked.max_train_rows, checked.max_memory, workers)
-    n_train = rows_that_fit(rows, dim, checked, *limits, index=ids)
-    shape, tried = shape_of(dim, checked, n_train), candidates(dim, checked, n_train)
-    queries = calibration_that_fits(rows, dim, checked, n_train, checked.max_memory, workers)
-    memory = build_memory(rows, dim, checked, n_train, workers, ids, queries)
+    n_train = train_rows_that_fit(rows, dim, checked, id_bytes(ids, rows))
+    shape, tried = shape_of(dim, checked, n_train), compared_layouts(checked, dim, n_train)
+    queries = calibration_rows_that_fit(rows, dim, checked, n_train, largest_ids(rows))
+    memory = build_memory(rows, dim, checked, n_train, id_bytes(ids, rows), queries)
     codes, row_numbers, id_size = (
-        _over(n, n_indexes, part) for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows))
+        _over(n, n_indexes, part)
+        for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows).stored)
     )
     learned = n_indexes * shape.learned_bytes()
     beside = n_indexes * (shape.floor_bytes() + CALIBRATION_BYTES)
     sections = shape.n_sections() + len(STORED[ids])
     stored = codes + row_numbers + id_size + learned
-    effort, iterations = checked.effort, checked.iterations
-    others = tuple(shape_of(dim, checked, n_train, layout) for layout in tried)
     work = {
-        "trying": trying_work(others, n_train, effort, iterations),
-        "learning": learning_work(shape, n_train, effort, iterations),
+        "trying": trying_work(dim, checked, n_train),
+        "learning": learning_work(shape, n_train, checked.effort, checked.iterations),
         "coding": coding_work(shape) * n,
     }
     seconds = {}
     if measure:
         speed = rates(shape)
-        seconds = {f"{name}_seconds": phase.seconds(speed) / workers for name, phase in work.items()}
+        seconds = {f"{name}_seconds": phase.seconds(speed) / checked.workers for name, phase in work.items()}
     return Plan(
         rows=n,
         dim=dim,
@@ -254,6 +250,25 @@ def plan(
         tried=tried,
         **seconds,
     )
+
+
+def id_bytes(kind: str, n: int) -> IdBytes:
+    """Bytes of the ids of n rows, in a file and, once an id was looked up, in memory.
+
+    For int64 this is the worst case, ids in no order that differ in all 64 bits. Runs and small gaps take less.
+    """
+    if kind == "default":
+        return IdBytes()
+    if kind == "string":
+        return IdBytes(stored=(STRING_ID_BYTES + STRING_LENGTH) * n + 8, sorting=40 * n)
+    blocks = -(-n // BLOCK)
+    packed = blocks * (8 * BLOCK + 8 + 4) + 4 + 4 * n  # words, base and start of each block; order (docs/format.md)
+    return IdBytes(stored=packed, sorting=16 * n)
+
+
+def largest_ids(n: int) -> IdBytes:
+    """Bytes of the kind of ids that takes the most memory, so that the kind does not change how an index calibrates."""
+    return id_bytes("string", n)
 
 
 def _over(n: int, n_indexes: int, part: Callable[[int], int]) -> int:

@@ -1,4 +1,4 @@
-"""Which dimensions a book gets, and in which order its words stand."""
+"""Which dimensions a book gets, and the order of its words."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ POWER_ROUNDS = 10
 def near_words_together(words: FloatArray) -> FloatArray:
     """Reorder words so that those with the same index modulo 128 are a compact cluster.
 
-    The avx2 scan looks at a word's pair first (cpp/simd/avx2.cpp), the tighter the better. Halving along the
-    direction of largest spread, down to 128 groups, needs no seed and gives groups of equal size. All groups of a level
-    are halved at once; only books of 256 words are worth the work, so that halves are always equal.
+    The avx2 scan bounds a word by its pair first (cpp/simd/avx2.cpp), so near pairs make it faster. Groups are halved
+    along the direction of largest spread, down to 128 groups of equal size; this needs no seed. Books with fewer than
+    256 words are not reordered.
     """
     if len(words) != 2 * GROUPS:
         return words
@@ -34,8 +34,8 @@ def near_words_together(words: FloatArray) -> FloatArray:
 def _leading_axes(centred: NDArray[np.float64]) -> NDArray[np.float64]:
     """Direction of largest spread of each group [groups, words, dim], of length 1, by power iterations.
 
-    They start at the word farthest from the mean, and need not converge: any direction of large spread does. No BLAS,
-    whose threads cost more than this work.
+    They start at the word farthest from the mean and need not converge, because any direction of large spread is good
+    enough. Without BLAS, whose threads would cost more than this work.
     """
     squares = np.einsum("gwd,gwd->gw", centred, centred)
     axes: NDArray[np.float64] = centred[np.arange(len(centred)), squares.argmax(1)]
@@ -47,13 +47,13 @@ def _leading_axes(centred: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _shares(variances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """In units of the largest, so that the scale of the data changes nothing; ones if all are zero."""
+    """Variances divided by the largest one; ones if all are zero."""
     largest = float(variances.max(initial=0.0))
     return variances / largest if largest > 0 else np.ones_like(variances)
 
 
 def fair_bits(variances: NDArray[np.float64], n_bits: float) -> NDArray[np.float64]:
-    """Bits per dimension that minimise the error of Gaussian sources: reverse water-filling."""
+    """Bits per dimension that minimize the error of Gaussian sources: reverse water-filling."""
     logs = np.log2(np.maximum(_shares(variances), 1e-12))
     low, high = logs.min() - 2 * n_bits, logs.max()
     for _ in range(200):
@@ -65,17 +65,17 @@ def fair_bits(variances: NDArray[np.float64], n_bits: float) -> NDArray[np.float
     return np.asarray(np.maximum(0.0, (logs - high) / 2))
 
 
-#: A k-means book of 256 words on a few dimensions codes about as well as this many ideal bits.
+#: A k-means book of 256 words on a few dimensions has about the error of this many ideal bits.
 BOOK_BITS = 6.8
 
 
 def leading_groups(
     variances: NDArray[np.float64], n_groups: int, n_bits: float, bits_per_group: float = BOOK_BITS
 ) -> list[Dims]:
-    """The leading dimensions in ``n_groups`` runs, each with the dimensions that deserve about one book.
+    """The leading dimensions in ``n_groups`` runs, each with the bits of about one book. Variances descend.
 
-    Variances descend. A run ends where the fair share of its dimensions reaches a book's bits, so that the crude books
-    take no more of the energy than their bytes can code.
+    A run ends where the fair bits of its dimensions reach those of a book, so that the crude books get no more energy
+    than they can encode.
     """
     fair = np.cumsum(fair_bits(variances, n_bits))
     bounds = [0]

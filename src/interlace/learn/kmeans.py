@@ -1,4 +1,4 @@
-"""Seeded k-means on native kernels: same seed, same words, for any number of threads."""
+"""Seeded k-means on native kernels. The same seed gives the same words for any number of threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..inputs.arrays import FloatArray
 
 
 def nearest(x: FloatArray, words: FloatArray, threads: int) -> tuple[NDArray[np.int32], FloatArray]:
-    """Index of the nearest word of each row, and |w|^2 - 2 x.w of it."""
+    """For each row the index of the nearest word w, and its score |w|^2 - 2 x.w."""
     index, score = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
     _native.nearest(np.ascontiguousarray(x), np.ascontiguousarray(words), threads, index, score)
     return index, score
@@ -21,7 +21,7 @@ def nearest(x: FloatArray, words: FloatArray, threads: int) -> tuple[NDArray[np.
 def means(
     x: FloatArray, labels: NDArray[np.int32], old: FloatArray, threads: int
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Mean of the rows of each label and their number; a label without rows keeps its old word."""
+    """Mean and number of the rows of each label; a label without rows keeps its old word."""
     sums, counts = np.empty(old.shape, np.float64), np.empty(len(old), np.int64)
     _native.cluster_sums(np.ascontiguousarray(x), labels, threads, sums, counts)
     filled = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], old)
@@ -31,9 +31,9 @@ def means(
 def kmeans(
     x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15, spread: float = 1.0
 ) -> FloatArray:
-    """At most ``n_words`` words for the rows of x; fewer when the rows have fewer distinct values.
+    """At most ``n_words`` words for the rows of x; fewer if the rows have fewer distinct values.
 
-    Words start at rows, moved towards the mean: ``spread`` is the part of their distance from it that they keep.
+    Words start at random rows, moved towards the mean to the share ``spread`` of their distance.
     """
     if (unit := _unit(x)) != 1:
         words = kmeans(x / unit, n_words, rng=rng, threads=threads, iterations=iterations, spread=spread)
@@ -48,13 +48,13 @@ def kmeans(
 
 
 def _unit(x: FloatArray) -> np.float32:
-    """A power of two that brings values whose squares float32 could not hold into its range; 1 for all others."""
+    """1, or a power of two to divide by, if squares of the values would overflow or underflow in float32."""
     largest = float(np.abs(x).max(initial=0))
     return np.float32(1 if largest == 0 or 1e-9 < largest < 1e12 else 2.0 ** math.frexp(largest)[1])
 
 
 def lloyd(x: FloatArray, words: FloatArray, *, threads: int, iterations: int) -> FloatArray:
-    """Words moved to the means of their rows, again and again; one without rows restarts where rows are coded worst."""
+    """Lloyd's iterations. A word without rows restarts at the row with the largest error."""
     squares = np.einsum("ij,ij->i", x, x)
     for _ in range(iterations):
         labels, score = nearest(x, words, threads)
@@ -67,5 +67,5 @@ def lloyd(x: FloatArray, words: FloatArray, *, threads: int, iterations: int) ->
 
 
 def in_use(words: FloatArray, labels: NDArray[np.int32]) -> FloatArray:
-    """The words that some row has."""
+    """The words that at least one row has."""
     return np.ascontiguousarray(words[np.bincount(labels, minlength=len(words)) > 0])

@@ -1,4 +1,4 @@
-"""How embedding, books and prior are learned together: every weight, rate and length, in one frozen object."""
+"""The settings of learning with labels: every weight, rate and length of training in one frozen object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIMIZERS = ("joint", "alternate")
 THETA = ("gradient", "em")
 GROUPS = ("soft", "hard")
 CRUDE_RULES = ("energy", "forall")
-#: Of ``batch_size=0``: rows of a batch, and steps that an epoch has at least while batches keep the least of them.
+#: For ``batch_size=0``: rows of a batch, at least and at most, and steps of an epoch.
 LEAST_ROWS, MOST_ROWS, STEPS = 100, 500, 16
 
 
@@ -26,38 +26,38 @@ LEAST_ROWS, MOST_ROWS, STEPS = 100, 500, 16
 class Recipe:
     """Weights of the losses, length of the phases, rates, and how the split is made.
 
-    ``Recipe()`` is the default, ``Recipe.paper()`` the method as its paper writes it; ``Recipe(pi2=0.3)`` and
-    ``Recipe.paper(pi2=0.3)`` change single values. Weights are for vectors of total variance 1, to which the default
-    scales the embedding, so they need no tuning to the scale of the data.
+    ``Recipe()`` is the default, ``Recipe.paper()`` the method as written in the paper; ``Recipe(pi2=0.3)`` and
+    ``Recipe.paper(pi2=0.3)`` change single values. Weights are for vectors of total variance 1. The default scales the
+    embedding to that, so weights do not depend on the scale of the data.
     """
 
     name: str = "default"
-    # The prior: pi1 = 1 - pi2. ``robustness`` weighs log P(SN), the term that keeps the second mode from emptying out.
+    # The prior: pi1 = 1 - pi2. ``robustness`` weights log P(SN), which keeps the second mode from becoming empty.
     pi2: float = 0.4
     alpha2: float = -10.0
     robustness: float = 1.0
-    theta: str = "gradient"  #: Theta by ``"gradient"`` with everything else, or by ``"em"`` after each epoch
-    raw_variances: bool = False  #: the prior on variances as they are, not relative to their mean
-    fading: bool = False  #: the paper's own gradient of the online variance, which fades as the epoch goes on
+    theta: str = "gradient"  #: how Theta is fitted: by ``"gradient"`` in each step, or by ``"em"`` after each epoch
+    raw_variances: bool = False  #: apply the prior to raw variances, not divided by their mean
+    fading: bool = False  #: the paper's gradient of the online variance, which vanishes late in an epoch
     # Weights: L_E has 1.
     error: float = 0.2  #: of the quantization error, the first part of L_C
-    soft_error: float = 0.0  #: the same for product books with soft codes (DPQ, PQN), which L_E itself teaches
+    soft_error: float = 0.0  #: the same for product books with soft codes (DPQ, PQN), which learn from L_E
     cross: float = 30.0  #: of the variance of the cross terms, the second part of L_C
     gamma1: float = 0.005  #: of L_P
     gamma2: float = 20.0  #: of L_ICQ
     scale: float = 8.0  #: of squared distances in the contrastive loss
     ridge: float = 1e-3  #: of the regression loss, relative
     triplet_margin: float = 0.1  #: in squared distances, of total variance 1
-    softness: float = 0.3  #: of soft codes, in units of the error of a book; of soft_hard and soft_triplet
-    central: float = 0.1  #: of the joint central loss, of soft_hard
-    gini: float = 0.1  #: of what spreads soft codes over all words and makes each row sure of its own, of soft_hard
+    softness: float = 0.3  #: of soft codes, in units of the error of a book; for soft_hard and soft_triplet
+    central: float = 0.1  #: of the joint central loss, for soft_hard
+    gini: float = 0.1  #: of the Gini term (all words used, one word per row), for soft_hard
     # Phases, in epochs.
     warm_up: int = 8  #: L_E of the embedding alone
-    shape: int = 4  #: L_E and L_P: variances become bi-modal before there are books
+    shape: int = 4  #: L_E and L_P, which make the variances bi-modal
     epochs: int = 20  #: all four losses
     patience: int = 8  #: epochs of the last phase without a better validation score before learning stops
-    batch_size: int = 0  #: 0: by the number of rows, see :meth:`batch_rows`
-    # Rates of Adam; networks other than linear and mlp take a fifth of the first two.
+    batch_size: int = 0  #: 0: depends on the number of rows, see :meth:`batch_rows`
+    # Learning rates of Adam; networks other than linear and mlp use a fifth of the first two.
     rate_warm_up: float = 5e-3
     rate_shape: float = 2.5e-3
     rate_embedding: float = 1e-4
@@ -67,15 +67,15 @@ class Recipe:
     weight_decay: float = 1e-4  #: of the warm-up
     # The split.
     standardize: bool = True  #: inputs to mean 0 and variance 1 per feature
-    rotate: bool = True  #: the embedding to principal axes and total variance 1 after the warm-up; free for L_E
-    level: bool = True  #: and the leading axes among themselves until their variances are equal
+    rotate: bool = True  #: rotate the embedding to principal axes and total variance 1 after the warm-up
+    level: bool = True  #: and rotate the leading axes until their variances are equal
     split_start: bool = True  #: books start on psi or on its complement, not on all dimensions
-    groups: str = "soft"  #: at first: ``"soft"`` (L_ICQ alone) or ``"hard"`` (words are zero off their group)
-    hard_end: bool = True  #: words become zero off their group in the end, and rows are coded anew
-    hard_after: int = 4  #: epochs of the last phase after which they do
-    psi_share: float = 0.25  #: of the books, for psi (at least one)
-    crude: str = "energy"  #: which books are crude: by total energy on psi, or the paper's ``"forall"`` words
-    sigma: float = 1.0  #: the constant of margin="paper"
+    groups: str = "soft"  #: first: ``"soft"`` (by L_ICQ) or ``"hard"`` (words are zero off their group)
+    hard_end: bool = True  #: set words to zero off their group in the end
+    hard_after: int = 4  #: epochs of the last phase before that
+    psi_share: float = 0.25  #: share of the books that are on psi (at least one book)
+    crude: str = "energy"  #: without split_start, which books are crude: by ``"energy"``, or the paper's ``"forall"``
+    sigma: float = 1.0  #: factor of the constant of margin="paper"
     sweeps: int = 1  #: of ICM after the greedy codes, in every batch
 
     @classmethod
@@ -98,13 +98,13 @@ class Recipe:
 
     @classmethod
     def named(cls, recipe: Any) -> Recipe:
-        """``"default"``, ``"paper"``, a recipe, or its :meth:`to_dict` (as files of models hold it)."""
+        """``"default"``, ``"paper"``, a recipe, or a dict of :meth:`to_dict` (as stored in model files)."""
         if isinstance(recipe, Recipe):
             return recipe
         if isinstance(recipe, dict):
             unknown = recipe.keys() - {field.name for field in dataclasses.fields(cls)}
             if unknown:
-                raise InputError(f"a recipe has no {min(unknown, key=str)!r}")
+                raise InputError(f"a recipe has no field {min(unknown, key=str)!r}")
             return cls(**recipe)
         if isinstance(recipe, str) and recipe in ("default", "paper"):
             return cls() if recipe == "default" else cls.paper()
@@ -139,31 +139,31 @@ class Recipe:
                 real = isinstance(value, numbers.Real) and not isinstance(value, bool)
                 if not least <= (value if real else math.nan) <= most:  # NaN compares false
                     raise InputError(f"{field.name} of a recipe must be {least:g} to {most:g}, got {value!r}")
-                # Numbers of NumPy become Python's, which JSON has.
+                # NumPy numbers become Python numbers, for JSON.
                 object.__setattr__(self, field.name, int(value) if field.type == "int" else float(value))
-        if self.batch_size == 1:  # the variance of one row is none
-            raise InputError("batch_size of a recipe must be 0 (by the number of rows) or 2 to 1e+07, got 1")
+        if self.batch_size == 1:  # one row has no variance
+            raise InputError("batch_size of a recipe must be 0 (depends on the number of rows) or 2 to 1e+07, got 1")
         for name, known in (("theta", THETA), ("groups", GROUPS), ("crude", CRUDE_RULES)):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} of a recipe must be one of {', '.join(known)}, got {getattr(self, name)!r}")
 
     def __repr__(self) -> str:
-        """What differs from the default."""
+        """The values that differ from the default."""
         default = {field.name: field.default for field in dataclasses.fields(self)}
         changed = (f"{name}={value!r}" for name, value in self.to_dict().items() if value != default[name])
         return f"Recipe({', '.join(changed)})"
 
     def batch_rows(self, n_rows: int) -> int:
-        """Rows of a batch where ``n_rows`` are learned from: ``batch_size``, or 100 to 500 such that an epoch has 16
-        steps. From 8,000 rows on that is 500; with 500 of 1,350 an epoch would be three steps."""
+        """Rows of a batch, for ``n_rows`` rows to learn from: ``batch_size``, or 100 to 500 such that an epoch has 16
+        steps. From 8,000 rows on that is 500."""
         return self.batch_size or min(MOST_ROWS, max(LEAST_ROWS, n_rows // STEPS))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """As :meth:`to_dict`: by this name scikit-learn finds ``recipe__pi2`` and the like."""
+        """The same as :meth:`to_dict`; scikit-learn needs it for parameters such as ``recipe__pi2``."""
         return self.to_dict()
 
     def with_params(self, **changes: Any) -> Recipe:
-        """The same recipe but for these values."""
+        """A copy with these values changed."""
         return Recipe.named(self.to_dict() | changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,12 +173,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Joint:
-    """What ``fit(x, y)`` was asked for, by ICQ or SQ; the numbers are in the recipe."""
+    """The checked parameters of ``fit(x, y)`` of ICQ, SQ and others; weights and rates are in the recipe."""
 
     kind: str  #: ``"icq"``, ``"cq"`` or ``"pq"``
     n_books: int
     n_words: int
-    n_crude: int | None  #: None: by measured work
+    n_crude: int | None  #: None: the number with the least measured work
     cross: str  #: ``"constant"``, ``"byte"`` or ``"exact"``
     dim: int | None
     embedding: Any  #: a name, or a torch module

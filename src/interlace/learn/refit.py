@@ -10,19 +10,19 @@ from ..codec.codebooks import Book
 from ..inputs.arrays import FloatArray
 from .schedule import REFIT_PASSES
 
-#: Rows that the old word of each book counts for: words with few rows stay near where they were.
+#: Weight of a word's old value, in rows: words with few rows stay near it.
 RIDGE_ROWS = 0.5
-#: Conjugate gradients end when the gradient has fallen to this share, or after REFIT_PASSES. The words start near the
-#: solution, and the next codes move it: what is left after this is far below what another round of coding changes.
+#: Conjugate gradients stop when the gradient has fallen to this share, or after REFIT_PASSES. The error that is left is
+#: far smaller than what the next codes change.
 TOLERANCE = 1e-3
 
 
 def refit(books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: int) -> tuple[list[Book], float]:
-    """Words that lower the squared error of y for codes [n, n_books], in the order of the books; and that error before.
+    """Words with a lower squared error of y for codes [n, n_books], and the error of the old words.
 
     Dimensions that are quantized by the same books share one system of normal equations. A book alone on its dimensions
-    gets the means of its rows (and half its old word); a word without rows stays where it is. A book of one word is an
-    offset that the others can take over: it stays too.
+    gets the means of its rows (weighted with its old words); a word without rows does not change. Neither does a book
+    of one word, which is only an offset.
     """
     words, error = [book.words.copy() for book in books], 0.0
     for quantizers, dims in _patterns(books, y.shape[1]):
@@ -50,7 +50,7 @@ def refit(books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: i
 
 
 def _patterns(books: list[Book], dim: int) -> list[tuple[list[int], NDArray[np.int64]]]:
-    """Sets of books, each with the dimensions that just these books quantize."""
+    """Sets of books, each with the dimensions that exactly these books quantize."""
     member = np.zeros((dim, len(books)), bool)
     for j, book in enumerate(books):
         member[book.support, j] = True

@@ -17,9 +17,9 @@ from ..errors import InputError
 from ..index.ids import Ids
 from ..index.index import Index
 from ..inputs.arrays import FloatArray, Rows
-from ..learn.layouts import LAYOUTS
-from ..learn.learning import Settings, learn_codebooks
+from ..learn.fit import learn_codebooks
 from ..learn.registry import BookLearner, learner_of_layout
+from ..learn.settings import LAYOUTS, Settings
 from ..progress import Progress
 from .drift import Drift
 from .originals import KeptVectors

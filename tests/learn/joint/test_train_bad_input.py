@@ -1,4 +1,4 @@
-"""What cannot be learned from is told before anything is learned."""
+"""Input that cannot be learned from is refused before training."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ BAD = {
     "float labels of others": ({}, X, Y + 0.5, "got dtype float64, not all of them whole numbers"),
     "NaN labels": ({}, X, np.where(Y == 2, np.nan, Y), r"labels must be integers or strings, y\[\d+\] is nan$"),
     "one-hot labels": ({}, X, np.eye(4)[Y], "one-hot; pass y.argmax"),
-    "no row to hold out": ({}, X[:3], np.arange(3), "no row can be held out for validation.*; validation=0"),
+    "no row to hold out": ({}, X[:3], np.arange(3), r"validation=0\.1 .*3 classes.*; validation=0"),
     "NaN": ({}, HOLE, Y, r"\[123, 4\] is nan"),
     "NaN in the whole": ({}, X * np.nan, Y, "is nan"),
     "NaN, and float labels": ({}, HOLE, Y + 0.5, r"\[123, 4\] is nan"),
@@ -89,10 +89,10 @@ BAD = {
         Y,
         r"does not take a float32 batch of shape \(2, 12\)",
     ),
-    "a module with another dim": ({"embedding": nn.Linear(12, 4), "dim": 5}, X, Y, r"must give \[2, 5\]"),
-    "a module that gives images": ({"embedding": Returns(lambda z: z[:, None])}, X, Y, r"must give \[2, dim\]"),
-    "a module that gives a sum": ({"embedding": Returns(lambda z: z.sum())}, X, Y, r"must give \[2, dim\]"),
-    "a module that gives two": ({"embedding": Returns(lambda z: (z, z))}, X, Y, "must give one tensor"),
+    "a module with another dim": ({"embedding": nn.Linear(12, 4), "dim": 5}, X, Y, r"must return \[2, 5\]"),
+    "a module that gives images": ({"embedding": Returns(lambda z: z[:, None])}, X, Y, r"must return \[2, dim\]"),
+    "a module that gives a sum": ({"embedding": Returns(lambda z: z.sum())}, X, Y, r"must return \[2, dim\]"),
+    "a module that gives two": ({"embedding": Returns(lambda z: (z, z))}, X, Y, "must return one tensor"),
     "a module that gives NaN": ({"embedding": Returns(lambda z: z / 0 * 0)}, X, Y, "embedding of row 0 is not finite"),
     "the class of a module": ({"embedding": nn.Linear}, X, Y, "embedding must be one of .* or a torch module"),
     "an unknown embedding": ({"embedding": "resnet"}, X, Y, "embedding must be one of identity, linear, mlp"),
@@ -112,10 +112,10 @@ BAD = {
     "cross of another kind": ({"cross": "none"}, X, Y, "cross must be one of auto, constant, byte, exact"),
     "all rows held out": ({"validation": 1.0}, X, Y, "validation must be a share"),
     "a number of rows held out": ({"validation": 100}, X, Y, "validation must be a share"),
-    "an unknown device": ({"device": "abacus"}, X, Y, "device must be 'auto' or one that torch has here"),
-    "no device": ({"device": None}, X, Y, "device must be 'auto' or one that torch has here, got None"),
-    "a device without numbers": ({"device": "meta"}, X, Y, "device must be 'auto' or one that torch has here"),
-    "a module whose copy is not its own": ({"embedding": NotCopied()}, X, Y, "NotCopied cannot be learned: its copy"),
+    "an unknown device": ({"device": "abacus"}, X, Y, "device must be 'auto'"),
+    "no device": ({"device": None}, X, Y, "device must be 'auto' .*got None"),
+    "a device without numbers": ({"device": "meta"}, X, Y, "device must be 'auto'"),
+    "a module whose copy is not its own": ({"embedding": NotCopied()}, X, Y, "NotCopied cannot be trained: its copy"),
     "a module that gives NaN while it learns": (
         {"embedding": NaNInTraining()},
         X,

@@ -206,5 +206,5 @@ def test_product_books_share_the_dimensions(n_books):
 
 
 def test_more_product_books_than_dimensions():
-    with pytest.raises(il.InputError, match="7 product books need as many dimensions, the embedding has dim=6"):
+    with pytest.raises(il.InputError, match="7 product books need at least 7 dimensions, the embedding has dim=6"):
         plan_for("pq", 7, VARIANCES, None, il.Recipe())

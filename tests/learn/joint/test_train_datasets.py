@@ -113,7 +113,7 @@ def test_augmentation_of_a_dataset_repeats_itself_too():
         (Subset([("text", i) for i in range(2)], range(2)), "x must be flat rows"),
         (Subset([({}, i) for i in range(2)], range(2)), "x must be flat rows"),
         (Subset([(torch.full((3,), i / i if i else np.nan), i) for i in range(2)], range(2)), r"x\[0, 0\] is nan"),
-        (DataLoader(Pairs(rows(), labels()), batch_size=None), "makes no batches"),
+        (DataLoader(Pairs(rows(), labels()), batch_size=None), "got batch_size=None"),
     ],
 )
 def test_bad_datasets_are_named(x, message):
@@ -127,7 +127,7 @@ def test_what_can_only_be_iterated_is_named():
             return iter([(torch.zeros(3), 0)])
 
     for x in (Stream(), DataLoader(Stream(), batch_size=2)):
-        with pytest.raises(il.InputError, match="Stream can only be iterated; a dataset with a length"):
+        with pytest.raises(il.InputError, match="Stream can only be iterated.*__len__"):
             Data(x)
-    with pytest.raises(il.InputError, match="pass it without y"):
+    with pytest.raises(il.InputError, match="y must be None if x is a dataset"):
         Data(Pairs(rows(), labels()), labels())

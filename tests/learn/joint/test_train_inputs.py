@@ -24,7 +24,7 @@ def test_fewer_rows_than_words_is_told_once(n):
     x, y = X[:n], np.arange(n) % 2
     validation = 0 if n == 2 else 0.1
     model, found = caught(lambda: icq(n_words=256, n_books=8, validation=validation).fit(x, y))
-    alone = n == 2  # each class has a single row, which is told too
+    alone = n == 2  # each class has a single row, which warns too
     assert found.count(il.FewRowsWarning) == 1 + alone
     assert {*found} <= {il.FewRowsWarning, il.PriorCollapsedWarning}
     assert all(len(book.words) <= n for book in model.codebooks_.books)
@@ -37,7 +37,7 @@ def test_more_books_than_dimensions():
     assert model.codebooks_.n_books == 20
     assert model.score(X, Y) > 0.8
     quiet = Stop(-1)
-    with pytest.raises(il.InputError, match="20 product books need as many dimensions, the embedding has dim=5"):
+    with pytest.raises(il.InputError, match="20 product books need at least 20 dimensions, the embedding has dim=5"):
         SQ("pq", n_books=20, dim=5, progress=quiet).fit(X, Y)
     assert not quiet.said
 
@@ -89,7 +89,7 @@ def test_datasets_and_loaders():
         assert one.codes_.shape == (600, 4)
         assert_array_equal(one.labels_, Y)
         assert one.score(X, Y) > 0.9
-    with pytest.raises(il.InputError, match="a dataset has its labels in its items; pass it without y"):
+    with pytest.raises(il.InputError, match="y must be None if x is a dataset"):
         icq().fit(dataset, Y)
     same(
         SQ(n_books=4, n_words=16, threads=1, recipe=Recipe(**SHORT)).fit(dataset),
@@ -119,7 +119,7 @@ def test_rates_and_means_with_the_batches_of_a_loader(monkeypatch):
 
 def test_a_loader_without_batches_is_told():
     dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
-    with pytest.raises(il.InputError, match="the DataLoader gave no batch of the 540 rows to learn from"):
+    with pytest.raises(il.InputError, match="the DataLoader returned no batch of the 540 rows to learn from"):
         icq().fit(DataLoader(dataset, batch_size=1000, drop_last=True))
 
 

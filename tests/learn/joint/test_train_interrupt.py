@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
 import interlace as il  # noqa: E402
 from interlace.estimators import joint  # noqa: E402
-from interlace.learn.joint import fitting  # noqa: E402
+from interlace.learn.joint import fit  # noqa: E402
 from interlace.learn.joint.passes import Passes  # noqa: E402
 from interlace.learn.joint.trainer import Trainer  # noqa: E402
 from interlace.quantizers import SQ  # noqa: E402
@@ -144,13 +144,13 @@ def test_ctrl_c_when_all_rows_are_coded(monkeypatch):
 
 def test_ctrl_c_while_codebooks_are_made(monkeypatch):
     whole = icq().fit(X, Y)
-    finish = fitting.finish
-    monkeypatch.setattr(fitting, "finish", pressed(finish))
+    finish = fit.finish
+    monkeypatch.setattr(fit, "finish", pressed(finish))
     with pytest.warns(il.FitInterruptedWarning, match="the best epoch so far is kept"):
         model = icq().fit(X, Y)
     assert same_but_for_codes(model, whole)
     assert_array_equal(model.codes_, whole.codes_)
-    monkeypatch.setattr(fitting, "finish", pressed(finish, 2))  # twice is meant
+    monkeypatch.setattr(fit, "finish", pressed(finish, 2))  # twice is meant
     before = dict(vars(model))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)

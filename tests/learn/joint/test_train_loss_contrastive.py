@@ -23,17 +23,17 @@ from loss_checks import (  # noqa: E402
 )
 
 
-def plain(queries, keys, labels, key_labels, scale, exclude_self):
+def plain(queries, keys, labels, scale):
     losses = []
     for i, query in enumerate(queries):
         logits = {
             j: -scale * sum((a - b) ** 2 for a, b in zip(query, key, strict=True))
             for j, key in enumerate(keys)
-            if not (exclude_self and i == j)
+            if i != j
         }
         top = max(logits.values(), default=0.0)
         normaliser = top + math.log(sum(math.exp(v - top) for v in logits.values())) if logits else 0.0
-        terms = [normaliser - v for j, v in logits.items() if key_labels[j] == labels[i]]
+        terms = [normaliser - v for j, v in logits.items() if labels[j] == labels[i]]
         if terms:
             losses.append(sum(terms) / len(terms))
     return sum(losses) / len(losses) if losses else 0.0
@@ -42,29 +42,17 @@ def plain(queries, keys, labels, key_labels, scale, exclude_self):
 @settings(max_examples=80, deadline=None)
 @given(
     n=st.integers(1, 12),
-    more=st.integers(0, 5),
     dim=st.integers(1, 4),
     n_classes=st.integers(1, 5),
     scale=st.sampled_from([0.1, 1.0, 10.0]),
-    exclude_self=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_equals_plain_loops(n, more, dim, n_classes, scale, exclude_self, seed):
-    queries, keys = some_rows(n, dim, seed=seed, offset=1.0), some_rows(n + more, dim, seed=seed + 1, offset=1.0)
-    key_labels = some_labels(n + more, n_classes, seed=seed)
-    labels = key_labels[:n]
-    value = supervised_contrastive(
-        queries, keys, labels, scale, exclude_self=exclude_self, key_labels=key_labels if more else None
-    )
-    expected = plain(queries.tolist(), keys.tolist(), labels.tolist(), key_labels.tolist(), scale, exclude_self)
+def test_equals_plain_loops(n, dim, n_classes, scale, seed):
+    queries, keys = some_rows(n, dim, seed=seed, offset=1.0), some_rows(n, dim, seed=seed + 1, offset=1.0)
+    labels = some_labels(n, n_classes, seed=seed)
+    value = supervised_contrastive(queries, keys, labels, scale)
+    expected = plain(queries.tolist(), keys.tolist(), labels.tolist(), scale)
     assert float(value) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-def test_fewer_keys_than_queries():
-    queries, keys, labels, key_labels = some_rows(6, 3), some_rows(4, 3, seed=1), some_labels(6, 2), torch.arange(4) % 2
-    value = supervised_contrastive(queries, keys, labels, 2.0, exclude_self=False, key_labels=key_labels)
-    expected = plain(queries.tolist(), keys.tolist(), labels.tolist(), key_labels.tolist(), 2.0, False)
-    assert float(value) == pytest.approx(expected, rel=1e-9)
 
 
 def test_gradients():
@@ -135,9 +123,8 @@ def test_one_class_and_equal_rows():
 
 def test_bad_input():
     z, labels = some_rows(4, 3), torch.arange(4)
-    with pytest.raises(InputError, match="give exclude_self=False"):
-        supervised_contrastive(z, z[:2], labels, 1.0, key_labels=labels[:2])
-    with pytest.raises(InputError, match=r"labels of keys must be whole numbers \[2\]"):
-        supervised_contrastive(z, z[:2], labels, 1.0)
-    with pytest.raises(InputError, match="queries have 3 dimensions, keys 2"):
-        supervised_contrastive(z, z[:, :2], labels, 1.0)
+    for keys in (z[:2], z[:, :2]):
+        with pytest.raises(InputError, match=r"keys must be of shape \(4, 3\)"):
+            supervised_contrastive(z, keys, labels, 1.0)
+    with pytest.raises(InputError, match=r"labels must be whole numbers \[4\]"):
+        supervised_contrastive(z, z, labels[:2], 1.0)

@@ -12,7 +12,7 @@ from interlace import InputError
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
-from interlace.learn.joint.losses import crude_books, interleaving  # noqa: E402
+from interlace.learn.joint.losses import interleaving  # noqa: E402
 from interlace.learn.joint.losses.interleave import BEND  # noqa: E402
 from loss_checks import SCALES, check_gradient, check_nothing_to_learn, some_rows, value_and_gradients  # noqa: E402
 
@@ -103,54 +103,8 @@ def test_descent_splits_the_words():
     assert loss.item() < 0.05 * first
 
 
-# --- crude books
-
-
-def plain_crude(words, mask, rule):
-    found = []
-    for k, book in enumerate(words):
-        pairs = [tuple(lengths(word, mask)) for word in book]
-        if rule == "forall":
-            crude = all(outside < inside for inside, outside in pairs)
-        else:
-            crude = sum(i * i for i, _ in pairs) > sum(o * o for _, o in pairs)
-        if crude:
-            found.append(k)
-    return found
-
-
-@settings(max_examples=50, deadline=None)
-@given(bits=st.lists(st.booleans(), min_size=1, max_size=6), n_words=st.integers(1, 4), seed=st.integers(0, 99))
-def test_crude_books_equal_plain_loops(bits, n_words, seed):
-    words = some_words(6, n_words, len(bits), seed=seed)
-    for rule in ("energy", "forall"):
-        assert crude_books(words, xi(*bits), rule) == plain_crude(words.tolist(), bits, rule)
-    assert set(crude_books(words, xi(*bits), "forall")) <= set(crude_books(words, xi(*bits)))
-
-
-def test_one_stray_word_loses_the_book_by_the_papers_rule_only():
-    words = torch.zeros(2, 4, 4)
-    words[0, :, 0], words[1, :, 1] = 1.0, 1.0
-    mask = xi(1, 0, 0, 1)
-    assert crude_books(words, mask) == crude_books(words, mask, "forall") == [0]
-    words[0, 2] = torch.tensor([0.1, 0.2, 0.0, 0.0])
-    assert crude_books(words, mask) == [0]
-    assert crude_books(words, mask, "forall") == []
-
-
-def test_crude_books_of_empty_and_full_psi():
-    words = some_words().requires_grad_()
-    for rule in ("energy", "forall"):
-        assert crude_books(words, xi(0, 0, 0, 0), rule) == []
-        assert crude_books(words, xi(1, 1, 1, 1), rule) == [0, 1, 2]
-
-
 def test_bad_input():
     with pytest.raises(InputError, match=r"words must be a floating tensor \[n_books, n_words, dim\]"):
         interleaving(torch.zeros(3, 4), xi(1, 0, 0, 1))
     with pytest.raises(InputError, match=r"xi must be a bool tensor \[4\]"):
         interleaving(some_words(), torch.ones(4))
-    with pytest.raises(InputError, match=r"xi must be a bool tensor \[4\]"):
-        crude_books(some_words(), xi(1, 0))
-    with pytest.raises(InputError, match="rule must be one of energy, forall"):
-        crude_books(some_words(), xi(1, 0, 0, 1), "most")

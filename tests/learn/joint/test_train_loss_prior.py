@@ -1,4 +1,4 @@
-"""L_P: equal to the prior of `learners`, by value and by slope, and what it does to variances and Theta."""
+"""L_P: equal to `interlace.learn.prior`, by value and by slope, and what it does to variances and Theta."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ THETA = st.tuples(st.floats(0.11, 3), st.floats(0.26, 5), st.floats(0.1, 9))
 def prior_of(theta, pi2=0.4, alpha2=-10.0, scale=1.0):
     sigma1, sigma2, mu2 = theta
     return Prior(0.0, sigma1, mu2, sigma2, alpha2, 1 - pi2, pi2, scale)
+
+
+def loss_of(prior, **options):
+    loss = PriorLoss(pi2=prior.pi2, alpha2=prior.alpha2, **options)
+    loss.set_prior(prior)
+    return loss
 
 
 def unit_of(variances):
@@ -75,8 +81,8 @@ def plain(prior, variances, robustness):
 def test_equals_a_plain_loop(theta, pi2, alpha2, robustness, seed):
     variances = np.random.default_rng(seed).uniform(0, 4, 12)
     prior, mean = prior_of(theta, pi2, alpha2), sum(variances.tolist()) / 12
-    standard = PriorLoss.from_prior(prior, robustness=robustness).double()
-    raw = PriorLoss.from_prior(prior, robustness=robustness, raw=True).double()
+    standard = loss_of(prior, robustness=robustness).double()
+    raw = loss_of(prior, robustness=robustness, raw=True).double()
     expected = plain(prior, [v / mean for v in variances.tolist()], robustness) / 12
     assert standard(tensor(variances)).item() == pytest.approx(expected, rel=1e-5, abs=1e-5)
     assert raw(tensor(variances)).item() == pytest.approx(plain(prior, variances.tolist(), robustness), rel=1e-5)
@@ -95,7 +101,7 @@ def test_equals_the_prior_of_the_quantizers(name, theta, pi2, alpha2, robustness
     prior = prior_of(theta, pi2, alpha2, unit_of(variances))
     expected = -prior.log_likelihood(variances, robustness=robustness) / len(variances)
     for dtype in (torch.float64, torch.float32):
-        loss = PriorLoss.from_prior(prior, robustness=robustness)
+        loss = loss_of(prior, robustness=robustness)
         value, _ = value_and_gradients(loss, tensor(variances, dtype))
         assert value == pytest.approx(expected, rel=1e-5 if dtype == torch.float64 else 1e-3, abs=1e-5), dtype
 
@@ -206,7 +212,7 @@ def test_the_paper_as_written_breaks_off_scale():
 @pytest.mark.parametrize("name", SPECTRA)
 def test_priors_go_there_and_back(name, raw):
     prior = fit_em(SPECTRA[name])
-    loss = PriorLoss.from_prior(prior, raw=raw).double()
+    loss = loss_of(prior, raw=raw).double()
     loss.set_prior(prior)
     back = loss.to_prior(prior.scale)
     for key, value in prior.to_dict().items():  # off a floor by a thousandth
@@ -285,13 +291,13 @@ def test_a_good_split_is_no_collapse():
 
 
 def collapse_of(variances, theta, **options):
-    return PriorLoss.from_prior(prior_of(theta), **options).collapsed(tensor(variances))
+    return loss_of(prior_of(theta), **options).collapsed(tensor(variances))
 
 
 def test_collapses_are_named():
     spread = np.linspace(0.5, 1.5, 10)
-    assert "the high mode is emptied: no dimension of 10" in collapse_of(spread, (1.0, 0.3, 40.0))
-    assert "the low mode is emptied: all 10 dimensions" in collapse_of(spread, (0.1, 3.0, 2.0))
+    assert "the high mode is empty: none of 10 dimensions" in collapse_of(spread, (1.0, 0.3, 40.0))
+    assert "the low mode is empty: all 10 dimensions" in collapse_of(spread, (0.1, 3.0, 2.0))
     assert "spike on one dimension" in collapse_of(SPECTRA["one huge"], (0.9, 0.25, 4.0))
     assert "a sigma ran to 0" in collapse_of(spread, (1e-4, 1.0, 1.0), raw=True)
     assert "a sigma ran to 0" in collapse_of(spread, (1.0, 1e-5, 1.0), raw=True)
@@ -310,15 +316,15 @@ def test_collapses_are_named():
 def test_a_variance_past_the_high_mode_is_of_it():
     past = np.r_[np.full(3, 5.0), np.full(9, 0.2)]
     mean = past.mean()
-    loss = PriorLoss.from_prior(prior_of((0.3, 0.3, 2.0)))  # the high mode is at twice the mean, three are at 3.5
+    loss = loss_of(prior_of((0.3, 0.3, 2.0)))  # the high mode is at twice the mean, three are at 3.5
     assert past.max() / mean > 3
     assert not loss.high_by_rule(tensor(past)).any()  # as written they would be given back to the low mode
     assert loss.collapsed(tensor(past)) is None
     assert loss.high(tensor(past)).tolist() == [True] * 3 + [False] * 9
-    raw = PriorLoss.from_prior(prior_of((0.3 * mean, 0.3 * mean, 2 * mean)), raw=True)
+    raw = loss_of(prior_of((0.3 * mean, 0.3 * mean, 2 * mean)), raw=True)
     text = raw.collapsed(tensor(past))
-    assert "the high mode is emptied" in text
-    assert "the largest variance, 5, lies past its peak at 2." in text
+    assert "the high mode is empty" in text
+    assert "the largest variance, 5, is above its peak at 2." in text
 
 
 def test_collapse_does_not_depend_on_the_unit():

@@ -10,7 +10,7 @@ from interlace import InputError
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
-from interlace.learn.joint.losses import triplet, triplet_of  # noqa: E402
+from interlace.learn.joint.losses import triplet  # noqa: E402
 from loss_checks import (  # noqa: E402
     SCALES,
     check_gradient,
@@ -56,38 +56,10 @@ def test_equals_three_plain_loops(n, dim, n_classes, margin, seed):
     assert float(triplet(z, labels, margin=margin)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def plain_of(anchors, positives, negatives, margin):
-    unit, terms = spread(anchors + positives + negatives), []
-    for a, p, n in zip(anchors, positives, negatives, strict=True):
-        term = (distance(a, p) - distance(a, n)) / unit + margin
-        if term > 0:
-            terms.append(term)
-    return sum(terms) / max(len(terms), 1)
-
-
-@pytest.mark.parametrize("n", [1, 2, 30])
-@pytest.mark.parametrize("margin", [0.0, 0.2, 2.0])
-def test_given_triplets_equal_a_plain_loop(n, margin):
-    rows = [some_rows(n, 3, seed=seed) for seed in range(3)]
-    expected = plain_of(*(r.tolist() for r in rows), margin)
-    assert float(triplet_of(*rows, margin=margin)) == pytest.approx(expected, rel=1e-9)
-
-
-def test_both_forms_agree_on_the_triplets_of_a_batch():
-    z, labels = some_rows(6, 3), torch.tensor([0, 1, 0, 1, 0, 1])
-    index = [
-        (a, p, n) for a in range(6) for p in range(6) for n in range(6) if p != a and (p - a) % 2 == 0 and (n - a) % 2
-    ]
-    a, p, n = (z[list(rows)] for rows in zip(*index, strict=True))
-    # Every row is as often among them, so that the unit is the same too.
-    assert float(triplet_of(a, p, n)) == pytest.approx(float(triplet(z, labels)), rel=1e-9)
-
-
 def test_gradients():
     labels = torch.tensor([0, 1, 0, 1, 2, 0, 2])
     check_gradient(lambda z: triplet(z, labels), some_rows(7, 3))
     check_gradient(lambda z: triplet(z, labels, margin=5.0), some_rows(7, 3))
-    check_gradient(triplet_of, *(some_rows(5, 3, seed=seed) for seed in range(3)))
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -97,7 +69,6 @@ def test_scale_and_offset_do_not_matter(scale):
     value, scaled = value_and_gradients(lambda z: triplet(z, labels), z * scale + 3 * scale)
     assert value == pytest.approx(expected, rel=1e-3)
     torch.testing.assert_close(scaled[0] * scale, gradients[0], rtol=1e-2, atol=1e-4)
-    assert float(triplet_of(*(z * scale).split(10))) == pytest.approx(float(triplet_of(*z.split(10))), rel=1e-4)
 
 
 def test_digits_survive_far_from_the_origin():
@@ -136,5 +107,3 @@ def test_bad_input():
     z = some_rows(4, 3)
     with pytest.raises(InputError, match=r"labels must be whole numbers \[4\]"):
         triplet(z, torch.zeros(3, dtype=torch.long))
-    with pytest.raises(InputError, match=r"negative must be of shape \(4, 3\)"):
-        triplet_of(z, z, z[:3])

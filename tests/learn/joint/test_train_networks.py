@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
 import interlace as il  # noqa: E402
 from helpers import run_python  # noqa: E402
-from interlace.learn.joint import networks, require_torch  # noqa: E402
+from interlace.learn.joint import export, networks, require_torch  # noqa: E402
 from interlace.learn.joint.layers import Dropout, Standardize, statistics_of  # noqa: E402
 
 nn = torch.nn
@@ -258,7 +258,7 @@ def test_fold_changes_the_output_as_it_says(name, shape, dim, hidden):
         rng = np.random.default_rng(seed)
         matrix, offset = rng.normal(size=(dim, dim)), rng.normal(size=dim) * 5
         before = run(network, x).astype(np.float64)
-        networks.fold(network, matrix if seed else torch.from_numpy(matrix), offset)
+        export.fold(network, matrix if seed else torch.from_numpy(matrix), offset)
         after = run(network, x)
         expected = (before - offset) @ matrix
         assert_allclose(after, expected, atol=1e-5 * max(1, np.abs(before).max()) * dim, rtol=1e-4)
@@ -269,9 +269,9 @@ def test_fold_changes_the_output_as_it_says(name, shape, dim, hidden):
 def test_fold_needs_its_shapes():
     network = made("linear", VECTOR, 5, ())
     with pytest.raises(il.InputError, match=r"matrix must be finite numbers of shape \(5, 5\), got .*\(5, 4\)"):
-        networks.fold(network, np.zeros((5, 4)), np.zeros(5))
+        export.fold(network, np.zeros((5, 4)), np.zeros(5))
     with pytest.raises(il.InputError, match=r"offset must be finite numbers of shape \(5,\)"):
-        networks.fold(network, np.eye(5), np.full(5, np.nan))
+        export.fold(network, np.eye(5), np.full(5, np.nan))
 
 
 # ------------------------------------------------------------------------------------------------------------- wrapping
@@ -312,23 +312,23 @@ def test_a_user_module_is_wrapped_and_left_as_it_was():
     with torch.no_grad():
         assert_array_equal(run(network, x.reshape(7, -1)), module(torch.from_numpy(x)).numpy())
     assert networks.wrap(network, (2, 6, 6), 3) is network
-    networks.fold(network, 2 * np.eye(3), np.ones(3))
+    export.fold(network, 2 * np.eye(3), np.ones(3))
     assert_allclose(run(network, x), 2 * (module(torch.from_numpy(x)).detach().numpy() - 1), rtol=1e-5, atol=1e-5)
-    with pytest.raises(il.InputError, match="gets its inputs as they are"):
+    with pytest.raises(il.InputError, match="your own module are not standardized"):
         network.set_statistics(np.zeros(2), np.ones(2))
 
 
 @pytest.mark.parametrize(
     ("module", "shape", "dim", "message"),
     [
-        (Own(3), (2, 6, 6), 4, r"Own must give \[2, 4\] for a batch of 2, got shape \(2, 3\)"),
+        (Own(3), (2, 6, 6), 4, r"Own must return \[2, 4\] for a batch of 2, got shape \(2, 3\)"),
         (Own(3), (2, 8, 6), 3, r"Own does not take a float32 batch of shape \(2, 2, 8, 6\)"),
-        (Gives(lambda x: x[0]), (4,), None, r"Gives must give \[2, dim\] for a batch of 2, got shape \(4,\)"),
+        (Gives(lambda x: x[0]), (4,), None, r"Gives must return \[2, dim\] for a batch of 2, got shape \(4,\)"),
         (Gives(lambda x: x[:1]), (4,), 4, r"\[2, 4\] for a batch of 2, got shape \(1, 4\)"),
         (Gives(lambda x: x[:, None]), (4,), 4, r"got shape \(2, 1, 4\)"),
-        (Gives(lambda x: (x, x)), (4,), 4, "must give one tensor .* got tuple"),
-        (Gives(lambda x: x > 0), (4,), 4, "must give real numbers"),
-        (Gives(lambda x: x[:, :0]), (4,), None, "must give real numbers"),
+        (Gives(lambda x: (x, x)), (4,), 4, "must return one tensor .* got tuple"),
+        (Gives(lambda x: x > 0), (4,), 4, "must return real numbers"),
+        (Gives(lambda x: x[:, :0]), (4,), None, "must return real numbers"),
         (Gives(lambda x: 1 / 0), (4,), 4, "does not take .* division by zero"),
         (Own, (4,), 4, "must be a torch.nn.Module"),
         (np.tanh, (4,), 4, "must be a torch.nn.Module"),
@@ -353,8 +353,8 @@ def test_the_exported_embedding_computes_the_same(name, shape, dim, hidden, fold
     network, x = made(name, shape, dim, hidden), inputs(shape, n=20)
     if folded:
         rng = np.random.default_rng(5)
-        networks.fold(network, rng.normal(size=(dim, dim)), rng.normal(size=dim))
-    exported = networks.to_embedding(network)
+        export.fold(network, rng.normal(size=(dim, dim)), rng.normal(size=dim))
+    exported = export.to_embedding(network)
     kinds = {"identity": "Linear", "linear": "Linear", "mlp": "MLP", "lenet": "Network", "alexnet": "Network"}
     assert type(exported).__name__ == kinds[name]
     z = run(network, x)
@@ -364,9 +364,9 @@ def test_the_exported_embedding_computes_the_same(name, shape, dim, hidden, fold
 
 def test_the_identity_is_exported_as_such_until_something_is_folded_in(embedding):
     network = networks.build("identity", input_shape=(6,))
-    assert type(networks.to_embedding(network)) is embedding.Identity
-    networks.fold(network, np.eye(6)[::-1], np.ones(6))
-    exported, x = networks.to_embedding(network), inputs((6,))
+    assert type(export.to_embedding(network)) is embedding.Identity
+    export.fold(network, np.eye(6)[::-1], np.ones(6))
+    exported, x = export.to_embedding(network), inputs((6,))
     assert type(exported) is embedding.Linear
     assert_allclose(exported(x), (x - 1)[:, ::-1], rtol=1e-5, atol=1e-5)
 
@@ -376,17 +376,17 @@ def test_a_user_module_is_exported_with_the_layer_behind_it(embedding):
     network = networks.wrap(module, (2, 6, 6)).eval()
     x = inputs((2, 6, 6))
     for _ in range(2):
-        exported = networks.to_embedding(network)
+        exported = export.to_embedding(network)
         assert exported.module is module
         assert_allclose(exported(x), run(network, x), rtol=1e-5, atol=1e-5)
-        networks.fold(network, np.diag([1.0, 2.0, 3.0]), np.ones(3))
+        export.fold(network, np.diag([1.0, 2.0, 3.0]), np.ones(3))
 
 
 def test_exported_weights_are_copies(embedding):
     network = made("lenet", GREY, 9, ())
-    exported, x = networks.to_embedding(network), inputs(GREY, n=2)
+    exported, x = export.to_embedding(network), inputs(GREY, n=2)
     before = run(network, x)
-    networks.fold(network, 2 * np.eye(9), np.zeros(9))
+    export.fold(network, 2 * np.eye(9), np.zeros(9))
     assert_allclose(exported(x), before, rtol=1e-5, atol=1e-5)
 
 
@@ -411,7 +411,7 @@ def test_exported_weights_are_copies(embedding):
 )
 def test_parameters_and_multiply_adds_are_counted(name, shape, dim, hidden, parameters, multiply_adds):
     network = networks.build(name, input_shape=shape, dim=dim, hidden=hidden).train()
-    found = networks.describe(network)
+    found = export.describe(network)
     assert found == {
         "name": name,
         "input_shape": list(shape),
@@ -426,17 +426,17 @@ def test_parameters_and_multiply_adds_are_counted(name, shape, dim, hidden, para
 
 def test_the_card_of_a_user_module_and_of_a_folded_identity():
     network = networks.wrap(Own(), (2, 6, 6))
-    found = networks.describe(network)
+    found = export.describe(network)
     assert (found["name"], found["multiply_adds"]) == ("Own", 4 * 18 * 16 + 64 * 3)
     assert found["parameters"] == 4 * 18 + 4 + 8 + 64 * 3 + 3
     identity = networks.build("identity", input_shape=(4,))
-    networks.fold(identity, 2 * np.eye(4), np.zeros(4))
-    found = networks.describe(identity)
+    export.fold(identity, 2 * np.eye(4), np.zeros(4))
+    found = export.describe(identity)
     assert (found["parameters"], found["trainable"], found["multiply_adds"]) == (20, 0, 16)
 
 
 def test_alexnet_is_small_enough_for_two_cores():
-    found = networks.describe(networks.build("alexnet", input_shape=(3, 32, 32)))
+    found = export.describe(networks.build("alexnet", input_shape=(3, 32, 32)))
     assert found["multiply_adds"] < 80e6
     assert found["parameters"] < 5e6
 

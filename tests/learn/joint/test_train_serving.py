@@ -226,7 +226,7 @@ class Odd(nn.Module):
         (lambda x: x.flatten(1)[:, :3], r"Odd must give \[n, 4\], got shape \(30, 3\)"),
         (lambda x: x.flatten(1)[:1, :4], r"Odd must give \[n, 4\], got shape \(1, 4\)"),
         (lambda x: x[:, 0, 0, 0], r"Odd must give \[n, 4\], got shape \(30,\)"),
-        (lambda x: (x,), "Odd must give one tensor"),
+        (lambda x: (x,), "Odd must return one tensor"),
         (lambda x: x.flatten(1)[:, :4] / 0, r"the embedding of x\[0\] has values that are not finite"),
     ],
 )

@@ -105,7 +105,7 @@ def test_every_word_gets_a_gradient():
 def test_gradients(product, monkeypatch):
     z, words, support, codes = drawn(5, 2, 3, 4, product)
     # The unit has no gradient, which finite differences would not know: a unit that does not move instead.
-    monkeypatch.setattr("interlace.learn.joint.soft.or_one", lambda unit: torch.full_like(unit, 0.7))
+    monkeypatch.setattr("interlace.learn.joint.soft.one_if_zero", lambda unit: torch.full_like(unit, 0.7))
     check_gradient(lambda z, words: soften(z, words * support[:, None], support, codes, 1.0).rows, z, words)
 
 

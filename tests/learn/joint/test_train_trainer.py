@@ -155,7 +155,7 @@ def test_turns_move_one_part_at_a_time(monkeypatch):
 
     moved = []
 
-    def watched(self, phase, _pass=Passes.passage, **settings):
+    def watched(self, phase, _pass=Passes.run, **settings):
         if phase != "learn":
             return _pass(self, phase, **settings)
         before = parts(self.state)
@@ -163,7 +163,7 @@ def test_turns_move_one_part_at_a_time(monkeypatch):
         moved.append({name for name, value in parts(self.state).items() if not torch.equal(value, before[name])})
         return result
 
-    monkeypatch.setattr(Passes, "passage", watched)
+    monkeypatch.setattr(Passes, "run", watched)
     icq(optimize="alternate").fit(X, Y)
     assert moved == [{"embedding", "theta"}, {"books"}] * 2
     moved.clear()

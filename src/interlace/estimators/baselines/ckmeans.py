@@ -10,8 +10,8 @@ from ...codec.codebooks import MAX_WORDS, Codebooks
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
 from ...inputs.literals import Auto
-from ...learn.learner import principal_axes
-from ...learn.learning import MAX_TRAIN_ROWS
+from ...learn.axes import principal_axes
+from ...learn.settings import MAX_TRAIN_ROWS
 from .product import START_ROUNDS, Product, centre, product_codebooks, ranges, start, turn
 from .vectors import FitRun, VectorModel
 

@@ -13,8 +13,8 @@ from ...errors import InputError
 from ...inputs.arrays import FloatArray
 from ...inputs.literals import Auto
 from ...learn.grouping import near_words_together
-from ...learn.learning import MAX_TRAIN_ROWS
 from ...learn.refit import RIDGE_ROWS
+from ...learn.settings import MAX_TRAIN_ROWS
 from .product import STARTS, centre, rotated
 from .vectors import FitRun, VectorModel
 

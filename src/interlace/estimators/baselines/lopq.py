@@ -13,7 +13,7 @@ from ...index.parts import Parts
 from ...inputs.arrays import FloatArray, positive
 from ...inputs.literals import Auto
 from ...learn.kmeans import means, nearest
-from ...learn.learning import MAX_TRAIN_ROWS
+from ...learn.settings import MAX_TRAIN_ROWS
 from .parted import PartsModel
 from .product import STARTS, Product, procrustes, rotated
 from .vectors import FitRun

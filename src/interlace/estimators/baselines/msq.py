@@ -15,7 +15,7 @@ from ...inputs.arrays import FloatArray, positive
 from ...inputs.literals import Auto
 from ...learn.grouping import Dims, near_words_together
 from ...learn.kmeans import means, nearest
-from ...learn.learning import MAX_TRAIN_ROWS
+from ...learn.settings import MAX_TRAIN_ROWS
 from .parted import PartsModel
 from .product import START_ROUNDS, STARTS, centre, procrustes, rotated
 from .vectors import FitRun

@@ -8,7 +8,7 @@ from ...codec.codebooks import MAX_WORDS, Codebooks
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
 from ...inputs.literals import Auto
-from ...learn.learning import MAX_TRAIN_ROWS
+from ...learn.settings import MAX_TRAIN_ROWS
 from .product import STARTS, product_codebooks, rotated
 from .vectors import FitRun, VectorModel
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ...codec.codebooks import Book, Codebooks
 from ...inputs.arrays import FloatArray
+from ...learn.axes import principal_axes
 from ...learn.grouping import Dims, balanced_groups, near_words_together
 from ...learn.kmeans import in_use, lloyd, nearest
-from ...learn.learner import principal_axes
 from .vectors import FitRun
 
 #: Rounds of k-means before words and rotation are learned together, and after it.

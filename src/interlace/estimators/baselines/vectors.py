@@ -14,9 +14,10 @@ from ...errors import FewRowsWarning, InputError, warn_user
 from ...inputs.arrays import FloatArray, Rows, positive
 from ...inputs.literals import Auto
 from ...learn.kmeans import kmeans
-from ...learn.learning import MAX_BYTES, MAX_TRAIN_ROWS, training_rows, with_held_out_error
 from ...learn.registry import BookLearner
+from ...learn.sample import training_rows, with_held_out_error
 from ...learn.schedule import default_crude
+from ...learn.settings import MAX_BYTES, MAX_TRAIN_ROWS
 from ...progress import Progress, as_progress
 from ..features import read_features
 from ..fitted import Fitted

@@ -1,6 +1,6 @@
-"""Learning with labels: embedding, books and prior together. The only package that imports torch, and only when used.
+"""Learning with labels: embedding, books and prior together. The only package that imports torch.
 
-``import interlace.learn.joint`` alone needs no torch; every other module here does.
+``import interlace.learn.joint`` alone does not import torch; every other module here does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["require_torch"]
 
 
 def require_torch() -> None:
-    """An error that tells what to install where torch is missing; to be called before a module of this package."""
+    """InputError with the command to install torch, if it is missing; call it before importing a module from here."""
     try:
         importlib.import_module("torch")
     except ImportError as error:

@@ -1,34 +1,17 @@
-"""The paper's other way to optimise: embedding, codes, books and prior in turns, each with the others held fixed."""
+"""The paper's other optimizer: embedding, codes, books and prior in turns, each with the others held fixed."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from .passes import Passes
 
 
-class Turns(Protocol):
-    """What the turns need of a trainer."""
+def alternate(passes: Passes) -> dict[str, float]:
+    """One round; returns the mean losses of its last pass.
 
-    codes: NDArray[np.uint8] | None
-
-    def code_rows(self) -> NDArray[np.uint8]:
-        """Codes of all rows learned from."""
-
-    def passage(
-        self, phase: str, *, embedding: bool = True, books: bool = True, kept_codes: bool = False
-    ) -> dict[str, float]:
-        """One pass over the rows, in which only some parts move."""
-
-
-def alternate(turns: Turns) -> dict[str, float]:
-    """One round; means of the losses in its last pass.
-
-    The embedding moves with codes and books held (L_P pulls at it too), then rows are coded anew by ICM, then the
-    books move with embedding and codes held. Theta moves with the embedding, or by EM after the round.
+    First the embedding moves with codes and books fixed (L_P moves it too), then rows are encoded again by ICM, then
+    the books move with embedding and codes fixed. Theta moves with the embedding, or by EM after the round.
     """
-    turns.codes = turns.code_rows()
-    turns.passage("learn", books=False, kept_codes=True)
-    turns.codes = turns.code_rows()
-    return turns.passage("learn", embedding=False, kept_codes=True)
+    passes.codes = passes.code_rows()
+    passes.run("learn", books=False, kept_codes=True)
+    passes.codes = passes.code_rows()
+    return passes.run("learn", embedding=False, kept_codes=True)

@@ -1,4 +1,4 @@
-"""Axes for the embedding. A rotation changes no distance, so L_E does not mind; the prior on the variances does."""
+"""Axes for the embedding. A rotation does not change distances, and so not L_E, but it changes the variances."""
 
 from __future__ import annotations
 
@@ -7,40 +7,33 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..axes import axes_of_covariance
 from ..prior import fit_em
 from ..recipe import Recipe
 
 Matrix = NDArray[np.float64]
 
-#: Beyond so many leading axes only every further eighth part is tried.
+#: Up to this many leading axes every number is tried, beyond it only multiples of an eighth of the dimensions.
 ALL_TRIED = 64
 
 
-def principal_axes(covariance: Matrix) -> tuple[Matrix, Matrix]:
-    """Variances, largest first, and the axes as columns, each with its largest entry positive."""
-    values, axes = np.linalg.eigh(covariance)
-    values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
-    signs = np.where(axes[np.abs(axes).argmax(0), np.arange(len(values))] < 0, -1.0, 1.0)
-    return values, axes * signs
-
-
 def bimodal_axes(covariance: Matrix, most: int, recipe: Recipe) -> Matrix:
-    """Principal axes, the leading ones turned among themselves until their variances are equal.
+    """Principal axes, with the leading ones rotated among themselves until their variances are equal.
 
-    Principal variances fall slowly, and a prior with two modes cuts them somewhere on the slope: what tells classes
-    apart is then torn in two, and codes of the parts cannot make up for it. Of all numbers of leading axes the one is
-    taken whose levelled variances the prior likes best (L_P minimised over these rotations), at most ``most``.
+    Principal variances fall slowly, and a prior with two modes would cut them somewhere on the slope, through the
+    dimensions that separate classes. The number of leading axes, at most ``most``, is the one whose levelled variances
+    have the highest likelihood (L_P minimized over these rotations).
     """
-    values, axes = principal_axes(covariance)
+    values, axes = axes_of_covariance(covariance)
     dim = len(values)
     tried = [n for n in range(1, min(dim, most + 1)) if n <= ALL_TRIED or n % max(1, dim // 8) == 0]
     if not tried or values[0] <= 0:
         return axes
-    best = max(tried, key=lambda n: (_liking(values, n, recipe), -n))
+    best = max(tried, key=lambda n: (_likelihood(values, n, recipe), -n))
     return axes @ level(values, best)
 
 
-def _liking(values: Matrix, n: int, recipe: Recipe) -> float:
+def _likelihood(values: Matrix, n: int, recipe: Recipe) -> float:
     levelled = np.concatenate([np.full(n, values[:n].mean()), values[n:]])
     prior = fit_em(levelled, pi2=recipe.pi2, alpha2=recipe.alpha2, robustness=recipe.robustness, iterations=20)
     return prior.log_likelihood(levelled, robustness=recipe.robustness)
@@ -49,7 +42,7 @@ def _liking(values: Matrix, n: int, recipe: Recipe) -> float:
 def level(values: Matrix, n: int) -> Matrix:
     """An orthonormal matrix R with (R^T diag(values) R)_ii equal for i < n, the identity on the other axes.
 
-    Each turn in a plane gives one axis the mean; the trace does the rest.
+    Each rotation in a plane gives one axis the mean variance; the last axis has it because the trace is constant.
     """
     spread, turned, mean = np.diag(values[:n]).astype(np.float64), np.eye(n), float(values[:n].mean())
     left = list(range(n))

@@ -1,7 +1,7 @@
-"""What a user passes to ``fit`` -> seeded batches of (inputs, labels, row numbers), and a validation split.
+"""The input of ``fit`` -> seeded batches of (inputs, labels, row numbers), and a validation split.
 
-Orders depend on (seed, epoch) alone, so a resumed run goes on as the first one would have. Rows are read and converted
-a batch at a time.
+The order of rows depends only on (seed, epoch), so a resumed run sees the same batches. Rows are read and converted a
+batch at a time.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from ...errors import InputError
 from ...inputs.arrays import Rows, describe, positive
 from ...inputs.spool import yields_blocks
 from .datasets import Items, LoaderItems, looks_like_a_dataset, seeded
-from .labels import Labels, encode_labels, triplets
+from .labels import Labels, encode_labels
 from .layers import Shape
 from .sources import Blocks, Flat, Listed, Numbers, Source, check_shape
-
-__all__ = ["Batch", "Data", "triplets"]
 
 #: Inputs float32 [n, *input_shape], class numbers int64 [n], row numbers int64 [n].
 Batch = tuple[Tensor, Tensor, Tensor]
 
-#: Rows of the first look that are held at a time.
+#: Rows that are read at a time to check inputs.
 BLOCK_ROWS = 256
 
 
@@ -38,18 +36,18 @@ class Data:
     """Rows with labels.
 
     ``x`` is array-like, flat [n, dim] or images [n, channels, height, width], with ``y`` integers, bools or strings; or
-    a torch ``Dataset`` or ``DataLoader`` of (input, label) pairs without ``y``. ``input_shape`` reads rows in another
-    shape, such as flat images, or inputs of a user's module that are neither.
+    a torch ``Dataset`` or ``DataLoader`` of (input, label) pairs without ``y``. ``input_shape`` is the shape of one row
+    if it differs from that of x, for example for images stored as flat rows.
 
-    Row numbers of batches count the rows of this object, ``rows`` has their numbers in what the user passed.
+    Row numbers of batches count the rows of this object; ``rows`` has their numbers in the user's x.
     """
 
     def __init__(self, x: Any, y: Any = None, *, input_shape: Shape | None = None) -> None:
-        with seeded(0):  # a dataset may draw, to augment its items
+        with seeded(0):  # a dataset may use random numbers to augment its items
             self._source: Source = open_source(x, input_shape)
             if isinstance(self._source, Items) and y is not None:
-                raise InputError("a dataset has its labels in its items; pass it without y")
-            look(self._source)
+                raise InputError("y must be None if x is a dataset, because its items contain the labels")
+            check_sample(self._source)
             y = self._source.labels() if y is None else y
         n = len(self._source)
         self.labels: Labels  #: int64 [n], 0 .. n_classes - 1
@@ -61,24 +59,24 @@ class Data:
 
     @property
     def input_shape(self) -> Shape:
-        """Of one row."""
+        """Shape of one row."""
         return self._source.shape
 
     @property
     def n_classes(self) -> int:
-        """Of the whole input; a part may hold fewer of them."""
+        """Classes of the whole input; a part may hold fewer."""
         return len(self.classes)
 
     def split(self, validation: float = 0.1, seed: int = 0) -> tuple[Data, Data]:
-        """Rows to learn from and rows to validate on, the given share of every class as nearly as can be.
+        """Rows to learn from, and rows to validate on: the share ``validation`` of each class, rounded.
 
-        Every class keeps a row to learn from. Shares too small for whole rows go to classes at random, so that all rows
-        held out are the share of all rows; at least one row is.
+        Every class keeps a row to learn from. Which classes are rounded up is random, such that the rows held out are
+        the given share of all rows, and at least one.
         """
         seed = positive(seed, "seed", least=0)
         if isinstance(validation, bool) or not isinstance(validation, float | int) or not 0 < validation < 1:
             raise InputError(f"validation must be a share of the rows between 0 and 1, got {validation!r}")
-        rng = np.random.default_rng([seed, 0x5F11])  # not the draws of any epoch
+        rng = np.random.default_rng([seed, 0x5F11])  # differs from the seeds of all epochs
         counts = np.bincount(self.labels, minlength=self.n_classes)
         taken = _shares(counts, validation, rng)
         shuffled = rng.permutation(len(self))
@@ -90,13 +88,13 @@ class Data:
         return self._part(~mask), self._part(mask)
 
     def evenly(self, most: int) -> Data:
-        """At most so many rows, spread evenly over all of them."""
+        """At most ``most`` rows, evenly spaced."""
         mask = np.zeros(len(self), np.bool_)
         mask[np.unique(np.linspace(0, len(self) - 1, min(positive(most, "most"), len(self))).astype(np.int64))] = True
         return self._part(mask)
 
     def digest(self) -> str:
-        """Of the labels and some of the inputs, which a dataset may draw anew: there of the labels alone."""
+        """A hash of the labels and some inputs; for a dataset only of the labels, because it may augment its items."""
         found = hashlib.sha256(self.labels.tobytes() + self.rows.tobytes() + repr(self.classes.tolist()).encode())
         if not isinstance(self._source, Items):
             for inputs, _, _ in self.evenly(BLOCK_ROWS).rows_in_order(BLOCK_ROWS):
@@ -104,10 +102,10 @@ class Data:
         return found.hexdigest()[:16]
 
     def batches(self, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
-        """One epoch in an order that depends on (seed, epoch) alone.
+        """One epoch in an order that depends only on (seed, epoch).
 
-        The last batch may be short; a single row joins the batch before it. A ``DataLoader`` makes its own batches:
-        then ``size`` is not used, and the order is repeated only if its sampler has no generator of its own.
+        The last batch may be smaller; a single row is added to the previous batch. A ``DataLoader`` makes its own
+        batches: ``size`` is ignored, and the order is reproducible only if its sampler has no generator of its own.
         """
         size, epoch, seed = _size(size), positive(epoch, "epoch", least=0), positive(seed, "seed", least=0)
         if isinstance(self._source, LoaderItems):
@@ -124,7 +122,7 @@ class Data:
             yield self._read(order[start:stop], seed, epoch, number)
 
     def rows_in_order(self, size: int) -> Iterator[Batch]:
-        """Every row once, from the first to the last, for encoding and statistics."""
+        """Every row once, in order, for encoding and statistics."""
         for number, start in enumerate(range(0, len(self), size := positive(size, "size"))):
             yield self._read(np.arange(start, min(start + size, len(self))), 0, 0, number)
 
@@ -142,8 +140,8 @@ class Data:
         return part
 
 
-def look(source: Source) -> None:
-    """Read a sample: what is wrong with it is told before anything is learned, and before labels are judged."""
+def check_sample(source: Source) -> None:
+    """Read some rows, so that invalid ones raise InputError before labels are checked and before training."""
     n = len(source)
     rows = np.unique(np.linspace(0, n - 1, min(n, source.sample)).astype(np.int64))
     for start in range(0, len(rows), BLOCK_ROWS):
@@ -151,7 +149,7 @@ def look(source: Source) -> None:
 
 
 def open_source(x: Any, input_shape: Shape | None = None) -> Source:
-    """The source for what a user passed. ``input_shape`` says how one row is to be read, where its shape does not."""
+    """The source for x; ``input_shape`` is the shape of one row, by default as in x."""
     source: Source
     if isinstance(x, DataLoader):
         source = LoaderItems(x)
@@ -164,7 +162,7 @@ def open_source(x: Any, input_shape: Shape | None = None) -> Source:
     else:
         source = Blocks(x)
     if not len(source):
-        raise InputError(f"there are no rows to learn from: {describe(x)}")
+        raise InputError(f"x has no rows to learn from: {describe(x)}")
     if input_shape is None:
         check_shape(source.shape)
     elif math.prod(input_shape) != math.prod(source.shape):
@@ -175,18 +173,18 @@ def open_source(x: Any, input_shape: Shape | None = None) -> Source:
 
 
 def _shares(counts: Numbers, validation: float, rng: np.random.Generator) -> Numbers:
-    """Rows of each class to hold out: never all of them, in sum the share of all rows."""
+    """Rows of each class to hold out: never all of them, and in total the share of all rows."""
     room = np.maximum(counts - 1, 0)
     wanted = min(max(1, round(validation * int(counts.sum()))), int(room.sum()))
     if wanted == 0:
         raise InputError(
-            f"no row can be held out for validation: each of {len(counts)} classes has a single row; validation=0 "
-            "learns from all"
+            f"validation={validation:g} is not possible: each of {len(counts)} classes has a single row; validation=0 "
+            "learns from all rows"
         )
     exact = validation * counts
     taken: Numbers = np.minimum(np.floor(exact).astype(np.int64), room)
     while (missing := wanted - int(taken.sum())) > 0:
-        # The largest fractions first, by chance among equals.
+        # The largest fractions first, equal ones in random order.
         open_ = np.flatnonzero(taken < room)
         rank = np.lexsort((rng.random(len(open_)), -(exact - taken)[open_]))
         taken[open_[rank[:missing]]] += 1
@@ -195,19 +193,19 @@ def _shares(counts: Numbers, validation: float, rng: np.random.Generator) -> Num
 
 def _size(size: int) -> int:
     if positive(size, "size") < 2:
-        raise InputError("size must be at least 2 rows per batch: the variance of one row is none")
+        raise InputError(f"size must be at least 2 rows per batch, because one row has no variance, got {size}")
     return int(size)
 
 
 def input_blocks(dataset: Any) -> Iterator[Any]:
-    """The inputs of a dataset, in the order of its items and without their labels, a block at a time."""
+    """The inputs of a dataset without the labels, in the order of its items, a block at a time."""
     source = open_source(dataset)
-    with seeded(0):  # a dataset may draw, to augment its items
+    with seeded(0):  # a dataset may use random numbers to augment its items
         for start in range(0, len(source), BLOCK_ROWS):
             yield source.read(np.arange(start, min(start + BLOCK_ROWS, len(source))))
 
 
 def dataset_labels(dataset: Any) -> Any:
-    """The labels of a dataset as it has them, in the order of its items."""
+    """The labels of a dataset, in the order of its items."""
     with seeded(0):
         return open_source(dataset).labels()

@@ -1,8 +1,6 @@
-"""Books while they are learned: words as parameters, the group that each book belongs to, codes of a batch."""
+"""Books during training: words as parameters, k-means to start them, codes of a batch."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,15 +9,6 @@ from torch import Tensor, nn
 
 from ...inputs.arrays import FloatArray
 from ..kmeans import kmeans, nearest
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which dimensions each book gets, and which books belong together."""
-
-    support: NDArray[np.bool_]  #: [n_books, dim]
-    groups: tuple[tuple[int, ...], ...]  #: books that share dimensions; the first group is that of psi if there is one
-    xi: NDArray[np.bool_] | None  #: psi as a mask [dim]; None where the books are not split
 
 
 class Books(nn.Module):
@@ -38,7 +27,7 @@ class Books(nn.Module):
         return self.words * self.support[:, None, :]
 
     def project(self) -> None:
-        """Make the words zero off their supports for good."""
+        """Set the words to zero off their supports."""
         with torch.no_grad():
             self.words.mul_(self.support[:, None, :])
 
@@ -46,14 +35,14 @@ class Books(nn.Module):
     def encode(self, z: Tensor, sweeps: int, words: Tensor | None = None) -> Tensor:
         """Codes int64 [batch, n_books]: greedy, book after book, then sweeps of ICM over all books but the first.
 
-        The same rule as that of the encoder of an index with beam 1, so words are learned for the rows that they get;
-        there the first code is the cell, and stays. ``words`` stand in for the effective ones.
+        This is what the encoder of an index does with beam 1; there the first code is the cell, which does not change.
+        ``words`` replace the effective ones.
         """
         words = self.effective() if words is None else words
         squares = words.square().sum(2)
         rest = z.clone()
         codes = torch.zeros(len(z), len(words), dtype=torch.int64, device=z.device)
-        few = [few_dims(part) for part in self.support]
+        few = [narrow_dims(part) for part in self.support]
         for sweep in range(1 + sweeps):
             for k, (book, square, dims) in enumerate(zip(words, squares, few, strict=True)):
                 if sweep and k == 0:
@@ -61,34 +50,34 @@ class Books(nn.Module):
                 if sweep:
                     rest += book[codes[:, k]]
                 narrow = (rest, book) if dims is None else (rest[:, dims], book[:, dims])
-                codes[:, k] = _least(torch.addmm(square, narrow[0], narrow[1].T, alpha=-2.0))
+                codes[:, k] = _argmin(torch.addmm(square, narrow[0], narrow[1].T, alpha=-2.0))
                 rest -= book[codes[:, k]]
         return codes
 
     @staticmethod
     def of_rows(words: Tensor, codes: Tensor) -> list[Tensor]:
         """The word of each row, book by book: n_books times [batch, dim], with gradients to the words."""
-        # Not by indexing: its gradient takes four times as long where dimensions are many.
+        # Not by indexing, whose gradient takes four times as long in many dimensions.
         return [nn.functional.embedding(codes[:, k], book) for k, book in enumerate(words)]
 
 
-def few_dims(support: Tensor) -> Tensor | None:
-    """The dimensions of a book that has half of them at most, as product books have: products need no others."""
+def narrow_dims(support: Tensor) -> Tensor | None:
+    """The dimensions of a book that has at most half of them, as product books have; None for other books."""
     dims = support.nonzero()[:, 0]
     return dims if 2 * len(dims) <= len(support) else None
 
 
-def _least(values: Tensor) -> Tensor:
-    """Of each row the place of its smallest value, the first of equal ones. NumPy's is ten times as quick on a CPU."""
+def _argmin(values: Tensor) -> Tensor:
+    """argmin of each row, the first of equal values. NumPy is ten times as fast as torch on a CPU."""
     return torch.from_numpy(values.numpy().argmin(1)) if values.device.type == "cpu" else values.argmin(1)
 
 
 def start_books(
     z: FloatArray, support: NDArray[np.bool_], n_words: int, rng: np.random.Generator, threads: int
 ) -> FloatArray:
-    """Words [n_books, n_words, dim] by k-means, each book on what those before it left on its dimensions.
+    """Words [n_books, n_words, dim] by k-means, each book on the residuals of the previous books on its dimensions.
 
-    Where rows have fewer distinct values words are repeated; the copies find rows of their own as learning moves them.
+    If rows have fewer distinct values than there are words, words are repeated; training moves the copies apart.
     """
     rest = np.array(z, np.float32)
     words = np.zeros((len(support), n_words, z.shape[1]), np.float32)

@@ -1,4 +1,4 @@
-"""Checkpoints: what learning changes, as named arrays in one file, written anew after each epoch."""
+"""Checkpoints: the state of training as named arrays in one file, rewritten after each epoch."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from torch import nn
 
 from ...errors import InputError
 from ...files import storage
-from .books import Plan
+from .plans import Plan
 
 Arrays = dict[str, NDArray[Any]]
 
-#: A run may go on with another number of epochs; everything else must be as it was.
+#: Settings that may differ when a run is resumed.
 FREE = ("recipe.epochs", "recipe.patience")
 
 
 def module_arrays(prefix: str, module: nn.Module) -> Arrays:
-    """The state of a module, copied."""
+    """A copy of the state of a module."""
     return {f"{prefix}.{name}": value.detach().cpu().numpy().copy() for name, value in module.state_dict().items()}
 
 
@@ -38,7 +38,7 @@ def load_module(prefix: str, module: nn.Module, arrays: Arrays) -> None:
 
 
 def optimizer_arrays(optimizer: torch.optim.Optimizer) -> Arrays:
-    """The running means of Adam; its rates are set anew in each step."""
+    """The running means of Adam. Its rates are set in each step."""
     state = optimizer.state_dict()["state"]
     return {
         f"optimizer.{number}.{name}": torch.as_tensor(value).detach().cpu().numpy().copy()
@@ -58,7 +58,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, arrays: Arrays) -> None:
 
 
 def plan_arrays(plan: Plan | None) -> tuple[Arrays, list[list[int]] | None]:
-    """A plan as arrays and its groups; nothing before there is one."""
+    """A plan as arrays and its groups; empty before the last phase."""
     if plan is None:
         return {}, None
     arrays = {"plan.support": plan.support.astype(np.uint8)}
@@ -77,7 +77,7 @@ def plan_in(arrays: Arrays, groups: list[list[int]] | None) -> Plan | None:
 
 
 def check_path(path: Any) -> None:
-    """A checkpoint that cannot be written is told before there is anything to write."""
+    """InputError if no checkpoint can be written there, before training."""
     if path is None:
         return
     if not isinstance(path, str | PathLike):
@@ -85,15 +85,15 @@ def check_path(path: Any) -> None:
     target = Path(fspath(path)).absolute()
     folder = target if target.is_dir() else target.parent
     if not folder.is_dir():
-        raise InputError(f"checkpoint {fspath(path)!r}: there is no directory {str(folder)!r}")
+        raise InputError(f"checkpoint {fspath(path)!r}: the directory {str(folder)!r} does not exist")
     if not os.access(folder, os.W_OK):
-        raise InputError(f"checkpoint {fspath(path)!r}: {str(folder)!r} cannot be written to")
+        raise InputError(f"checkpoint {fspath(path)!r}: the directory {str(folder)!r} is not writable")
 
 
 def file_for(path: str | PathLike[str], configuration: dict[str, Any]) -> Path:
-    """The path itself; in a directory a file for this very configuration and these rows.
+    """The path itself; in a directory, a file named by the configuration and the rows.
 
-    So the folds of a cross-validation and the points of a grid do not meet in one file.
+    The folds of a cross-validation and the points of a grid search get different files.
     """
     target = Path(fspath(path))
     if not target.is_dir():
@@ -103,8 +103,8 @@ def file_for(path: str | PathLike[str], configuration: dict[str, Any]) -> Path:
 
 
 def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any], configuration: dict[str, Any]) -> None:
-    """Atomically: a kill leaves the checkpoint before."""
-    # The container takes no arrays without dimensions; their shapes travel beside.
+    """Write atomically: if the process is killed, the previous checkpoint is left."""
+    # The container takes no arrays without dimensions, so their names are stored.
     scalars = [name for name, array in arrays.items() if array.ndim == 0]
     stored = {name: np.atleast_1d(array) for name, array in arrays.items()}
     storage.write(
@@ -115,7 +115,7 @@ def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any], configura
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by dotted names, so that an error tells the one that differs."""
+    """Nested values by dotted names, so that an error can name the one that differs."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
@@ -123,7 +123,7 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def read_checkpoint(path: Path, configuration: dict[str, Any]) -> tuple[Arrays, dict[str, Any]] | None:
-    """What :func:`write_checkpoint` wrote, None if there is no file; a file of another configuration is refused."""
+    """Inverse of :func:`write_checkpoint`; None if there is no file, InputError for a different configuration."""
     if not path.exists():
         return None
     file = storage.read(path)
@@ -135,16 +135,16 @@ def read_checkpoint(path: Path, configuration: dict[str, Any]) -> tuple[Arrays, 
     mine = _flat(json.loads(json.dumps(configuration)))
     different = [name for name in {*theirs, *mine} - {*FREE} if theirs.get(name) != mine.get(name)]
     if different:
-        first = min(different, key=lambda name: (name == "data", name))  # which says the least
+        first = min(different, key=lambda name: (name == "data", name))  # the least helpful one to report
         raise InputError(
             f"checkpoint {str(path)!r} is of another configuration: {first} was {theirs.get(first)!r}, now "
-            f"{mine.get(first)!r}; give another path, remove the file to start anew, or give a directory, where every "
-            "configuration and every set of rows (a fold of a cross-validation) gets a file of its own"
+            f"{mine.get(first)!r}; give another path, remove the file to start again, or give a directory, in which "
+            "each configuration and each set of rows (a fold of a cross-validation) gets its own file"
         )
     file.verify()
     with file.parsing("checkpoint"):
         scalars, state = set(file.meta["scalars"]), file.meta["state"]
         if not isinstance(state, dict):
-            raise TypeError("it has no state")
+            raise TypeError("the state is missing")
         arrays = {name: np.array(file.array(name)) for name in file.names}
         return {n: a.reshape(()) if n in scalars else a for n, a in arrays.items()}, state

@@ -18,7 +18,7 @@ from .sources import Numbers, checked, stack
 
 #: Items whose labels are compared with those in the dataset's ``targets``.
 COMPARED = 16
-#: Items looked at before anything is learned; they may be files to decode.
+#: Items that are checked before training; they may be files to decode.
 SAMPLE_ITEMS = 64
 
 
@@ -30,7 +30,7 @@ class Items:
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any] | None = None) -> None:
         if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__") or not _has_length(dataset):
             raise InputError(
-                f"{type(dataset).__name__} can only be iterated; a dataset with a length and items by number is needed"
+                f"{type(dataset).__name__} can only be iterated; pass a dataset with __len__ and __getitem__"
             )
         self.dataset, self._collate = dataset, collate
         self.shape: Shape = (0,)
@@ -50,7 +50,7 @@ class Items:
         return checked(stack([item[0] for item in items], rows, None), rows, self.shape)
 
     def labels(self) -> Any:
-        """By the dataset's own list of them where it has one that is right, else by a pass over its items."""
+        """The dataset's own list of labels if it agrees with some items, otherwise the labels of all items."""
         known = _known_labels(self.dataset)
         n = len(self.dataset)
         if known is not None and len(known) == n:
@@ -62,23 +62,23 @@ class Items:
     def _stack(self, items: list[Any]) -> NDArray[Any]:
         batch = self._collate(items) if self._collate else None
         if not isinstance(batch, tuple | list) or len(batch) != 2:
-            raise InputError(f"collate_fn must give (inputs, labels), got {describe(batch)}")
+            raise InputError(f"collate_fn must return (inputs, labels), got {describe(batch)}")
         return to_numpy(batch[0], "inputs of a batch")
 
 
 class LoaderItems(Items):
-    """A ``DataLoader``: rows as its dataset and ``collate_fn`` give them, in the batches of its own sampler."""
+    """A ``DataLoader``: rows from its dataset and ``collate_fn``, in the batches of its own sampler."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         if loader.batch_sampler is None:
-            raise InputError("the DataLoader makes no batches (batch_size=None); give it a batch_size")
+            raise InputError("the DataLoader must have a batch_size, got batch_size=None")
         super().__init__(loader.dataset, loader.collate_fn)
         self._loader = loader
 
     def batches(self, places: Numbers, seed: int, epoch: int) -> Iterator[tuple[FloatArray, Numbers]]:
         """Inputs and row numbers of one pass over the loader, without the rows whose place is negative.
 
-        A sampler without a generator of its own is seeded by (seed, epoch); one with its own goes on as it likes.
+        A sampler without a generator of its own is seeded by (seed, epoch).
         """
         ours, workers = self._loader, self._loader.num_workers
         loader: DataLoader[Any] = DataLoader(
@@ -103,12 +103,12 @@ class LoaderItems(Items):
             number += 1
             rows, batch = np.asarray(found[0], np.int64), found[1]
             if not isinstance(batch, tuple | list) or len(batch) != 2:
-                raise InputError(f"the DataLoader must give (inputs, labels), got {describe(batch)}")
+                raise InputError(f"the DataLoader must return (inputs, labels), got {describe(batch)}")
             yield checked(to_numpy(batch[0], "inputs of a batch"), rows, self.shape), rows
 
 
 class _Numbered(Dataset[Any]):
-    """Items with their row numbers, so that a shuffling loader tells which rows it took."""
+    """Items with their row numbers, so that the rows of a shuffled batch are known."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -121,7 +121,7 @@ class _Numbered(Dataset[Any]):
 
 
 class _WithRows:
-    """``collate_fn`` for numbered items; a class, because worker processes need to pickle it."""
+    """``collate_fn`` for numbered items; a class, because worker processes pickle it."""
 
     def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
         self._collate = collate
@@ -144,7 +144,7 @@ class _Kept:
 
 
 def merge_single(batches: Iterator[list[int]]) -> Iterator[list[int]]:
-    """The same rows with no batch of a single one, which has no variance: it joins its neighbour."""
+    """The same rows without batches of a single row, which has no variance: it is added to a neighbouring batch."""
     held: list[int] = []
     for batch in batches:
         if len(held) >= 2 and len(batch) >= 2:
@@ -158,7 +158,7 @@ def merge_single(batches: Iterator[list[int]]) -> Iterator[list[int]]:
 
 @contextmanager
 def seeded(*numbers: int, device: torch.device | None = None) -> Iterator[None]:
-    """torch's global generators (of the CPU and a GPU) seeded for a user's code, and put back as they were."""
+    """Seed torch's global generators (of the CPU and a GPU) for a user's code, and restore them afterwards."""
     words = np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)
     seed, on_gpu = int(words[0] >> np.uint64(1)), device is not None and device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if on_gpu else []):
@@ -170,7 +170,7 @@ def seeded(*numbers: int, device: torch.device | None = None) -> Iterator[None]:
 
 
 def looks_like_a_dataset(x: Any) -> bool:
-    """Has a length and items like a torch dataset, and is nothing array-like."""
+    """Whether x has a length and items as a torch dataset has, and is not array-like."""
     if isinstance(x, list | tuple | str | bytes | dict) or hasattr(x, "shape") or hasattr(x, "__array__"):
         return False
     if hasattr(x, "__dlpack__") or hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__"):
@@ -194,13 +194,13 @@ def _pair(item: Any, row: int) -> tuple[Any, Any]:
 
 
 def _label(value: Any) -> Any:
-    """A Python scalar where it is one; ``encode_labels`` judges what is not."""
+    """A label as a Python scalar, if it is one; ``encode_labels`` checks it."""
     array = value if isinstance(value, str) else to_numpy(value, "label")
     return array.item() if isinstance(array, np.ndarray) and array.ndim == 0 else array
 
 
 def _known_labels(dataset: Any) -> Any:
-    """Labels that a dataset keeps as a whole, or None."""
+    """The list or array of labels that a dataset keeps, or None."""
     if isinstance(dataset, TensorDataset):
         return to_numpy(dataset.tensors[1], "labels") if len(dataset.tensors) == 2 else None
     if isinstance(dataset, Subset):

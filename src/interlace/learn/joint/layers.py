@@ -1,4 +1,4 @@
-"""What the networks are made of: standardised inputs, layers that start from a generator, dropout with a seed."""
+"""Layers of the networks: standardized inputs, weights drawn from a generator, dropout with a seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...inputs.arrays import describe, to_numpy
 
 Shape = tuple[int, ...]
-#: Of a standardised value.
+#: Largest standardized value of the data.
 LARGEST_DEVIATION = 10.0
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
@@ -47,15 +47,15 @@ class Standardize(nn.Module):
     def set_statistics(self, mean: Any, std: Any) -> None:
         """Mean and std of the data, one for each feature or channel.
 
-        What never varies in the data tells nothing and is left out (std inf): its weights are never learned, and a
-        query in which it does vary would be thrown anywhere.
+        Constant features are ignored (std inf), because their weights are never learned, and a query in which they
+        vary would get an arbitrary vector.
         """
         values = [np.asarray(to_numpy(v, name), np.float64) for name, v in (("mean", mean), ("std", std))]
         for name, v in zip(("mean", "std"), values, strict=True):
             if v.size != self.mean.numel() or not np.isfinite(v).all() or (name == "std" and (v < 0).any()):
                 raise InputError(f"{name} must be {self.mean.numel()} finite numbers, got {describe(v)}")
         centre, spread = values
-        # A spread below what float32 can tell apart at that mean is none.
+        # A spread below the resolution of float32 at that mean is 0.
         constant = spread <= np.maximum(np.finfo(np.float32).tiny, np.abs(centre) * np.finfo(np.float32).eps)
         spread = np.where(constant, np.inf, spread)
         with torch.no_grad():
@@ -66,10 +66,10 @@ class Standardize(nn.Module):
 def statistics_of(
     batches: Iterable[Any], shape: Shape | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and spread of all rows, one for each feature or channel, in double precision.
+    """Mean and spread of all rows, one for each feature or channel, in float64.
 
-    The spread is the population std, or a tenth of the largest deviation if that is more: a pixel that is lit once in
-    1,000 images would otherwise enter as 30 and pull everything its way.
+    The spread is the population std, or a tenth of the largest deviation if that is more: otherwise a pixel that is
+    nonzero in one of 1,000 images would become 30 and dominate the loss.
 
     ``batches`` are inputs, or tuples that start with them; ``shape`` is that of one row for the network
     (``network.standardize.shape``), by default that of the inputs. Only one batch is held at a time.
@@ -103,9 +103,9 @@ def statistics_of(
 
 
 class Dropout(nn.Module):
-    """``nn.Dropout`` whose draws depend on its seed and the number of calls since, not on the global generator.
+    """``nn.Dropout`` whose random numbers depend on its seed and the number of calls, not on the global generator.
 
-    ``reseed`` at the start of an epoch makes a resumed run draw as the first one did. Only whole numbers are kept, so
+    After ``reseed`` at the start of an epoch, a resumed run gets the same random numbers. The state is two integers, so
     the module can be copied.
     """
 
@@ -127,12 +127,12 @@ class Dropout(nn.Module):
 
 
 def blank_linear(n_in: int, n_out: int) -> nn.Linear:
-    """A layer without values. Made on no device first, because torch would draw some from its global generator."""
+    """A layer with uninitialized values. Made on the meta device, because torch would use its global generator."""
     return nn.Linear(n_in, n_out, device="meta").to_empty(device="cpu")
 
 
 def linear(n_in: int, n_out: int, generator: torch.Generator, *, relu: bool = True) -> nn.Linear:
-    """A layer with weights from the generator: He's spread before a relu, else spread 1 / sqrt(3 n_in); bias 0."""
+    """A layer with weights from the generator: He's standard deviation before a relu, else 1 / sqrt(3 n_in); bias 0."""
     layer = blank_linear(n_in, n_out)
     return _start(layer, n_in, generator, relu)
 
@@ -140,7 +140,7 @@ def linear(n_in: int, n_out: int, generator: torch.Generator, *, relu: bool = Tr
 def conv(
     n_in: int, n_out: int, size: int, generator: torch.Generator, *, padding: int = 0, bias: bool = True
 ) -> nn.Conv2d:
-    """A convolution with square kernels, for a relu behind it."""
+    """A convolution with square kernels, initialized for a relu after it."""
     layer = nn.Conv2d(n_in, n_out, size, padding=padding, bias=bias, device="meta").to_empty(device="cpu")
     return _start(layer, n_in * size * size, generator, True)
 
@@ -155,7 +155,7 @@ def _start(layer: Layer, fan_in: int, generator: torch.Generator, relu: bool) ->
 
 
 def _per(shape: Shape) -> Shape:
-    """Shape of the statistics: one for each channel of images."""
+    """Shape of the statistics: one value for each channel of images."""
     return (shape[0], 1, 1) if len(shape) == 3 else shape
 
 

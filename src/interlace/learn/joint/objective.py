@@ -1,4 +1,4 @@
-"""L_E by name: of the embedding alone while it warms up, then of queries against codes."""
+"""L_E by name: of the embedding alone before there are books, then of queries and codes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .losses.soft_hard import gini, joint_central, soft_hard
 from .losses.triplet import triplet
 from .soft import Soft
 
-#: A squared error of one-hot labels is this much flatter than the logarithms of the other losses.
+#: Weight of the squared error of one-hot labels, whose gradients are smaller than those of the other losses.
 REGRESSION_WEIGHT = 10.0
-#: Of the strongest direction, squared: what a direction that the loss does not see keeps.
-REST = 1e-2
-#: Losses with a linear classifier, and those that look at soft codes.
+#: Share of the largest eigenvalue that directions keep on which the loss does not depend.
+UNSEEN_SHARE = 1e-2
+#: Losses with a linear classifier, and losses of soft codes.
 HEADS, SOFT = ("cross_entropy", "soft_hard"), ("soft_hard", "soft_triplet")
 
 
 class EmbeddingLoss(nn.Module):
-    """The part of the objective that knows labels. ``st`` are quantized rows with straight-through gradients."""
+    """The part of the objective that uses labels."""
 
     def __init__(self, name: str, dim: int, n_classes: int, recipe: Recipe, generator: torch.Generator) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class EmbeddingLoss(nn.Module):
         self.takes_soft = name in SOFT
 
     def of_embedding(self, z: Tensor, labels: Tensor, unit: float) -> Tensor:
-        """Before there are books. ``unit`` divides squared distances: 1 lets the embedding find its own scale."""
+        """The loss before there are books. ``unit`` divides squared distances; 1 lets the embedding find its scale."""
         if self.head is not None:
             loss: Tensor = self.head(z, labels)
             return loss + self.recipe.central * joint_central(z, z, labels) if self.name == "soft_hard" else loss
@@ -54,10 +54,10 @@ class EmbeddingLoss(nn.Module):
         return asymmetric_triplet(z, z, labels)
 
     def of_codes(self, z: Tensor, st: Tensor, labels: Tensor, soft: Soft | None = None) -> Tensor:
-        """Queries are z, the database is st: what is learned is the asymmetric search itself.
+        """The loss of asymmetric search: z are the queries, ``st`` quantized rows with straight-through gradients.
 
-        ``soft`` are the soft codes for a loss that ``takes_soft``. DQN's pairs look at z alone: its books learn from
-        the quantization error.
+        ``soft`` are the soft codes for a loss that ``takes_soft``. The pairs of DQN depend only on z; its books learn
+        from the quantization error.
         """
         if self.takes_soft and soft is None:
             raise InputError(f"loss {self.name!r} needs soft codes")
@@ -78,11 +78,11 @@ class EmbeddingLoss(nn.Module):
         return asymmetric_triplet(z, st if soft is None else soft.rows, labels)
 
     def shear(self, z: FloatArray, labels: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """A matrix [dim, dim] after which distances mean what the loss means; None for losses made of distances.
+        """A matrix [dim, dim] that makes distances of z those of the loss's predictions; None for losses of distances.
 
-        Cross-entropy and regression see z through a linear map A only and leave its distances to chance. With
-        (A A^T)^(1/2) a distance of z is one of what the map predicts; a little of everything else is left. The central
-        loss of soft_hard looks at distances.
+        Cross-entropy and regression depend on z only through a linear map A, so distances of z are arbitrary. After
+        (A A^T)^(1/2) they are distances between predictions of A, plus a small share of all other directions. soft_hard
+        needs none, because its central loss uses distances.
         """
         if self.head is not None and self.name != "soft_hard":
             seen = self.head.weight.detach().double().cpu().numpy().T
@@ -94,11 +94,11 @@ class EmbeddingLoss(nn.Module):
         else:
             return None
         values, axes = np.linalg.eigh(seen @ seen.T)
-        values = np.maximum(values, 0.0) + REST * max(float(values.max()), 1e-30)
+        values = np.maximum(values, 0.0) + UNSEEN_SHARE * max(float(values.max()), 1e-30)
         return np.asarray((axes * np.sqrt(values)) @ axes.T)
 
     def fold(self, matrix: Tensor, offset: Tensor) -> None:
-        """The embedding became (z - offset) @ matrix: the head keeps its answers."""
+        """Adapt the head to an embedding that became (z - offset) @ matrix, such that its predictions stay the same."""
         if self.head is None:
             return
         with torch.no_grad():

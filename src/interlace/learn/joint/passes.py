@@ -1,4 +1,4 @@
-"""One pass over the rows: the losses of each batch, their gradients, a step of the optimiser."""
+"""One pass over the rows: for each batch the losses, their gradients, and a step of the optimizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ...errors import InputError, warn_user
 from ...inputs.arrays import FloatArray
 from .batches import Data
 from .losses.interleave import interleaving
-from .losses.quantization import cross_penalty, cross_terms, norm_byte_error, norm_byte_values, quantization_error
+from .losses.norm_byte import norm_byte_error, norm_byte_values
+from .losses.quantization import cross_penalty, cross_terms, quantization_error
 from .phases import Phases
 from .soft import soften
 from .state import BLOCK_ROWS, State
@@ -22,33 +23,34 @@ from .variance import OnlineVariance
 
 
 class Passes:
-    """Passes over the rows to learn from, one or more in an epoch."""
+    """Passes over the rows to learn from, one or two in each epoch."""
 
     def __init__(self, state: State, data: Data, phases: Phases) -> None:
         self.state, self.data, self.phases = state, data, phases
         self.online = OnlineVariance(paper=state.recipe.fading)
-        self.codes: NDArray[np.uint8] | None = None  # kept from pass to pass by the alternating optimisation
+        self.codes: NDArray[np.uint8] | None = None  # kept between passes by the alternating optimizer
         self._norm_values: list[FloatArray] = []
-        self._left_out = False  # whether it was told that batches were
+        self._warned = False  # that some batches are skipped
 
     def code_rows(self) -> NDArray[np.uint8]:
-        """Codes of all rows learned from, all that the turns keep of the data."""
+        """Codes of all rows to learn from."""
         return self.state.code_rows(self.data)
 
-    def passage(
+    def run(
         self, phase: str, *, embedding: bool = True, books: bool = True, kept_codes: bool = False
     ) -> dict[str, float]:
-        """One pass over the rows; means of the losses. ``embedding`` and ``books`` say what may move."""
+        """One pass; returns the mean losses. ``embedding`` and ``books`` say which parameters may change."""
         state, recipe, settings = self.state, self.state.recipe, self.state.settings
         self.online.reset()
-        # Books are learned for the vectors that will be coded: dropout and batch statistics end with the first phases.
+        # In the last phase the network runs in eval mode, because books are learned for the vectors that are encoded
+        # later.
         state.network.train(embedding and phase != "learn")
         state.network.reseed(settings.seed * 1_000_003 + state.epoch)
         if phase == "learn" and settings.cross == "byte":
             self._refresh_norm_values()
         assert state.optimizer is not None
         sums: dict[str, float] = {}
-        seen = left_out = 0  # a DataLoader may leave rows out, or repeat them
+        seen = skipped = 0  # rows; a DataLoader may skip or repeat some
         size = recipe.batch_rows(len(self.data))
         for inputs, labels, rows in self.data.batches(size, state.epoch, settings.seed):
             self._set_rates(phase, min(1.0, seen / len(self.data)), embedding, books)
@@ -64,37 +66,37 @@ class Passes:
                 if self._is_finite(loss, parts):
                     state.optimizer.step()
                 else:
-                    left_out += len(labels)
+                    skipped += len(labels)
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(labels)
         if not seen:
-            raise InputError(f"the DataLoader gave no batch of the {len(self.data)} rows to learn from")
-        if left_out == seen and phase == "warm-up":  # later there is something to keep
+            raise InputError(f"the DataLoader returned no batch of the {len(self.data)} rows to learn from")
+        if skipped == seen and phase == "warm-up":  # later there are results to keep
             raise InputError(
-                f"no batch of epoch {state.epoch} had a finite loss, so the embedding cannot be learned: does the "
-                "module give NaN or inf in training mode, or for some rows?"
+                f"no batch of epoch {state.epoch} had a finite loss, so the embedding cannot be learned; check whether "
+                "the module returns NaN or inf in training mode or for some rows"
             )
         return {name: value / seen for name, value in sums.items()}
 
     def _is_finite(self, loss: Tensor, parts: dict[str, Tensor]) -> bool:
-        """Whether to take the step: the prior as written overflows at some scales, and would leave nothing but NaN."""
+        """Whether loss and gradients are finite. A raw prior may overflow, and a step would make all weights NaN."""
         assert self.state.optimizer is not None
         groups = self.state.optimizer.param_groups
         gradients = [p.grad for group in groups for p in group["params"] if p.grad is not None]
-        # Whatever is not finite shows in the sum.
+        # A sum is not finite if any of its terms is not.
         finite = bool(torch.stack([loss.detach(), *(g.sum() for g in gradients)]).sum().isfinite())
-        if not finite and not self._left_out:
-            self._left_out = True
+        if not finite and not self._warned:
+            self._warned = True
             values = ", ".join(f"{name} {float(value.detach()):.3g}" for name, value in parts.items())
             warn_user(
                 f"a loss or its gradient is not finite ({values}), first in epoch {self.state.epoch}: such batches are "
-                "left out",
+                "skipped",
                 RuntimeWarning,
             )
         return finite
 
     def _losses(self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None) -> dict[str, Tensor]:
-        """The weighted parts by name: embedding, quantization, cross, prior, interleaving."""
+        """The weighted losses by name: embedding, quantization, cross, prior, interleaving."""
         state, recipe = self.state, self.state.recipe
         variances = self.online.update(z)
         parts: dict[str, Tensor] = {}
@@ -149,9 +151,9 @@ class Passes:
         ]
 
     def _set_rates(self, phase: str, done: float, embedding: bool, books: bool) -> None:
-        """In the last phase rates fall linearly to nothing; what must not move gets none.
+        """Learning rates. In the last phase they fall linearly to 0; parameters that must not change get 0.
 
-        Theta follows the variances of the embedding and moves with it.
+        Theta changes together with the embedding, whose variances it follows.
         """
         state = self.state
         assert state.optimizer is not None
@@ -165,7 +167,7 @@ class Passes:
             group["lr"] = group["rate"] * fall if moves else 0.0
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        """bfloat16 where it pays: the network, on a GPU. Distances and variances stay in float32."""
+        """bfloat16 for the network on a GPU; distances and variances stay in float32."""
         if self.state.device.type == "cuda":
             return torch.autocast("cuda", dtype=torch.bfloat16)
         return contextlib.nullcontext()

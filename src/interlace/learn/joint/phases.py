@@ -1,4 +1,4 @@
-"""warm-up, shape, learn: how long each phase is, and what happens between two of them."""
+"""The phases warm-up, shape and learn: their lengths, and what happens when each one starts."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import EmbeddingCollapsedWarning, PriorCollapsedWarning, warn_user
-from .axes import bimodal_axes, principal_axes
+from ..axes import axes_of_covariance
+from .axes import bimodal_axes
 from .batches import Data
 from .books import start_books
 from .datasets import seeded
-from .networks import fold
+from .export import fold
 from .plans import plan_for
 from .state import SAMPLE_ROWS, State
 
-#: A total variance below this share of the mean square is what rounding leaves of none.
+#: A total variance below this share of the mean square is a rounding error.
 ROUNDING = 1e-12
-#: Random weights give every output a variance near 1. Of 1,024 outputs no two rows are near enough for a loss made of
-#: distances, and the first steps shrink all rows to one point: with a total variance above this the output is scaled to
-#: total variance 1, where the loss only weighs distances within classes against all.
+#: Random weights give every output a variance near 1. With 1,024 outputs, all rows are too far apart for a loss of
+#: distances, and the first steps shrink them to one point. Therefore an output with a total variance above this,
+#: measured on START_ROWS rows, is scaled to total variance 1.
 MOST_VARIANCE, START_ROWS = 32.0, 1_000
-#: Of the rates of warm-up and shape, what networks other than linear and mlp take: larger steps kill their relus.
+#: Factor of the rates of warm-up and shape for networks other than linear and mlp: larger steps kill their relus.
 NETWORK_SHARE = 0.2
-#: Dimensions up to which books learn at their full rate. The total variance is about 1, so that with more of them a
-#: coordinate of a word is shorter, and steps of Adam are as long in each: of 1,024, three steps would cross the book.
+#: Dimensions up to which books learn at their full rate. The total variance is about 1, so with more dimensions the
+#: coordinates of words are smaller, but a step of Adam is not: with 1,024 dimensions three steps would cross the book.
 BOOK_DIMS = 16
 
 
 class Phases:
-    """The phases of one run. :meth:`enter` changes the state; its optimiser starts anew."""
+    """The phases of one run."""
 
     def __init__(self, state: State, data: Data) -> None:
         self.state, self.data = state, data
@@ -51,12 +52,12 @@ class Phases:
         """The number of the first epoch of the last phase."""
         return self.lengths[0] + self.lengths[1]
 
-    def of(self, epoch: int) -> str:
+    def phase_of(self, epoch: int) -> str:
         """The phase of an epoch."""
         return "warm-up" if epoch < self.lengths[0] else "shape" if epoch < self.first_with_books else "learn"
 
     def enter(self, phase: str) -> None:
-        """What happens between two phases."""
+        """Start a phase: change the state as it needs, and make a new optimizer."""
         state = self.state
         if phase == "warm-up":
             self._bound_start()
@@ -70,20 +71,20 @@ class Phases:
 
     @torch.no_grad()
     def _bound_start(self) -> None:
-        """Scale the output where there is too much of it; in training mode, as batch norm knows no statistics yet."""
+        """Scale an output of large variance; in training mode, because batch norm has no statistics yet."""
         state = self.state
         if not state.recipe.rotate or not any(p.requires_grad for p in state.network.parameters()):
             return
         state.network.train()
         inputs = next(self.data.evenly(START_ROWS).rows_in_order(START_ROWS))[0]
-        with seeded(state.settings.seed, 0, device=state.device):  # of dropout in a user's module
+        with seeded(state.settings.seed, 0, device=state.device):  # for dropout in a user's module
             z = state.network(inputs.to(state.device)).double()
         total = float(z.var(0, correction=0).sum())
         if total > MOST_VARIANCE:
             fold(state.network, np.eye(z.shape[1]) / math.sqrt(total), z.mean(0).cpu())
 
     def _normalize(self, rotate: bool) -> None:
-        """Centre, rotate to principal axes, scale to total variance 1: free for L_E, and weights hold at any scale."""
+        """Centre, rotate to principal axes, scale to total variance 1. L_E does not change; weights need no tuning."""
         state, recipe = self.state, self.state.recipe
         if not recipe.rotate:
             return
@@ -94,34 +95,34 @@ class Phases:
         covariance = np.cov((z - mean).T, bias=True).reshape(dim, dim)
         matrix = np.eye(dim)
         if rotate:
-            # The identity is to stay one, up to its unit and axes.
+            # The identity is only scaled and rotated.
             fixed = state.network.name == "identity"
             shear = None if fixed else state.objective.shear(z.astype(np.float32), sample.labels)
             matrix = matrix if shear is None else shear
             turned = matrix.T @ covariance @ matrix
             bimodal = recipe.level and state.has_split
-            axes = bimodal_axes(turned, self._most_leading, recipe) if bimodal else principal_axes(turned)[1]
+            axes = bimodal_axes(turned, self._most_leading, recipe) if bimodal else axes_of_covariance(turned)[1]
             matrix = matrix @ axes
         total = float(np.trace(matrix.T @ covariance @ matrix))
         if total <= ROUNDING * float(np.square(z @ matrix).sum(1).mean()):
-            if rotate:  # which is done once
-                self._tell_collapse()
+            if rotate:  # once in a run
+                self._warn_collapsed()
             total = 1.0
         matrix = matrix / math.sqrt(total)
         fold(state.network, matrix, mean)
         state.objective.fold(torch.from_numpy(matrix), torch.from_numpy(mean))
         state.unit = 1.0 / total * state.unit
 
-    def _tell_collapse(self) -> None:
+    def _warn_collapsed(self) -> None:
         warn_user(
-            "the embedding gives all rows the same vector, so codes can tell none apart; if rows differ, a smaller "
-            f"rate_warm_up than {self.state.recipe.rate_warm_up:g} may help, see docs/joint.md",
+            "the embedding maps all rows to the same vector, so codes cannot distinguish them; if rows differ, try a "
+            f"rate_warm_up below {self.state.recipe.rate_warm_up:g}, see docs/joint.md",
             EmbeddingCollapsedWarning,
         )
 
     @property
     def _most_leading(self) -> int:
-        """Linear maps tell classes apart in one dimension less than there are classes; psi is to be a small part."""
+        """The most axes that psi may get: linear maps separate classes in n_classes - 1 dimensions."""
         return max(2, min(self.data.n_classes - 1, self.state.network.dim - 1))
 
     def _start_books(self) -> None:
@@ -135,7 +136,7 @@ class Phases:
             xi = self._psi(torch.from_numpy(variances))
         plan = plan_for(settings.kind, settings.n_books, variances, xi, recipe)
         words = start_books(z, plan.support, min(settings.n_words, len(z)), state.rng, settings.threads)
-        state.use(plan, words)
+        state.set_books(plan, words)
 
     def _psi(self, variances: Tensor) -> NDArray[np.bool_]:
         state = self.state
@@ -155,7 +156,7 @@ class Phases:
 
 
 def optimizer_for(phase: str, state: State) -> torch.optim.Optimizer:
-    """Adam with a group of its own for each part, which ``rate`` is the rate of."""
+    """Adam with one group of parameters for each part of the state, each with its own ``rate``."""
     recipe = state.recipe
     share = 1.0 if state.network.name in ("identity", "linear", "mlp") else NETWORK_SHARE
     groups: list[dict[str, Any]] = [
@@ -174,5 +175,5 @@ def optimizer_for(phase: str, state: State) -> torch.optim.Optimizer:
         share = min(1.0, math.sqrt(BOOK_DIMS / state.network.dim))
         groups.append({"params": list(books.parameters()), "rate": share * recipe.rate_books})
     groups = [group for group in groups if group["params"]]
-    # One pass over the weights instead of ten: with a thousand dimensions they take longer than their gradients.
+    # Fused: one pass over the weights instead of ten, which would take longer than the gradients.
     return torch.optim.Adam(groups, lr=recipe.rate_embedding, fused=state.device.type in ("cpu", "cuda"))

@@ -1,4 +1,4 @@
-"""Rows of arrays and lists -> checked float32 rows, read a batch at a time; torch datasets are in ``datasets``."""
+"""Arrays and lists -> checked float32 rows, read a batch at a time; ``datasets`` has torch datasets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .layers import Shape
 
 Numbers = NDArray[np.int64]
 
-#: Rows looked at before anything is learned.
+#: Rows that are checked before training.
 SAMPLE_ROWS = 1024
 
 _EXPECTED = "flat rows [n, dim] or images [n, channels, height, width], channels first"
@@ -26,15 +26,15 @@ class Source(Protocol):
     """Rows that can be read by their numbers."""
 
     shape: Shape  #: of one row
-    sample: int  #: how many rows to look at first
+    sample: int  #: how many rows to check before training
 
     def __len__(self) -> int: ...
 
     def read(self, rows: Numbers) -> FloatArray:
-        """Checked float32 [len(rows), *shape]; errors name the row as the user numbers it."""
+        """Checked float32 [len(rows), *shape]; errors name the row by its number in the user's input."""
 
     def labels(self) -> Any:
-        """A label for each row, as the user has them; None where there are none."""
+        """The user's label of each row; None if the source has no labels."""
 
 
 class Flat:
@@ -50,7 +50,7 @@ class Flat:
         return len(self._rows)
 
     def read(self, rows: Numbers) -> FloatArray:
-        order = np.argsort(rows, kind="stable")  # files are read forwards
+        order = np.argsort(rows, kind="stable")  # ascending, so that files are read forwards
         out = np.empty((len(rows), self._rows.dim), np.float32)
         out[order] = self._rows.take(rows[order])
         return out.reshape(len(rows), *self.shape)
@@ -60,7 +60,7 @@ class Flat:
 
 
 class Blocks:
-    """Anything with ``shape`` and ``[row numbers]`` whose rows are not flat."""
+    """Anything with a ``shape`` that can be indexed by row numbers, whose rows are not flat."""
 
     sample = SAMPLE_ROWS
 
@@ -87,7 +87,7 @@ class Blocks:
 
 
 class Listed:
-    """A list of rows, converted only where they are asked for."""
+    """A list of rows, converted when they are read."""
 
     def __init__(self, rows: Sequence[Any]) -> None:
         self._rows = rows
@@ -99,7 +99,7 @@ class Listed:
 
 
 def checked(block: NDArray[Any], rows: Numbers, shape: Shape) -> FloatArray:
-    """float32 [n, *shape] with finite values only; ``rows`` are the user's numbers of them."""
+    """Finite float32 [n, *shape]; ``rows`` are the row numbers in the user's input."""
     if len(block) != len(rows) or math.prod(block.shape[1:]) != math.prod(shape):
         where = f"rows {int(rows[0])}, ..." if len(rows) else "no rows"
         raise InputError(f"inputs must be [{len(rows)}, {', '.join(map(str, shape))}], got {describe(block)} ({where})")
@@ -107,14 +107,14 @@ def checked(block: NDArray[Any], rows: Numbers, shape: Shape) -> FloatArray:
     try:
         values = as_rows(flat, name="x")
     except InputError:
-        for row, values in zip(rows, flat, strict=True):  # the row as the user numbers it, not its place in the batch
+        for row, values in zip(rows, flat, strict=True):  # finds the row, to name its number in the user's input
             as_rows(values[None], name="x", first_row=int(row))
         raise
     return values.reshape(len(block), *shape)
 
 
 def stack(values: list[Any], rows: Numbers, shape: Shape | None) -> NDArray[Any]:
-    """Rows as one array; all of them in the shape of the first, or the given one."""
+    """Rows as one array; all must have the given shape, or that of the first row."""
     arrays = [to_numpy(v, f"x[{int(row)}]") for v, row in zip(values, rows, strict=True)]
     shape = arrays[0].shape if shape is None else shape
     for array, row in zip(arrays, rows, strict=True):

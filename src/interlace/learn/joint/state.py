@@ -1,4 +1,4 @@
-"""Everything that learning changes: embedding, books, prior, optimiser; and what it makes of rows."""
+"""The state of training: embedding, books, prior, optimizer; and the vectors and codes that it gives to rows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from ...errors import InputError
 from ...inputs.arrays import FloatArray
 from ..prior import Prior
 from ..recipe import Joint
+from .architectures import Network
 from .batches import Data
-from .books import Books, Plan
+from .books import Books
 from .checkpoint import Arrays, load_module, module_arrays
 from .losses.prior import PriorLoss
-from .networks import Network, evaluating
+from .modules import evaluating
 from .objective import EmbeddingLoss
+from .plans import Plan
 
 BLOCK_ROWS = 2_000
-#: Rows that statistics of the embedding and the start of the books look at, at most.
+#: Rows that are used for statistics of the embedding and to start the books, at most.
 SAMPLE_ROWS = 20_000
 
 
 class State:
-    """What a run holds between two epochs. Books and their plan come with the last phase."""
+    """The state between two epochs. Books and their plan are None before the last phase."""
 
     def __init__(self, network: Network, n_classes: int, settings: Joint) -> None:
         self.settings, self.recipe = settings, settings.recipe
@@ -44,38 +46,38 @@ class State:
         self.books: Books | None = None
         self.plan: Plan | None = None
         self.optimizer: torch.optim.Optimizer | None = None
-        self.unit = 1.0  # of squared distances in L_E before there are books
+        self.unit = 1.0  # divides squared distances in L_E before there are books
         self.epoch = 0  # the next one
 
     @property
     def has_split(self) -> bool:
-        """Whether books are to be on psi or off it; one or two of them, and those of SQ, are not."""
+        """Whether books are split into psi and its complement; one or two books, and those of SQ, are not."""
         return self.settings.kind == "icq" and self.settings.n_books > 2
 
     # --- books
 
-    def use(self, plan: Plan, words: FloatArray) -> None:
-        """Soft groups may leave their supports while learning; only hard ones are cut at once."""
+    def set_books(self, plan: Plan, words: FloatArray) -> None:
+        """Start the last phase. Words of soft groups may be nonzero off their supports; hard groups are cut now."""
         soft = self.recipe.groups == "soft" and self.settings.kind == "icq"
         support = np.ones_like(plan.support) if soft else plan.support
         self.plan = plan
         self.books = Books(torch.from_numpy(words), torch.from_numpy(support)).to(self.device)
 
     def planned_books(self) -> tuple[Books, Plan]:
-        """Books and their plan, which are there from the start of the last phase on."""
+        """Books and their plan; only in the last phase."""
         assert self.books is not None
         assert self.plan is not None
         return self.books, self.plan
 
     def harden(self) -> None:
-        """Words become zero off their group for good; what is left of learning makes up for what that cut off."""
+        """Set words to zero off their group from now on; the remaining epochs compensate for the loss."""
         books, plan = self.planned_books()
         if self.recipe.hard_end:
             books.support.copy_(torch.from_numpy(plan.support).to(books.support))
             books.project()
 
     def final_words(self) -> Tensor:
-        """As :mod:`interlace.learn.joint.finish` will leave them: the score must not count what hard groups cut off."""
+        """Words as :mod:`interlace.learn.joint.finish` will store them, for the validation score."""
         books, plan = self.planned_books()
         if not self.recipe.hard_end:
             return books.effective()
@@ -86,7 +88,7 @@ class State:
 
     @torch.no_grad()
     def embed(self, data: Data, most: int | None = None) -> FloatArray:
-        """z of all rows, or of at most so many spread over them, in evaluation mode."""
+        """z of all rows, or of ``most`` evenly spaced rows, in eval mode."""
         with evaluating(self.network):
             blocks = [
                 self.network(inputs.to(self.device)).float().cpu().numpy()
@@ -99,7 +101,7 @@ class State:
 
     @torch.no_grad()
     def code_rows(self, data: Data) -> NDArray[np.uint8]:
-        """Codes of all rows: n_books bytes each."""
+        """Codes uint8 [n, n_books] of all rows."""
         books, _ = self.planned_books()
         codes = np.empty((len(data), len(books.words)), np.uint8)
         with evaluating(self.network):
@@ -111,20 +113,20 @@ class State:
     # --- the prior
 
     def variances(self, data: Data) -> NDArray[np.float64]:
-        """Of the embedding, by a sample of the rows."""
+        """Variances of the embedding, from a sample of the rows."""
         return np.asarray(self.embed(data, SAMPLE_ROWS).astype(np.float64).var(0))
 
     def prior_of(self, variances: Any) -> Prior | None:
-        """Theta as a prior of these variances; as written it may run out of what a prior is."""
+        """Theta as a prior of these variances; None if the raw prior has invalid parameters."""
         try:
             return self.prior.to_prior(self.prior.scale(variances))
         except InputError:
             return None
 
     def psi(self, variances: Tensor) -> list[int]:
-        """Its dimensions: those of the books or, before there are any, what the prior says of these variances.
+        """Dimensions of psi: those of the plan or, before there is one, by the prior of these variances.
 
-        Empty where the prior has collapsed.
+        Empty if the prior has collapsed.
         """
         if self.plan is not None:
             mask = self.plan.xi
@@ -135,7 +137,7 @@ class State:
             mask = rule(variances).cpu().numpy()
         return [] if mask is None else [int(i) for i in np.flatnonzero(mask)]
 
-    # --- as arrays
+    # --- arrays
 
     def _modules(self) -> dict[str, torch.nn.Module]:
         found: dict[str, Any] = {
@@ -154,6 +156,6 @@ class State:
         return arrays
 
     def load(self, arrays: Arrays) -> None:
-        """Inverse of :meth:`arrays`, with the modules that are there now."""
+        """Inverse of :meth:`arrays`, for the current modules."""
         for name, module in self._modules().items():
             load_module(name, module, arrays)

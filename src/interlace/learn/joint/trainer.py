@@ -2,8 +2,8 @@
 
     L = L_E + error |z - zq|^2 + cross Var(cross terms) + gamma1 L_P + gamma2 L_ICQ
 
-One epoch at a time; between epochs everything can be written down and taken up again. ``state.py`` has what is learned,
-``phases.py`` what happens between phases, ``passes.py`` the losses of a batch.
+Between epochs the state can be saved and resumed. ``state`` has the parameters, ``phases`` the start of each phase,
+``passes`` the losses of a batch.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ...evaluate.ranking import map_of_ranking
 from ...progress import Progress
 from ..recipe import Joint
 from .alternate import alternate
+from .architectures import Network
 from .batches import Data
 from .checkpoint import (
     Arrays,
@@ -35,17 +36,16 @@ from .checkpoint import (
 )
 from .datasets import seeded
 from .layers import statistics_of
-from .networks import Network
 from .passes import Passes
 from .phases import Phases, optimizer_for
 from .state import BLOCK_ROWS, State
 
-#: The score after each epoch; more would cost as much as the epoch itself on small data.
+#: For the score after each epoch, at most; more would take as long as the epoch itself on small data.
 VALIDATION_QUERIES, VALIDATION_ROWS = 1_000, 5_000
 
 
 class Trainer:
-    """One run. :meth:`run` goes through the epochs that are left; :meth:`best` puts the best one back."""
+    """One run. :meth:`run` does the remaining epochs; :meth:`restore_best` returns to the best one."""
 
     def __init__(
         self, network: Network, data: Data, validation: Data | None, settings: Joint, progress: Progress
@@ -63,14 +63,14 @@ class Trainer:
     # --- the run
 
     def run(self) -> bool:
-        """Whether it came to its end; False after Ctrl-C with something usable, which is kept."""
+        """Do the remaining epochs. False if Ctrl-C ended them early in the last phase; then the result is usable."""
         state, phases = self.state, self.phases
         if not self._resume():
-            self._look()
+            self._check_inputs()
         try:
             while state.epoch < phases.total and self.waited < self.recipe.patience:
-                phase = phases.of(state.epoch)
-                if state.epoch == 0 or phase != phases.of(state.epoch - 1):
+                phase = phases.phase_of(state.epoch)
+                if state.epoch == 0 or phase != phases.phase_of(state.epoch - 1):
                     phases.enter(phase)
                 self._one_epoch(phase)
                 state.epoch += 1
@@ -83,16 +83,13 @@ class Trainer:
             return False
         return True
 
-    def best(self) -> None:
-        """Back to the epoch with the best validation score."""
+    def restore_best(self) -> None:
+        """Return to the epoch with the best validation score."""
         if self._best is not None:
             self.state.load(self._best)
 
-    def _look(self) -> None:
-        """Statistics of the inputs. Rows held out are read too: a bad one is told now, not when learning is done.
-
-        So is an embedding that starts with NaN.
-        """
+    def _check_inputs(self) -> None:
+        """Set the statistics of the inputs. Read held-out rows and embed some rows, so that errors come early."""
         network = self.state.network
         if self.recipe.standardize and network.standardizes:
             rows = (inputs for inputs, _, _ in self.data.rows_in_order(BLOCK_ROWS))
@@ -110,9 +107,9 @@ class Trainer:
         if phase == "learn" and state.epoch >= self.phases.first_with_books + self.recipe.hard_after:
             state.harden()
         turns = phase == "learn" and settings.optimize == "alternate"
-        # A user's module may draw from the global generator, by nn.Dropout for one.
+        # A user's module may use the global generator, for example in nn.Dropout.
         with seeded(settings.seed, state.epoch, device=state.device):
-            sums = alternate(self.passes) if turns else self.passes.passage(phase)
+            sums = alternate(self.passes) if turns else self.passes.run(phase)
         if self.recipe.theta == "em" and phase != "warm-up" and state.has_split:
             state.prior.fit_em(self.passes.online.variances)
         row: dict[str, Any] = {"epoch": state.epoch, "phase": phase, **sums}
@@ -127,11 +124,11 @@ class Trainer:
                 self.waited += 1
         row["seconds"] = time.perf_counter() - started
         self.history.append(row)
-        self._say(row)
+        self._report(row)
 
     @torch.no_grad()
     def validate(self) -> float | None:
-        """MAP of held-out rows against the codes of (a sample of) the rows learned from; None without held-out rows."""
+        """MAP of held-out rows as queries among codes of rows learned from (a sample); None without held-out rows."""
         state = self.state
         if self.validation is None or state.books is None:
             return None
@@ -143,7 +140,7 @@ class Trainer:
         result = map_of_ranking(state.embed(queries), decoded.cpu().numpy(), queries.labels, database.labels)
         return float(result["map"])
 
-    def _say(self, row: dict[str, Any]) -> None:
+    def _report(self, row: dict[str, Any]) -> None:
         short = {"embedding": "L_E", "quantization": "L_C", "prior": "L_P", "interleaving": "L_ICQ"}
         parts = row | {"quantization": row.get("quantization", 0.0) + row.get("cross", 0.0)}
         text = " ".join(f"{name} {parts[key]:.3g}" for key, name in short.items() if key in row)
@@ -156,7 +153,7 @@ class Trainer:
 
     @cached_property
     def configuration(self) -> dict[str, Any]:
-        """What a checkpoint must agree with."""
+        """Everything that must be equal to resume from a checkpoint."""
         settings, network = self.settings, self.state.network
         names = ("kind", "n_books", "n_words", "loss", "optimize", "cross", "seed")
         return {name: getattr(settings, name) for name in names} | {
@@ -195,28 +192,28 @@ class Trainer:
         write_checkpoint(self._file, arrays, meta, self.configuration)
 
     def _resume(self) -> bool:
-        """Take up the checkpoint, if there is one."""
+        """Load the checkpoint, if there is one."""
         if self.settings.checkpoint is None:
             return False
         found = read_checkpoint(self._file, self.configuration)
         if found is None:
             return False
         try:
-            self._take_up(*found)
+            self._restore(*found)
         except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError) as error:
             raise DamagedFileError(f"checkpoint {str(self._file)!r} is damaged: {error}") from error
         return True
 
-    def _take_up(self, arrays: Arrays, meta: dict[str, Any]) -> None:
+    def _restore(self, arrays: Arrays, meta: dict[str, Any]) -> None:
         state = self.state
         state.epoch, self.waited, state.unit = int(meta["epoch"]), int(meta["waited"]), float(meta["unit"])
         self.best_score = -math.inf if meta["best_score"] is None else float(meta["best_score"])
         self.history = list(meta["history"])
         state.rng.bit_generator.state = meta["rng"]
         if (plan := plan_in(arrays, meta["groups"])) is not None:
-            state.use(plan, arrays["books.words"])
+            state.set_books(plan, arrays["books.words"])
         state.load(arrays)
-        state.optimizer = optimizer_for(self.phases.of(state.epoch - 1), state)
+        state.optimizer = optimizer_for(self.phases.phase_of(state.epoch - 1), state)
         load_optimizer(state.optimizer, arrays)
         best = {name[5:]: array for name, array in arrays.items() if name.startswith("best.")}
         self._best = best or None

@@ -1,4 +1,4 @@
-"""The variances of an embedding that changes while it is learned, estimated batch by batch."""
+"""The variances of an embedding during training, estimated batch by batch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class OnlineVariance:
         variance += share (batch variance - variance) + share (1 - share) (M of the batch - M)^2
         M        += share (M of the batch - M)
 
-    which is the paper's formula for equal batches (share = 1 / b) and the variance of all rows for any.
+    which is the paper's formula for equal batches (share = 1 / b), and the variance of all rows for any batches.
 
-    The gradient of that value is scaled by share: late in an epoch nothing would come through. So :meth:`update` takes
-    the value from here and the gradient from the variance of the batch; ``paper=True`` keeps the gradient as written.
+    The gradient of that value is scaled by share, so it vanishes late in an epoch. Therefore :meth:`update` returns
+    this value with the gradient of the batch's own variance; ``paper=True`` returns the gradient as written.
     """
 
     def __init__(self, *, paper: bool = False) -> None:
@@ -30,7 +30,7 @@ class OnlineVariance:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything: at the start of each epoch, as the embedding of the first batches is out of date."""
+        """Start again; called at the start of each epoch, because the embedding has changed."""
         self.count = 0
         self._mean, self._variance = torch.zeros(0), torch.zeros(0)
 
@@ -45,7 +45,7 @@ class OnlineVariance:
         return self._variance
 
     def update(self, z: Tensor) -> Tensor:
-        """Take rows [batch, dim] in; the variances [dim] of all rows so far, with a gradient to z."""
+        """Add rows [batch, dim]; returns the variances [dim] of all rows so far, with a gradient to z."""
         rows = as_rows(z)
         dtype = rows.dtype
         if rows.device.type != "mps":  # which has no float64
@@ -66,11 +66,11 @@ class OnlineVariance:
         return (variance if self.paper else variance.detach() + (own - own.detach())).to(dtype)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Tensors only, for a checkpoint in the middle of an epoch."""
+        """Tensors, for a checkpoint."""
         return {"count": torch.tensor(self.count), "mean": self._mean.clone(), "variances": self._variance.clone()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a :meth:`state_dict`."""
+        """Continue from a :meth:`state_dict`."""
         if set(state) != {"count", "mean", "variances"} or state["mean"].shape != state["variances"].shape:
             raise InputError(f"the state of an online variance is count, mean and variances, got {sorted(state)}")
         self.count = int(state["count"])

@@ -1,29 +1,28 @@
 """The terms of L_E + L_C + gamma1 L_P + gamma2 L_ICQ, one file each.
 
 L_E, the accuracy of the embedding, is one of `CrossEntropy`, `ridge_regression` (SQ), `triplet`, `asymmetric_triplet`
-(PQN), `pairwise` (DQN), `soft_hard` (DPQ) and `supervised_contrastive`; L_C is in `quantization`, L_P in `prior`, L_ICQ
-in `interleave`. Each returns a 0-d tensor with a graph, also where the batch has nothing to learn from.
+(PQN), `pairwise` (DQN), `soft_hard` (DPQ) and `supervised_contrastive`; L_C is in `quantization` and `norm_byte`, L_P
+in `prior`, L_ICQ in `interleave`. Each returns a 0-d tensor with a graph, even if the batch has nothing to learn from.
 """
 
-from .asymmetric_triplet import asymmetric_triplet, asymmetric_triplet_of
+from .asymmetric_triplet import asymmetric_triplet
 from .classification import CrossEntropy
 from .contrastive import supervised_contrastive
-from .interleave import crude_books, interleaving
+from .interleave import interleaving
+from .norm_byte import norm_byte_error, norm_byte_values
 from .pairwise import pairwise
 from .prior import PriorLoss
-from .quantization import cross_penalty, cross_terms, norm_byte_error, norm_byte_values, quantization_error
+from .quantization import cross_penalty, cross_terms, quantization_error
 from .regression import ridge_regression
 from .soft_hard import gini, joint_central, soft_hard
-from .triplet import triplet, triplet_of
+from .triplet import triplet
 
 __all__ = [
     "CrossEntropy",
     "PriorLoss",
     "asymmetric_triplet",
-    "asymmetric_triplet_of",
     "cross_penalty",
     "cross_terms",
-    "crude_books",
     "gini",
     "interleaving",
     "joint_central",
@@ -35,5 +34,4 @@ __all__ = [
     "soft_hard",
     "supervised_contrastive",
     "triplet",
-    "triplet_of",
 ]

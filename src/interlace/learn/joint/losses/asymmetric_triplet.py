@@ -1,4 +1,4 @@
-"""L_E of product quantization networks (PQN): triplets as search sees them, a float query against codes."""
+"""L_E of product quantization networks (PQN): triplets of a float query and quantized rows, as in search."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from ....inputs.arrays import positive
-from .rows import as_rows, check_labels, nothing, or_one
+from .rows import as_rows, check_labels, one_if_zero, zero_loss
 
-#: Similarities are worth this much: PQN's features are four parts of length 1, so that theirs run from -4 to 4.
+#: Scale of similarities. PQN's features are four parts of length 1, so its similarities range from -4 to 4.
 SCALE = 4.0
-#: Positives of an anchor. All of them would cost batch^3 / n_classes sigmoids and learn nothing more.
+#: Positives of an anchor. All of them would cost batch^3 / n_classes sigmoids without learning better.
 MOST = 8
 
 
@@ -19,14 +19,14 @@ def asymmetric_triplet(
 ) -> Tensor:
     """mean over triplets (a, p, n) of the batch of 1 / (1 + exp(s(a, p) - s(a, n))).
 
-    s(a, b) = scale <z_a, zq_b> / u; p is one of the next ``most`` rows of a's class, counted round the batch (None: all
-    of them), n every row of another class; u = mean |z|^2, so that the scale of z changes nothing. Batches are
-    shuffled: the next rows are random ones.
+    s(a, b) = scale <z_a, zq_b> / u with u = mean |z|^2, so the loss does not depend on the scale of z. p is one of the
+    next ``most`` rows of a's class in the batch, cyclically (None: all of them), n every row of another class. Batches
+    are shuffled, so the next rows are random ones.
 
-    Kept of the paper (Yu et al., ECCV 2018): anchors are float, positives and negatives quantized; similarity is the
-    inner product; the difference of similarities goes through the sigmoid, so that a hopeless triplet weighs no more
-    than any other. Not kept: parts scaled to length 1 (u stands in), and triplets drawn beforehand
-    (:func:`asymmetric_triplet_of` takes them). zq may be straight-through or softly assigned, as the paper's are.
+    As in the paper (Yu et al., ECCV 2018), anchors are float, positives and negatives quantized; similarity is the
+    inner product; and the sigmoid bounds the weight of a triplet. Unlike the paper, u replaces parts scaled to length
+    1, and triplets are those of the batch instead of a list drawn in advance. zq may be straight-through or softly
+    assigned.
     """
     z = as_rows(z)
     zq, labels = as_rows(zq, "zq", z), check_labels(labels, len(z))
@@ -35,26 +35,18 @@ def asymmetric_triplet(
     partners, there = _partners(labels, len(z) if most is None else positive(most, "most"))
     n_triplets = (there.sum(1) * (~same).sum(1)).sum()
     if not n_triplets:
-        return nothing(z, zq)
+        return zero_loss(z, zq)
     total, slopes = _sum(similarity.detach(), same, partners, there)
-    # The slopes are known, so that no sigmoid needs to be kept for the gradient: the second term is 0 in value.
+    # The derivatives are computed with the sum, so autograd stores no sigmoid: the second term is 0 in value.
     return (total + (slopes * (similarity - similarity.detach())).sum()) / n_triplets
 
 
-def asymmetric_triplet_of(anchor: Tensor, positive: Tensor, negative: Tensor, *, scale: float = SCALE) -> Tensor:
-    """The same for triplets that were drawn before: float anchors, quantized positives and negatives [batch, dim]."""
-    anchor = as_rows(anchor, "anchor")
-    positive, negative = as_rows(positive, "positive", anchor), as_rows(negative, "negative", anchor)
-    gaps = (anchor * (negative - positive)).sum(1)
-    return torch.sigmoid(scale * gaps / _unit(anchor)).mean()
-
-
 def _unit(z: Tensor) -> Tensor:
-    return or_one(z.square().sum(1).mean())
+    return one_if_zero(z.square().sum(1).mean())
 
 
 def _partners(labels: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Row numbers [batch, at most ``most``] of the rows of a's class that follow a, and which of them are there."""
+    """Row numbers [batch, at most ``most``] of the rows of a's class that follow a, and a mask of the real ones."""
     order = labels.argsort(stable=True)  # by class; a class is a run, in the order of the batch
     _, number, size = torch.unique_consecutive(labels[order], return_inverse=True, return_counts=True)
     start, count = (size.cumsum(0) - size)[number], size[number]
@@ -68,8 +60,8 @@ def _partners(labels: Tensor, most: int) -> tuple[Tensor, Tensor]:
 
 
 def _sum(similarity: Tensor, same: Tensor, partners: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
-    """Over all triplets, and its derivative by each similarity; batch^2 numbers at a time."""
-    # What is no triplet has a gap of -inf, whose sigmoid is 0 and flat.
+    """The sum over all triplets and its derivative by each similarity, with batch^2 numbers at a time."""
+    # Pairs that form no triplet get a difference of -inf, whose sigmoid and derivative are 0.
     negatives = similarity.masked_fill(same, -torch.inf)
     positives = similarity.gather(1, partners).masked_fill(~there, torch.inf)
     total, slopes = similarity.new_zeros(()), torch.zeros_like(similarity)

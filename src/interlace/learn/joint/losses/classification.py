@@ -13,14 +13,14 @@ from .rows import as_rows, check_labels
 class CrossEntropy(nn.Module):
     """mean over rows of -log softmax(A z + b)[label]; A [n_classes, dim] and b are learned with the embedding.
 
-    z may be the float embedding or its straight-through quantization: then the books learn what tells classes apart.
-    The value depends on the scale of z as A does not follow it; z has total variance 1 when the books are learned.
+    z may be the float embedding or its straight-through quantization, with which the books learn to separate classes.
+    The loss depends on the scale of z; z has total variance 1 while books are learned.
     """
 
     def __init__(self, dim: int, n_classes: int, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.n_classes = positive(n_classes, "n_classes")
-        # nn.Linear would draw from the global generator.
+        # Not nn.Linear, which would use the global generator.
         self.weight = nn.Parameter(torch.empty(self.n_classes, positive(dim, "dim")))
         self.bias = nn.Parameter(torch.zeros(self.n_classes))
         with torch.no_grad():

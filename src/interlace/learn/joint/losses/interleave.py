@@ -1,4 +1,4 @@
-"""L_ICQ: each word lives on psi or on its complement, not on both; and which books are crude."""
+"""L_ICQ: each word is nonzero on psi or on its complement, not on both."""
 
 from __future__ import annotations
 
@@ -7,42 +7,27 @@ from torch import Tensor
 
 from ....errors import InputError
 from ....inputs.arrays import describe
-from .rows import or_one
+from .rows import one_if_zero
 
-RULES = ("energy", "forall")
-#: Below this share of the words' length the norm bends to a square, so that its gradient exists at zero.
+#: Below this share of the words' length the norm becomes quadratic, so that it has a gradient at zero.
 BEND = 1e-3
 
 
 def interleaving(words: Tensor, xi: Tensor) -> Tensor:
     """mean over books and words of |c o xi| |c o (1 - xi)|, relative to the book's mean |c|^2: 0 (a clean split) to 1/2
 
-    words [n_books, n_words, dim], xi bool [dim] marks psi. The paper sums; as a mean in each book's own unit, the
-    weight gamma2 holds for any number and scale of words. In one unit for all, books of short words could go wherever
-    they like, and they do: what they hide on psi is lost when groups become hard. The norms are
-    sqrt(|.|^2 + e^2) - e: 0 at 0 and with gradient 0 there, so that words on one side stay there.
+    words [n_books, n_words, dim]; xi bool [dim] marks psi. The paper sums. With a mean in the unit of each book, the
+    weight gamma2 is valid for any number and scale of words. With one unit for all books, books of short words would
+    ignore the split, and lose their part on psi when groups become hard. The norms are sqrt(|.|^2 + e^2) - e, which is
+    0 with gradient 0 at 0, so that words on one side stay there.
     """
     words, on_psi = _checked(words, xi)
-    words = words / or_one(words.square().sum(2).mean(1)).sqrt()[:, None, None]
+    words = words / one_if_zero(words.square().sum(2).mean(1)).sqrt()[:, None, None]
 
     def length(part: Tensor) -> Tensor:
         return (part.square().sum(2) + BEND**2).sqrt() - BEND
 
     return (length(words * on_psi) * length(words * ~on_psi)).mean()
-
-
-def crude_books(words: Tensor, xi: Tensor, rule: str = "energy") -> list[int]:
-    """The numbers of the books that belong to psi.
-
-    ``"energy"``: those with more of their squares on psi than off it, over all words. ``"forall"``: the paper's, those
-    with every single word longer on psi than off it; one stray (or zero) word loses the book, so it finds few.
-    """
-    if rule not in RULES:
-        raise InputError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
-    words, on_psi = _checked(words.detach(), xi)
-    inside, outside = ((words * part).square().sum(2) for part in (on_psi, ~on_psi))
-    crude = inside.sum(1) > outside.sum(1) if rule == "energy" else (outside < inside).all(1)
-    return [int(k) for k in crude.nonzero()[:, 0]]
 
 
 def _checked(words: Tensor, xi: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,10 +1,10 @@
-"""L_P: the bi-modal prior on the variances of the embedding, with its robustness term, learned by gradient.
+"""L_P: the bi-modal prior on the variances of the embedding, with its robustness term.
 
     L_P = -sum over i of log(pi1 N(lambda_i; 0, sigma1) + pi2 SN(lambda_i; mu2, sigma2, alpha2))
           - robustness * log(sum over i of pi2 SN(lambda_i))
 
-It pulls the variances apart, a few up to mu2 and the others to 0, and Theta = (sigma1, sigma2, mu2) after them. What
-the prior is and how it is fitted alone is in `learners.prior`; values here equal those there.
+It moves a few variances towards mu2 and the others towards 0, and fits Theta = (sigma1, sigma2, mu2) to them.
+``learn.prior`` has the same prior for given variances; values are equal.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ from torch import Tensor, nn
 from ....errors import InputError
 from ....inputs.arrays import describe
 from ...prior import ALPHA2, PI2, ROBUSTNESS, SIGMA1_FLOOR, SIGMA2_FLOOR, Prior, fit_em, start_prior
-from ...skew_normal import LOG_SQRT_2PI, skew_normal_mode
-from .rows import or_one
+from ...prior.skew_normal import LOG_SQRT_2PI, skew_normal_mode
+from .rows import one_if_zero
 
-#: A parameter set to its floor starts this little (relative) above it, or no gradient would lift it again.
+#: A parameter at its floor starts slightly (relative) above it, otherwise it would have no gradient.
 _ABOVE_FLOOR = 1e-3
 _NEAR_FLOOR = 1.02
-#: The largest variance in units of the mean, at most; beyond, the unit is the largest one's share. Of 512 dimensions 10
-#: may have all the variance. In units of the mean they are 50 then, the high mode is as steep as for 2, and when one of
-#: them moves by a hundredth L_P drowns L_E.
+#: The largest variance is at most this many units; if it is more than that many means, the unit is a quarter of it.
+#: Otherwise, if 10 of 512 dimensions have all the variance, they are at 50 means where the high mode is as steep as at
+#: 2, and when one of them moves by a hundredth, L_P is much larger than L_E.
 _WIDEST = 4.0
-#: Without a floor sigma1 has run to 0 when it is this small against the mean variance.
+#: Without a floor, a sigma below this share of the mean variance counts as 0.
 _VANISHED = 1e-3
 
 
 class PriorLoss(nn.Module):
     """L_P of variances [dim], with the parameters Theta.
 
-    Normally lambda is divided by its mean (or by a quarter of the largest, if that is more), the mixture is computed in
-    logarithms, sigmas and mu2 are softplus parameters with floors (.1, .25 and 0 times that unit), and the loss is
-    divided by dim, so that gamma1 holds for any unit and dim. The gradient runs through that unit: then it is at right
-    angles to scaling all variances together, and L_P changes the shape of the spectrum without blowing up or shrinking
-    the embedding.
+    By default lambda is divided by its mean (or by a quarter of the largest, if that is more), the mixture is computed
+    in logarithms, sigmas and mu2 are softplus parameters with floors (.1, .25 and 0 times that unit), and the loss is
+    divided by dim, so that gamma1 is valid for any unit and dim. The gradient includes that unit, so scaling all
+    variances together does not change the loss: L_P changes the shape of the spectrum, not the size of the embedding.
 
-    ``raw=True`` is the paper as written: raw variances, free parameters, densities multiplied out, a plain sum. It
-    underflows to inf and NaN on data of the wrong scale; :meth:`collapsed` says so.
+    ``raw=True`` is the paper as written: raw variances, free parameters, densities without logarithms, a plain sum. On
+    data of the wrong scale it becomes inf or NaN, which :meth:`collapsed` reports.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class PriorLoss(nn.Module):
         _check(variances)
         if self.raw:
             return self._as_written(variances)
-        values = variances / or_one(self.unit(variances))
+        values = variances / one_if_zero(self.unit(variances))
         z1, z2 = values / self.sigma1, (values - self.mu2) / self.sigma2
         low = math.log(1.0 - self.pi2) - 0.5 * z1.square() - LOG_SQRT_2PI - self.sigma1.log()
         high = math.log(2.0 * self.pi2) - 0.5 * z2.square() - LOG_SQRT_2PI - self.sigma2.log()
@@ -83,7 +82,7 @@ class PriorLoss(nn.Module):
         return -likelihood / len(variances)
 
     def unit(self, variances: Tensor) -> Tensor:
-        """What lambda is divided by; the mean where the prior is as written."""
+        """The divisor of lambda; the mean if raw."""
         mean = variances.mean()
         return mean if self.raw else torch.maximum(mean, variances.max() / _WIDEST)
 
@@ -95,17 +94,10 @@ class PriorLoss(nn.Module):
         high: Tensor = self.pi2 * skew_normal
         return -((1.0 - self.pi2) * normal + high).log().sum() - self.robustness * high.sum().log()
 
-    # --- to and from the prior of `learners`
-
-    @classmethod
-    def from_prior(cls, prior: Prior, *, robustness: float = ROBUSTNESS, raw: bool = False) -> PriorLoss:
-        """A loss whose Theta, pi2 and alpha2 are those of a prior."""
-        loss = cls(pi2=prior.pi2, alpha2=prior.alpha2, robustness=robustness, raw=raw)
-        loss.set_prior(prior)
-        return loss
+    # --- to and from a `Prior`
 
     def set_prior(self, prior: Prior) -> None:
-        """Theta from a prior, in place, so that an optimiser keeps its parameters."""
+        """Set Theta from a prior, in place, so that an optimizer keeps its parameters."""
         if (prior.mu1, prior.pi2, prior.alpha2) != (0.0, self.pi2, self.alpha2):
             raise InputError(
                 f"the prior must have mu1 = 0, pi2 = {self.pi2} and alpha2 = {self.alpha2}, got {prior.to_dict()}"
@@ -129,26 +121,26 @@ class PriorLoss(nn.Module):
         return Prior(0.0, sigma1, mu2, sigma2, self.alpha2, 1.0 - self.pi2, self.pi2, scale)
 
     def start(self, variances: Any) -> Prior:
-        """Theta where learning should start: mu2 at the largest variance, the high mode on what exceeds the mean."""
+        """Set Theta to where learning starts: mu2 at the largest variance, the high mode on those above the mean."""
         return self._set(start_prior(variances, pi2=self.pi2, alpha2=self.alpha2, scale=self.scale(variances)))
 
     def fit_em(self, variances: Any) -> Prior:
-        """Theta by expectation maximisation (standardised and with floors, raw or not)."""
+        """Set Theta by expectation maximization (standardized and with floors, raw or not)."""
         scale = self.scale(variances)
         return self._set(fit_em(variances, pi2=self.pi2, alpha2=self.alpha2, robustness=self.robustness, scale=scale))
 
     def scale(self, variances: Any) -> float:
-        """The unit as a number, for a prior of these variances; 1 where all are 0."""
+        """The unit as a number, for a prior of these variances; 1 if all are 0."""
         values = (
             variances.detach().cpu().double() if isinstance(variances, Tensor) else torch.tensor(variances).double()
         )
-        return float(or_one(self.unit(values)))
+        return float(one_if_zero(self.unit(values)))
 
     def _set(self, prior: Prior) -> Prior:
         self.set_prior(prior)
         return prior
 
-    # --- what follows
+    # --- psi
 
     def high(self, variances: Tensor) -> Tensor:
         """psi: bool [dim], never empty and never everything (`Prior.high`)."""
@@ -161,34 +153,36 @@ class PriorLoss(nn.Module):
         return torch.as_tensor(mask, device=variances.device)
 
     def collapsed(self, variances: Tensor) -> str | None:
-        """What is wrong with the two modes, in words for a warning, or None.
+        """Why the two modes are useless, as a text for a warning, or None if they are fine.
 
-        sigma1 at its floor alone is nothing wrong: the low mode is there to be pressed to 0.
+        sigma1 at its floor is fine: the low mode is meant to be narrow.
         """
         _check(variances)
         theta = [float(value.detach()) for value in (self.sigma1, self.sigma2, self.mu2)]
         if not bool(variances.isfinite().all()) or not all(map(math.isfinite, theta)):
-            return f"not finite: sigma1, sigma2, mu2 = {theta}, variances up to {float(variances.max())}"
-        unit = float(or_one(variances.detach().mean())) if self.raw else 1.0
+            return f"not finite: sigma1, sigma2, mu2 = {theta}, largest variance {float(variances.max())}"
+        unit = float(one_if_zero(variances.detach().mean())) if self.raw else 1.0
         if min(theta[:2]) <= _VANISHED * unit:
             return f"a sigma ran to 0: sigma1, sigma2 = {theta[:2]} where the mean variance is {unit:g}"
         dim, peak = len(variances), self._peak(variances)
-        # What overshoots the high mode is of it, steep as its density falls there (`Prior.high`); as written, not.
+        # Variances above the peak belong to the high mode, although its density falls steeply there (`Prior.high`).
         judged = variances if self.raw else variances.clamp(max=max(0.0, peak))
         shares = self._prior_of(variances).responsibilities(judged)
         n_high = int((shares > 0.5).sum())
         if n_high == 0:
             largest, held = float(variances.max()), float(shares.sum())
-            past = f"; the largest variance, {largest:.3g}, lies past its peak at {peak:.3g}" if largest > peak else ""
-            return f"the high mode is emptied: no dimension of {dim} is in psi, the mode holds {held:.2g} of them{past}"
+            past = f"; the largest variance, {largest:.3g}, is above its peak at {peak:.3g}" if largest > peak else ""
+            return (
+                f"the high mode is empty: none of {dim} dimensions is in psi, the mode holds {held:.2g} of them{past}"
+            )
         if n_high == dim > 1:
-            return f"the low mode is emptied: all {dim} dimensions are in psi"
+            return f"the low mode is empty: all {dim} dimensions are in psi"
         if not self.raw and n_high == 1 < dim and theta[1] < _NEAR_FLOOR * SIGMA2_FLOOR:
             return f"the high mode is a spike on one dimension: sigma2 = {theta[1]:.3g} is at its floor"
         return None
 
     def _peak(self, variances: Tensor) -> float:
-        """Where the high mode is highest, in the unit of the variances."""
+        """The peak of the high mode, in the unit of the variances."""
         prior = self._prior_of(variances)
         return prior.scale * skew_normal_mode(prior.mu2, prior.sigma2, prior.alpha2)
 

@@ -1,4 +1,4 @@
-"""What the losses share: checked rows and labels, distances between rows, and the unit they are measured in."""
+"""Shared by all losses: checks of rows and labels, distances between rows, and their unit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def as_rows(z: Tensor, name: str = "z", like: Tensor | None = None) -> Tensor:
 
 
 def check_labels(labels: Tensor, n_rows: int, name: str = "labels", n_classes: int | None = None) -> Tensor:
-    """Whole numbers [n_rows], from 0 to n_classes - 1 where that is given."""
+    """Integers [n_rows], from 0 to n_classes - 1 if that is given."""
     whole = isinstance(labels, Tensor) and not (labels.is_floating_point() or labels.is_complex())
     if not whole or labels.shape != (n_rows,):
         raise InputError(f"{name} must be whole numbers [{n_rows}], one per row, got {describe(labels)}")
@@ -33,8 +33,8 @@ def check_labels(labels: Tensor, n_rows: int, name: str = "labels", n_classes: i
 def squared_distances(rows: Tensor, others: Tensor) -> Tensor:
     """|row - other|^2 as [rows, others], by one matrix product.
 
-    Both are centred first: far from the origin the squares would cancel each other's digits. A shift of both changes
-    no distance, so it needs no gradient.
+    Both are centred first, because far from the origin the squares would cancel. The shift changes no distance, so it
+    needs no gradient.
     """
     centre = others.detach().mean(0)
     rows, others = rows - centre, others - centre
@@ -43,17 +43,17 @@ def squared_distances(rows: Tensor, others: Tensor) -> Tensor:
 
 
 def total_variance(rows: Tensor) -> Tensor:
-    """The mean squared distance of rows from their mean, the unit of squared distances; 1 where all rows are equal."""
+    """The mean squared distance of rows from their mean, the unit of squared distances; 1 if all rows are equal."""
     variance = (rows - rows.mean(0)).square().sum(1).mean()
     rounding = (8 * torch.finfo(rows.dtype).eps) ** 2 * rows.detach().square().sum(1).mean()
-    return or_one(torch.where(variance > rounding, variance, torch.zeros_like(variance)))
+    return one_if_zero(torch.where(variance > rounding, variance, torch.zeros_like(variance)))
 
 
-def or_one(unit: Tensor) -> Tensor:
-    """A unit to divide by: 1 (without gradient) where it is 0, so that 0 / 0 is 0 and its gradient is finite."""
+def one_if_zero(unit: Tensor) -> Tensor:
+    """A divisor: the unit, or 1 (without gradient) where it is 0, so that 0 / 0 is 0 with a finite gradient."""
     return torch.where(unit > 0, unit, torch.ones_like(unit))
 
 
-def nothing(*rows: Tensor) -> Tensor:
-    """0 with a graph to the rows: a batch that has nothing to learn from gives zero gradients, not none."""
+def zero_loss(*rows: Tensor) -> Tensor:
+    """0 with a graph to the rows, so that a batch with nothing to learn from has zero gradients instead of None."""
     return torch.stack([r.sum() * 0.0 for r in rows]).sum()

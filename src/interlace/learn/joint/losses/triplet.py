@@ -1,4 +1,4 @@
-"""L_E as triplets: a row of the same class must be nearer than a row of another class, by a margin."""
+"""L_E by triplets: a row of the same class must be nearer than a row of another class, by a margin."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from torch import Tensor
 
 from .rows import as_rows, check_labels, squared_distances, total_variance
 
-#: In units of the total variance, in which two random rows are 2 apart, as two random unit vectors are.
+#: In units of the total variance. In these, the squared distance of two random rows is 2, as of random unit vectors.
 MARGIN = 0.2
 
 
 def triplet(z: Tensor, labels: Tensor, *, margin: float = MARGIN) -> Tensor:
     """mean over active triplets of |a - p|^2 - |a - n|^2 + margin, distances in units of the total variance.
 
-    All triplets of the batch: p is another row of a's class, n one of another class. A triplet is active where the
-    term is positive; a mean over all would fade as most of them are solved. The scale of z changes nothing. Sorted
-    negatives and their running sums give every (a, p) its active negatives at once: batch^2 numbers, not batch^3.
+    Over all triplets of the batch: p is another row of a's class, n a row of another class. A triplet is active if its
+    term is positive; a mean over all triplets would vanish as most of them are solved. The loss does not depend on the
+    scale of z. Sorted negatives and their cumulative sums give the active negatives of every (a, p) at once, in batch^2
+    memory instead of batch^3.
     """
     z = as_rows(z)
     labels = check_labels(labels, len(z))
@@ -30,12 +31,3 @@ def triplet(z: Tensor, labels: Tensor, *, margin: float = MARGIN) -> Tensor:
     n_active = torch.searchsorted(negatives.detach(), limits.detach())
     terms = n_active * limits - sums.gather(1, n_active)
     return (terms * positive).sum() / (n_active * positive).sum().clamp_min(1)
-
-
-def triplet_of(anchor: Tensor, positive: Tensor, negative: Tensor, *, margin: float = MARGIN) -> Tensor:
-    """The same for triplets that were drawn before, row i of each [batch, dim], as the paper's 400K are."""
-    anchor = as_rows(anchor, "anchor")
-    positive, negative = as_rows(positive, "positive", anchor), as_rows(negative, "negative", anchor)
-    near, far = (anchor - positive).square().sum(1), (anchor - negative).square().sum(1)
-    terms = F.relu((near - far) / total_variance(torch.cat([anchor, positive, negative])) + margin)
-    return terms.sum() / (terms > 0).sum().clamp_min(1)

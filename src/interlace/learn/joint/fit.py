@@ -1,4 +1,4 @@
-"""One call: data and settings -> embedding and codebooks."""
+"""Learning with labels in one call: data and settings -> embedding and codebooks."""
 
 from __future__ import annotations
 
@@ -16,38 +16,41 @@ from torch import nn
 
 from ...codec.codebooks import Codebooks
 from ...codec.embedding import Embedding
-from ...errors import FewRowsWarning, InputError, warn_user
+from ...errors import InputError
 from ...progress import Progress
 from ..prior import Prior
 from ..recipe import Joint
+from ..sample import warn_if_few_rows
+from .architectures import Network
 from .batches import Data
+from .export import describe, to_embedding
 from .finish import finish
-from .networks import Network, build, describe, to_embedding, wrap
+from .networks import build, wrap
 from .trainer import Trainer
 
 #: Dimensions of linear and mlp embeddings, unless there are more classes than that.
 DIM = 16
-#: Multiply-adds of a row from which a second thread of torch pays. Below, threads mostly wait for each other, and where
-#: other work runs beside they wait long.
-WORTH_THREADS = 1_000_000
+#: Multiply-adds of a row from which several threads of torch are faster than one. Below, threads mostly wait for each
+#: other.
+MIN_THREADED_WORK = 1_000_000
 
 
 @dataclass(frozen=True)
 class JointlyLearned:
-    """What joint learning gives."""
+    """The result of learning with labels."""
 
     codebooks: Codebooks
     embedding: Embedding
-    sample: NDArray[np.int64]  #: rows that were learned from, ascending; the others validated
+    sample: NDArray[np.int64]  #: rows that were learned from, ascending; the others are for validation
     prior: Prior | None
     history: list[dict[str, Any]]
-    score: float | None  #: validation MAP of the epoch that was kept
+    score: float | None  #: validation MAP of the best epoch, which is kept
     interrupted: bool
     info: dict[str, Any]  #: for the model card
 
 
 def default_dim(embedding: str, raw: int, n_classes: int) -> int | None:
-    """16, or enough for the classes; never more than the input has. CNNs have their own."""
+    """16, or enough for the classes; ``linear`` has at most that of the input. None for CNNs, which have their own."""
     if embedding in ("linear", "mlp"):
         wanted = max(DIM, 8 * math.ceil(n_classes / 8))
         return min(wanted, raw) if embedding == "linear" else wanted
@@ -55,18 +58,17 @@ def default_dim(embedding: str, raw: int, n_classes: int) -> int | None:
 
 
 def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLearned:
-    """Learn embedding, books and prior. The settings are checked; nothing outside is changed."""
+    """Learn embedding, books and prior, for checked settings. The user's module is copied, not changed."""
     network = _network(data, settings)
     if settings.kind == "pq" and settings.n_books > network.dim:
         raise InputError(
-            f"{settings.n_books} product books need as many dimensions, the embedding has dim={network.dim}"
+            f"{settings.n_books} product books need at least {settings.n_books} dimensions, the embedding has "
+            f"dim={network.dim}"
         )
     learn, held_out = data.split(settings.validation, settings.seed) if settings.validation > 0 else (data, None)
-    if (n := len(learn)) < settings.n_words:
-        text = f"{n} rows to learn from are fewer than {settings.n_words} words: books hold at most {n} words"
-        warn_user(text, FewRowsWarning)
+    warn_if_few_rows(len(learn), settings.n_words)
     trainer = Trainer(network, learn, held_out, settings, progress)
-    with _threads(settings.threads if describe(network)["multiply_adds"] >= WORTH_THREADS else 1):
+    with _threads(settings.threads if describe(network)["multiply_adds"] >= MIN_THREADED_WORK else 1):
         complete = trainer.run()
         codebooks, stopped = _finished(trainer, settings.n_crude)
     state = trainer.state
@@ -91,15 +93,16 @@ def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLea
 
 
 def _finished(trainer: Trainer, n_crude: int | None) -> tuple[Codebooks, bool]:
-    """Codebooks of the best epoch, and whether there was a Ctrl-C meanwhile.
+    """Codebooks of the best epoch, and whether Ctrl-C was pressed meanwhile.
 
-    It must not cost what was learned: the step begins anew, which is quick beside learning. A second one is meant.
+    After the first Ctrl-C the step is repeated, which is fast compared with training, so that the result is not lost. A
+    second Ctrl-C raises KeyboardInterrupt.
     """
     try:
-        trainer.best()
+        trainer.restore_best()
         return finish(trainer.state, trainer.data, n_crude), False
     except KeyboardInterrupt:
-        trainer.best()
+        trainer.restore_best()
         return finish(trainer.state, trainer.data, n_crude), True
 
 
@@ -107,11 +110,11 @@ def _network(data: Data, settings: Joint) -> Network:
     embedding, dim = settings.embedding, settings.dim
     if isinstance(embedding, nn.Module):
         try:
-            own = copy.deepcopy(embedding)  # learning starts from the user's weights and leaves them as they are
+            own = copy.deepcopy(embedding)  # training starts from the user's weights and does not change them
         except Exception as error:  # whatever a user's class raises
             raise InputError(f"{type(embedding).__name__} cannot be copied by copy.deepcopy: {error}") from error
-        if not all(p.is_leaf for p in own.parameters()):  # what torch.jit makes of a copy
-            raise InputError(f"{type(embedding).__name__} cannot be learned: its copy has no parameters of its own")
+        if not all(p.is_leaf for p in own.parameters()):  # a copy made by torch.jit
+            raise InputError(f"{type(embedding).__name__} cannot be trained: its copy has no parameters of its own")
         return wrap(own, data.input_shape, dim)
     if dim is None:
         dim = default_dim(embedding, math.prod(data.input_shape), data.n_classes)
@@ -121,7 +124,7 @@ def _network(data: Data, settings: Joint) -> Network:
 
 @contextmanager
 def _threads(wanted: int) -> Iterator[None]:
-    """torch on so many threads, and as it was afterwards."""
+    """Run torch with this many threads, then restore the previous number."""
     before = torch.get_num_threads()
     torch.set_num_threads(wanted)
     try:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlace.learn.skew_normal import (
+from interlace.learn.prior.skew_normal import (
     TAIL,
     fit_skew_normal,
     log_ndtr,

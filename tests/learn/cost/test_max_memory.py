@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import interlace as il
 from helpers import LAYOUTS
-from interlace.learn.cost import LEAST_ROWS, fit_memory, parse_memory, rows_that_fit, training_count
-from interlace.learn.learning import Settings
+from interlace.learn.cost.limits import LEAST_ROWS, train_rows_that_fit
+from interlace.learn.cost.memory import fit_memory
+from interlace.learn.sample import train_count
+from interlace.learn.settings import Settings, parse_memory
 
 
 @pytest.mark.parametrize(
@@ -61,34 +63,33 @@ def test_sizes(value: Any, n_bytes: int) -> None:
     ],
 )
 def test_what_is_no_size_is_refused(value: Any) -> None:
-    with pytest.raises(il.InputError, match="^max_memory must be a positive number of bytes or a text such as '2GB'"):
+    with pytest.raises(il.InputError, match=r"^max_memory must be .*2GB.*, got "):
         parse_memory(value)
 
 
 @settings(deadline=None)
 @given(st.integers(1, 200_000), st.integers(1, 500), st.integers(10**7, 10**9), st.sampled_from(["auto", *LAYOUTS]))
 def test_as_many_rows_as_fit(n: int, dim: int, allowed: int, layout: str) -> None:
-    given = Settings(layout=layout, n_bytes=4).checked()
+    given = Settings(layout=layout, n_bytes=4, max_memory=allowed, threads=1).checked()
 
     def needed(rows: int) -> int:
-        return max(fit_memory(dim, given, rows, 1))
+        return max(fit_memory(dim, given, rows))
 
-    most = training_count(n, 65_536)
+    most = train_count(n, 65_536)
     least = min(LEAST_ROWS, most)
     if needed(least) > allowed:
-        with pytest.raises(il.InputError, match=f"^learning from {least} rows of {dim} dimensions .*={needed(least)} "):
-            rows_that_fit(n, dim, given, 65_536, allowed, 1)
+        with pytest.raises(il.InputError, match=f"{least} rows of {dim} dimensions .*max_memory={needed(least)} "):
+            train_rows_that_fit(n, dim, given)
         return
-    rows = rows_that_fit(n, dim, given, 65_536, allowed, 1)
+    rows = train_rows_that_fit(n, dim, given)
     assert least <= rows <= most
     assert needed(rows) <= allowed
     assert rows == most or needed(rows + 1) > allowed
 
 
 def test_without_a_bound_all_rows_may_be_learned_from() -> None:
-    given = Settings().checked()
-    assert rows_that_fit(10**9, 128, given, 10**8, None, 1) == 10**8
-    assert rows_that_fit(10, 128, given, 65_536, None, 1) == 10
-    assert rows_that_fit(10, 128, given, 65_536, "1GB", 1) == 10  # all rows, though few
-    with pytest.raises(il.InputError, match="but limit allows 5"):
-        rows_that_fit(10, 128, given, 65_536, 5, 1, name="limit")
+    assert train_rows_that_fit(10**9, 128, Settings(max_train_rows=10**8).checked()) == 10**8
+    assert train_rows_that_fit(10, 128, Settings().checked()) == 10
+    assert train_rows_that_fit(10, 128, Settings(max_memory="1GB").checked()) == 10  # all rows, though few
+    with pytest.raises(il.InputError, match=r"max_memory allows 5: give max_memory=\d+"):
+        train_rows_that_fit(10, 128, Settings(max_memory=5).checked())

@@ -1,4 +1,4 @@
-"""The normal and the skew-normal density in logarithms, safe far out in the tails. NumPy has no erfc; `math` has."""
+"""Logarithms of the normal and the skew-normal density, accurate in the tails. NumPy has no erfc, so `math` is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-#: Below this erfc comes near the end of the floats, and seven terms of the asymptotic series are exact to rounding.
+#: Below this erfc underflows soon, and seven terms of the asymptotic series are exact up to rounding.
 TAIL = -30.0
 
 
@@ -20,7 +20,7 @@ def log_ndtr(x: Floats) -> Floats:
     near = np.maximum(x, TAIL)
     # Right of zero Phi is 1 minus a small erfc; left of zero it is a small erfc itself. Neither loses digits.
     small = 0.5 * _erfc(np.abs(near) / math.sqrt(2))
-    log_small = np.log(np.maximum(small, 1e-300))  # cut only where it is not used
+    log_small = np.log(np.maximum(small, 1e-300))  # clipped only where it is not used
     log_near = np.where(near > 0, np.log1p(-small), log_small)
     far = np.minimum(x, TAIL)
     log_far = -0.5 * far * far - np.log(-far) - LOG_SQRT_2PI + np.log(_tail_series(far))
@@ -28,16 +28,16 @@ def log_ndtr(x: Floats) -> Floats:
 
 
 def mills(x: Floats) -> Floats:
-    """phi(x) / Phi(x), the derivative of :func:`log_ndtr`; about -x far out on the left."""
+    """phi(x) / Phi(x), the derivative of :func:`log_ndtr`; about -x for large negative x."""
     x = np.asarray(x, np.float64)
     near, far = np.maximum(x, TAIL), np.minimum(x, TAIL)
-    # Beyond 39 the result is below the smallest float: there the exponent is cut, so that nothing underflows.
+    # Beyond 39 the result is below the smallest float; the exponent is clipped to avoid an underflow warning.
     ratio = np.exp(np.maximum(-0.5 * np.minimum(near, 40.0) ** 2 - LOG_SQRT_2PI - log_ndtr(near), -700.0))
     return np.where(x > TAIL, ratio, -far / _tail_series(far))
 
 
 def mills_slope(x: Floats) -> Floats:
-    """Minus the derivative of :func:`mills`: from 1 on the far left to 0 on the right."""
+    """Minus the derivative of :func:`mills`: falls from 1 at -inf to 0 at inf."""
     ratio = mills(x)
     return np.clip(ratio * (x + ratio), 0.0, 1.0)
 

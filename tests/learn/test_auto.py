@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import interlace as il
-from interlace.learn import choice as module
-from interlace.learn import schedule
-from interlace.learn.choice import TOLERANCE
-from interlace.learn.learning import Settings
-from interlace.learn.schedule import usual_layout
+from interlace.learn import auto, layout_rules
+from interlace.learn.auto import TOLERANCE
+from interlace.learn.layout_rules import usual_layout
+from interlace.learn.settings import Settings
 
 RNG = np.random.default_rng(0)
 X = (RNG.normal(size=(4700, 8)) @ RNG.normal(size=(8, 8))).astype(np.float32)
@@ -21,7 +20,7 @@ SETTINGS: dict[str, Any] = {"n_bytes": 4, "n_words": 32, "iterations": 1, "threa
 
 @pytest.fixture(autouse=True)
 def few_rows_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "COMPARE_FROM", 4000)
+    monkeypatch.setattr(layout_rules, "COMPARE_FROM", 4000)
 
 
 def test_the_table_and_the_pick() -> None:
@@ -60,21 +59,24 @@ def test_few_rows_or_dimensions_or_bytes_say_so() -> None:
     assert (few.layout, few.table) == ("hybrid", ())
     assert few.why == "the usual one; 500 rows are too few to compare layouts (4000)"
     for given, x in (({"n_bytes": 2}, X), ({}, X[:, :3])):
-        assert "so few bytes or dimensions" in str(il.ICQ(**SETTINGS | given).fit(x).choice_)
+        assert "all layouts are nearly the same" in str(il.ICQ(**SETTINGS | given).fit(x).choice_)
     assert il.ICQ(**SETTINGS, layout="hybrid").fit(X[:500]).choice_.why == "asked for"
 
 
 def test_without_a_trial_residual_books_need_rows_and_dimensions() -> None:
-    every = ("subspace", "hybrid", "residual")
-    enough = 8 * schedule.RESIDUAL_ROWS_PER_BYTE
-    assert usual_layout(every, 8, 64, enough)[0] == "residual"
-    assert usual_layout(every, 8, 64, enough - 1)[0] == "hybrid"
-    assert usual_layout(every, 8, 15, enough)[0] == "hybrid"
-    assert usual_layout(every, 8, 64, enough, "fast")[0] == "residual"
-    assert "effort='fastest' compares no layouts" in usual_layout(every, 8, 64, enough, "fastest")[1]
-    assert usual_layout(every, 8, 64, enough, "fastest")[0] == "hybrid"
-    assert usual_layout(every, 25, 64, 25 * enough)[0] == "hybrid"
-    assert usual_layout(("subspace", "hybrid"), 8, 64, enough)[0] == "hybrid"
+    enough = 8 * layout_rules.RESIDUAL_ROWS_PER_BYTE
+
+    def usual(dim: int, n_train: int, **given: Any) -> tuple[str, str]:
+        return usual_layout(Settings(**{"n_bytes": 8} | given).checked(), dim, n_train)
+
+    assert usual(64, enough)[0] == "residual"
+    assert usual(64, enough - 1)[0] == "hybrid"
+    assert usual(15, enough)[0] == "hybrid"
+    assert usual(64, enough, effort="fast")[0] == "residual"
+    assert "effort='fastest' compares no layouts" in usual(64, enough, effort="fastest")[1]
+    assert usual(64, enough, effort="fastest")[0] == "hybrid"
+    assert usual(64, 25 * enough, n_bytes=25)[0] == "hybrid"
+    assert usual(64, enough, cross="none")[0] == "hybrid"
     assert il.ICQ(**SETTINGS, effort="fast").fit(X).choice_.table == ()
 
 
@@ -116,18 +118,18 @@ def test_a_single_candidate_needs_no_trial() -> None:
 def test_the_trial_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows to learn from, to code and to ask for are bounded whatever the input, and residual books in number."""
     coded: list[int] = []
-    encode = module.encode
+    encode = auto.encode
 
     def noted(codebooks: il.Codebooks, rows: np.ndarray, threads: int) -> Any:
         coded.append(len(rows))
         return encode(codebooks, rows, threads)
 
-    monkeypatch.setattr(module, "encode", noted)
-    monkeypatch.setattr(schedule, "MOST_TRAIN", 500)
-    monkeypatch.setattr(module, "TRIAL_ROWS", 600)
+    monkeypatch.setattr(auto, "encode", noted)
+    monkeypatch.setattr(layout_rules, "MAX_TRIAL_TRAIN", 500)
+    monkeypatch.setattr(auto, "TRIAL_ROWS", 600)
     il.ICQ(**SETTINGS).fit(X)
     assert coded == [600] * 3
     coded.clear()
-    monkeypatch.setattr(schedule, "MOST_RESIDUAL_BYTES", 3)
+    monkeypatch.setattr(layout_rules, "MOST_RESIDUAL_BYTES", 3)
     table = il.ICQ(**SETTINGS).fit(X).choice_.table
     assert [row["layout"] for row in table] == ["subspace", "hybrid"]

@@ -1,0 +1,140 @@
+"""``layout="auto"``: learn each layout from a small sample, measure its recall on held-out rows, predict its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codec.codebooks import Codebooks
+from ..codec.encode import encode
+from ..codec.metric import METRICS
+from ..engine.engine import Engine
+from ..engine.hits import SearchStats
+from ..engine.options import SearchOptions
+from ..engine.segments import Segment
+from ..inputs.arrays import FloatArray
+from .cost.rates import search_seconds
+from .layout_rules import TRIAL_QUERIES, TRIAL_ROWS, compared_layouts, trial_train_rows, usual_layout
+from .settings import Settings
+
+#: A loss of recall up to this is accepted for a faster search.
+TOLERANCE = 0.005
+#: Queries of one brute-force step, and rows that are converted to float64 at a time.
+QUERIES, BLOCK = 32, 4096
+K = 10
+TARGET = 0.99  #: agreement that the searches are calibrated for
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The layout that was chosen, why, and the measurements behind it: one dict for each candidate."""
+
+    layout: str
+    n_crude: int | None  #: None: the layout's default
+    why: str
+    table: tuple[dict[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"layout {self.layout!r}: {self.why}"]
+        for row in self.table:
+            lines.append(
+                f"  {row['layout']:9s} {row['n_crude']:2d} crude of {row['n_books']:2d}   recall@10 {row['recall']:.3f}"
+                f"   error {row['error']:.4g}   {row['microseconds']:8.1f} us per query predicted"
+            )
+        return "\n".join(lines)
+
+
+def choose(
+    x: FloatArray,
+    learn: Callable[[FloatArray, str], Codebooks],
+    settings: Settings,
+    *,
+    n_rows: int,
+    rng: np.random.Generator,
+) -> Choice:
+    """The layout for the sample x, and the number of crude books.
+
+    ``learn(rows, layout)`` learns codebooks in a few rounds. ``n_rows`` is the number of rows that the index will hold;
+    the cost of a search is predicted for it.
+    """
+    layouts = compared_layouts(settings, x.shape[1], len(x))
+    if not layouts:
+        usual, why = usual_layout(settings, x.shape[1], len(x))
+        return Choice(usual, settings.crude_books, why)
+    order = rng.permutation(len(x))
+    queries, rest = x[order[:TRIAL_QUERIES]], order[TRIAL_QUERIES:]
+    train = x[np.sort(rest[: min(trial_train_rows(settings.code_bytes), len(rest) // 2)])]
+    rows = x[np.sort(rest[len(rest) // 2 :][:TRIAL_ROWS])]
+    table = []
+    for layout in layouts:
+        table += _measure(learn(train, layout), rows, queries, settings, n_rows)
+    best = max(row["recall"] for row in table)
+    good = [row for row in table if row["recall"] >= best - TOLERANCE]
+    chosen = min(good, key=lambda row: float(row["microseconds"]))
+    why = (
+        f"recall@10 {chosen['recall']:.3f} on {len(rows)} held-out rows (best {best:.3f}), the cheapest search of "
+        f"those within {TOLERANCE} of the best"
+    )
+    return Choice(chosen["layout"], chosen["n_crude"], why, tuple(table))
+
+
+def _measure(
+    codebooks: Codebooks, rows: FloatArray, queries: FloatArray, settings: Settings, n_rows: int
+) -> list[dict[str, Any]]:
+    """Recall, error and predicted cost; one entry for each number of crude books worth trying."""
+    threads = settings.workers
+    codes = encode(codebooks, rows, threads)
+    decoded = codebooks.decode(codes)
+    recall = _recall(_nearest(rows, queries, codebooks.metric), _nearest(decoded, queries, codebooks.metric))
+    blocks = (slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK))
+    error = sum(float(((rows[b] - decoded[b]).astype(np.float64) ** 2).sum()) for b in blocks) / len(rows)
+    # If search computes cross terms, there is a second step even if all books are crude.
+    all_crude = {codebooks.n_books} if settings.crude_books is None and codebooks.has_cross_sums else set()
+    out = []
+    for n_crude in sorted({codebooks.n_crude, *all_crude}):
+        arrays, description = codebooks.to_arrays()
+        tried = Codebooks.from_arrays(arrays, description | {"n_crude": n_crude})
+        if tried.columns != codebooks.columns:  # the place of norm columns depends on the number of crude books
+            continue
+        stats = _search_work(tried, codes, queries, threads)
+        total = stats.queries * len(rows)
+        out.append(
+            {
+                "layout": tried.layout,
+                "n_books": tried.n_books,
+                "n_crude": tried.n_crude,
+                "recall": recall,
+                "error": error,
+                "scanned_share": stats.scanned / total,
+                "survivors_share": stats.survivors / total,
+                "microseconds": 1e6 * search_seconds(tried, stats, n_rows),
+            }
+        )
+    return out
+
+
+def _search_work(codebooks: Codebooks, codes: NDArray[np.uint8], queries: FloatArray, threads: int) -> SearchStats:
+    """Work of searches with a margin that half of the queries calibrate; the other half is searched."""
+    engine, half = Engine(codebooks, (Segment.pack(codes, codebooks),)), len(queries) // 2
+    calibration = engine.calibrated(queries[:half], threads=threads, confidence=0.0)  # an estimate is enough
+    options = SearchOptions(k=K, margin=TARGET, threads=threads)
+    return engine.with_calibration(calibration).search(queries[half:], options).stats
+
+
+def _nearest(rows: FloatArray, queries: FloatArray, metric: str) -> NDArray[np.int64]:
+    """The K nearest rows of each query by brute force, in any order."""
+    squares = np.einsum("ij,ij->i", rows, rows)
+    found = []
+    for start in range(0, len(queries), QUERIES):
+        products = queries[start : start + QUERIES] @ rows.T
+        scores = squares - 2 * products if METRICS[metric].is_squared else -products
+        found.append(np.argpartition(scores, min(K, scores.shape[1] - 1), axis=1)[:, :K].copy())
+    return np.concatenate(found)
+
+
+def _recall(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
+    return float(np.mean([len(set(a) & set(b)) / len(a) for a, b in zip(truth.tolist(), found.tolist(), strict=True)]))

@@ -1,0 +1,165 @@
+"""How the books of a layout are learned, once it is known which dimensions each book gets.
+
+Books are initialized one after the other, each by k-means on the residuals of the previous books. If books share
+dimensions, two steps then alternate: encode the rows (beam search), and refit all words to the codes (least squares).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Norm
+from ..codec.encode import EFFORTS, encode
+from ..inputs.arrays import FloatArray
+from ..progress import Progress
+from .axes import effective_dims
+from .grouping import Dims, near_words_together
+from .kmeans import kmeans, nearest
+from .prior import Prior
+from .refit import refit
+from .schedule import MIN_GAIN, NARROW_BEAM, PRODUCT_ROUNDS, ROUNDS, WIDE_BEAM, refit_rounds, rows_per_round
+from .settings import Settings
+
+#: From the third book on the same dimensions, residuals have no clusters. If they spread over at least SPREAD_DIMS
+#: dimensions, a row is nearer to the mean than to other rows: of words that start at rows, a few near the mean take
+#: nearly all rows (a 16th book for SIFT had 4.4 bits of entropy). Words that start at START_SPREAD of a row's distance
+#: from the mean all get rows, and move out with them (7.8 bits). In few dimensions words that start at rows are better.
+#: Of .4, .5 and .6 the share was picked on the sets and queries of benchmarks/codes.py themselves.
+SPREAD_AFTER, SPREAD_DIMS, START_SPREAD = 2, 24, 0.6
+#: Residuals below this share of the energy are rounding errors. Books of such words would make cross terms so small
+#: that the scores of the encoder could not resolve them.
+NEGLIGIBLE = 1e-12
+#: Share of the progress that initializing overlapping books takes.
+START_SHARE = 0.3
+NORM_ITERATIONS = 30
+
+
+@dataclass
+class Learner:
+    """One learning run. ``x`` float32 [n, dim] is the sample, of length 1 for cosine."""
+
+    x: FloatArray
+    settings: Settings
+    n_crude: int | None  # crude books; None: the layout's choice
+    iterations: int  # refits, at most
+    progress: Progress
+    rng: np.random.Generator = field(init=False)
+    interrupted: bool = field(default=False, init=False)
+    fitted_prior: Prior | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.settings.seed)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return int(self.x.shape[1])
+
+    @property
+    def threads(self) -> int:
+        """Threads of the native kernels."""
+        return self.settings.workers
+
+    def crude(self, default: int, n_books: int) -> int:
+        """Number of crude books."""
+        return min(default if self.n_crude is None else self.n_crude, n_books)
+
+    def kmeans(self, x: FloatArray, rounds: int, spread: float = 1.0) -> FloatArray:
+        """Words of one book."""
+        n_words = self.settings.n_words
+        return kmeans(x, n_words, rng=self.rng, threads=self.threads, iterations=rounds, spread=spread)
+
+    def train(self, y: FloatArray, supports: list[Dims], described: dict[str, Any]) -> Codebooks:
+        """Books on the supports, for rotated and centred rows y; ``described`` are arguments of :class:`Codebooks`."""
+        overlap = _any_overlap(supports, self.dim)
+        books = self._start_books(y, supports, overlap)
+        beam, sweeps = EFFORTS[self.settings.effort]
+        beam = min(beam, MAX_WORDS)
+        if overlap:
+            books = self._refit_books(y, books)
+        # The book of the cells is never scanned, so the order of its words does not matter.
+        books[1:] = [Book(near_words_together(book.words), book.support) for book in books[1:]]
+        return Codebooks(books, **described, beam=beam, sweeps=sweeps, norms=self._norm_column(y, books, beam))
+
+    def _start_books(self, y: FloatArray, supports: list[Dims], overlap: bool) -> list[Book]:
+        rounds = ROUNDS[self.settings.effort].start if overlap else PRODUCT_ROUNDS
+        residuals, books = y.copy() if overlap else y, []
+        n_before = np.zeros(self.dim, np.int64)  # books so far, by dimension
+        least = NEGLIGIBLE * _energy(y)
+        for i, dims in enumerate(supports):
+            self.progress(f"book {i + 1} of {len(supports)}", (START_SHARE if overlap else 1.0) * i / len(supports))
+            whole = len(dims) == self.dim
+            part = residuals if whole else np.ascontiguousarray(residuals[:, dims])
+            if _energy(part) <= least:
+                words = np.zeros((1, len(dims)), np.float32)
+            else:
+                no_clusters = n_before[dims].min() >= SPREAD_AFTER and effective_dims(part) >= SPREAD_DIMS
+                words = self.kmeans(part, rounds, START_SPREAD if no_clusters else 1.0)
+            n_before[dims] += 1
+            if overlap:
+                part -= words[nearest(part, words, self.threads)[0]]
+                if not whole:
+                    residuals[:, dims] = part
+            books.append(Book(words, dims.astype(np.uint32)))
+        return books
+
+    def _refit_books(self, y: FloatArray, books: list[Book]) -> list[Book]:
+        """Encode and refit in turns. Ctrl-C ends this early, with the books so far."""
+        n_narrow, n_wide = refit_rounds(self.settings.effort, self.iterations)
+        n_rows, before = rows_per_round(len(y)), np.inf
+        try:
+            for step in range(n_narrow):
+                self._report_refit(step, n_narrow + n_wide)
+                part = y if n_rows == len(y) else y[np.sort(self.rng.choice(len(y), n_rows, replace=False))]
+                books, error = self._refit_once(part, NARROW_BEAM, books)
+                if n_rows == len(y) and error > (1 - MIN_GAIN) * before:
+                    break
+                before = error
+            for step in range(n_narrow, n_narrow + n_wide):
+                self._report_refit(step, n_narrow + n_wide)
+                books, _ = self._refit_once(y, WIDE_BEAM, books)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return books
+
+    def _refit_once(self, rows: FloatArray, beam: int, books: list[Book]) -> tuple[list[Book], float]:
+        return refit(books, rows, encode(self._plain(books, beam), rows, self.threads), self.threads)
+
+    def _plain(self, books: list[Book], beam: int) -> Codebooks:
+        """Codebooks for rows that are centred and rotated already."""
+        return Codebooks(books, dim=self.dim, n_crude=len(books), metric=self.settings.metric, beam=beam)
+
+    def _report_refit(self, step: int, n_rounds: int) -> None:
+        self.progress(f"refit {step + 1} of {n_rounds}", START_SHARE + (1 - START_SHARE) * step / n_rounds)
+
+    def _norm_column(self, y: FloatArray, books: list[Book], beam: int) -> list[Norm]:
+        """For ``cross="byte"``, a column with the cross terms between all books after the first."""
+        if self.settings.cross != "byte" or not _any_overlap([b.support for b in books[1:]], self.dim):
+            return []
+        self.progress("norm column", 0.98)
+        codes = encode(self._plain(books, beam), y, self.threads)
+        whole, squares = np.zeros(y.shape, np.float32), np.zeros(len(y), np.float32)
+        for j, book in enumerate(books[1:], 1):
+            words = book.words[codes[:, j]]
+            whole[:, book.support] += words
+            squares += np.einsum("ij,ij->i", words, words)
+        cross = np.einsum("ij,ij->i", whole, whole) - squares
+        values = kmeans(cross[:, None], MAX_WORDS, rng=self.rng, threads=self.threads, iterations=NORM_ITERATIONS)[:, 0]
+        if len(values) == 1:  # a single value would need no column, but a column was asked for
+            values = np.array([values[0], np.nextafter(values[0], np.float32(np.inf))], np.float32)
+        return [Norm(np.sort(values), tuple(range(1, len(books))), crude=True)]
+
+
+def _energy(x: FloatArray) -> float:
+    """Sum of all squares."""
+    return float(np.einsum("ij,ij->", x, x, dtype=np.float64))
+
+
+def _any_overlap(supports: list[Any], dim: int) -> bool:
+    used = np.zeros(dim, np.int64)
+    for dims in supports:
+        used[dims] += 1
+    return bool((used > 1).any())

@@ -1,0 +1,85 @@
+"""Vectors -> codebooks: take a sample, choose a layout, learn its books."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..codec.codebooks import Codebooks
+from ..errors import FewRowsWarning, InputError, warn_user
+from ..inputs.arrays import FloatArray, Rows, normalize
+from ..progress import Progress, silent
+from .auto import Choice, choose
+from .books import Learner
+from .cost.limits import train_rows_that_fit
+from .layout_rules import TRIAL_REFITS
+from .layouts import learn
+from .prior import Prior
+from .sample import RowNumbers, training_rows, warn_if_few_rows, with_held_out_error
+from .settings import Settings
+
+#: Share of the progress that comparing layouts takes.
+TRIAL_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The result of learning without labels."""
+
+    codebooks: Codebooks
+    sample: RowNumbers  #: rows that were learned from, ascending
+    choice: Choice  #: the layout and why
+    prior: Prior | None  #: the paper's Theta, of layouts that split the dimensions by it
+    interrupted: bool  #: Ctrl-C ended the refits early
+
+
+def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learned:
+    """Codebooks for checked settings. The same seed gives the same bytes for any number of threads."""
+    if len(rows) == 0:
+        raise InputError("x has no rows; codebooks are learned from at least one row")
+    rng = np.random.default_rng(settings.seed)
+    sample = training_rows(len(rows), train_rows_that_fit(len(rows), rows.dim, settings), rng)
+    x = rows.take(sample)
+    if settings.metric == "cosine":
+        x = normalize(x, name="x", rows=sample)
+    choice, done_before = Choice(settings.layout, settings.crude_books, "asked for"), 0.0
+    if settings.layout == "auto":
+        choice = choose(x, _trial(settings, progress), settings, n_rows=len(rows), rng=rng)
+        done_before = TRIAL_SHARE if choice.table else 0.0
+    _warn_if_few(len(sample), rows.dim, settings, choice.layout)
+
+    def report(what: str, done: float) -> None:
+        progress(what, done_before + (1 - done_before) * done)
+
+    learner = Learner(x, settings=settings, n_crude=choice.n_crude, iterations=settings.iterations, progress=report)
+    codebooks = learn(learner, choice.layout)
+    if not learner.interrupted:
+        codebooks = with_held_out_error(codebooks, rows, sample, settings.workers)
+    return Learned(codebooks, sample, choice, learner.fitted_prior, learner.interrupted)
+
+
+def _trial(settings: Settings, progress: Progress) -> Callable[[FloatArray, str], Codebooks]:
+    """A function that learns one layout in a few rounds, for :func:`choose`."""
+    layouts = settings.layouts()
+
+    def learn_quickly(part: FloatArray, layout: str) -> Codebooks:
+        progress(f"trying {layout}", TRIAL_SHARE * layouts.index(layout) / len(layouts))
+        rounds = min(TRIAL_REFITS, settings.iterations)
+        learner = Learner(part, settings=settings, n_crude=settings.crude_books, iterations=rounds, progress=silent)
+        codebooks = learn(learner, layout)
+        if learner.interrupted:  # there are no final codebooks yet that could be kept
+            raise KeyboardInterrupt
+        return codebooks
+
+    return learn_quickly
+
+
+def _warn_if_few(n: int, dim: int, settings: Settings, layout: str) -> None:
+    """One warning if there are too few rows or dimensions for the books asked for."""
+    most = dim + (layout == "hybrid")  # product books
+    too_many = layout != "residual" and not settings.additive and settings.code_bytes > most
+    if not warn_if_few_rows(n, settings.n_words) and too_many:
+        text = f"{settings.code_bytes} product books do not fit {dim} dimensions: there will be {most}"
+        warn_user(text, FewRowsWarning)

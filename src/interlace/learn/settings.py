@@ -1,0 +1,175 @@
+"""The settings of learning without labels: defaults, allowed values, and which combinations are refused.
+
+``Index.build``, ``plan``, ``ICQ.fit`` and ``Store.relearn`` take these settings as keywords, make one :class:`Settings`
+of them and call :meth:`Settings.checked`. Everything in this package receives checked settings.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from .._threads import thread_count
+from ..codec.codebooks import MAX_WORDS
+from ..errors import InputError
+from ..inputs.arrays import positive
+from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
+
+MAX_TRAIN_ROWS = 65536
+MAX_BYTES = 64
+ITERATIONS = 10
+DEFAULT_BYTES = 8
+
+LAYOUTS = tuple(layout for layout in get_args(Layout) if layout != "auto")
+_CHOICES = {
+    "layout": get_args(Layout),
+    "rotation": get_args(Rotation),
+    "cross": get_args(Cross),
+    "prior": get_args(PriorFit),
+    "metric": get_args(Metric),
+    "effort": get_args(Effort),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user asked for. Give ``n_bytes`` or ``n_books``; 8 bytes if neither is given."""
+
+    n_bytes: int | None = None  #: stored code columns, a norm column included
+    n_books: int | None = None  #: books only
+    n_words: int = MAX_WORDS  #: of each book
+    layout: Layout = "auto"
+    n_crude: int | Auto | None = (
+        "auto"  #: books of the crude step; None after :meth:`checked` means the layout's choice
+    )
+    rotation: Rotation = "auto"
+    cross: Cross = "auto"  #: how search handles the cross terms of overlapping books
+    prior: PriorFit = "em"
+    metric: Metric = "l2"
+    effort: Effort = "balanced"
+    iterations: int = ITERATIONS  #: refits of overlapping books, at most
+    max_train_rows: int = MAX_TRAIN_ROWS
+    max_memory: int | str | None = None
+    seed: int = 0
+    threads: int | None = None
+
+    def checked(self) -> Settings:
+        """The same settings with ``n_bytes`` and ``n_crude`` filled in; InputError names the first invalid one."""
+        if self.n_bytes is not None and self.n_books is not None:
+            raise InputError("give n_bytes or n_books, not both")
+        n_crude = None if self.n_crude == "auto" else self.n_crude
+        for name, value in (("n_bytes", self.n_bytes), ("n_books", self.n_books), ("n_crude", n_crude)):
+            if value is not None and positive(value, name) > MAX_BYTES:
+                raise InputError(f"{name} must be at most {MAX_BYTES}, got {value}")
+        if not 2 <= positive(self.n_words, "n_words") <= MAX_WORDS:
+            raise InputError(f"n_words must be 2 to {MAX_WORDS}, got {self.n_words}")
+        for name, allowed in _CHOICES.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        positive(self.max_train_rows, "max_train_rows")
+        positive(self.iterations, "iterations", least=0)
+        positive(self.seed, "seed", least=0)
+        thread_count(self.threads)
+        if self.max_memory is not None:
+            parse_memory(self.max_memory)
+        n_bytes = self.n_bytes if self.n_books is None else self.n_books + (self.cross == "byte")
+        settings = replace(self, n_bytes=DEFAULT_BYTES if n_bytes is None else n_bytes, n_crude=n_crude)
+        settings._check_conflicts()
+        return settings
+
+    def _check_conflicts(self) -> None:
+        if self.layout == "residual" and self.cross == "none":
+            raise InputError(
+                "layout='residual' has cross terms, because its books share all dimensions: got cross='none'"
+            )
+        if self.layout == "residual" and self.rotation not in ("auto", "none"):
+            raise InputError(
+                f"layout='residual' has no rotation, because its books span all dimensions: got "
+                f"rotation={self.rotation!r}"
+            )
+        if self.layout != "subspace" and self.rotation == "learned":
+            raise InputError(f"rotation='learned' requires layout='subspace', got layout={self.layout!r}")
+        if self.rotation == "learned" and self.additive:
+            raise InputError(
+                f"rotation='learned' requires product books (cross='auto' or 'none'), got cross={self.cross!r}"
+            )
+        if self.cross == "byte":
+            if self.metric != "l2":
+                raise InputError(
+                    f"cross='byte' requires metric='l2', got metric={self.metric!r}, which has no cross terms"
+                )
+            if self.code_bytes < 4:
+                raise InputError(f"cross='byte' requires n_bytes >= 4, got n_bytes={self.code_bytes}")
+        if (n_crude := self.crude_books) is not None:
+            if n_crude > self.max_books:
+                raise InputError(f"n_crude must be 1 to {self.max_books} (the number of books), got {n_crude}")
+            if n_crude == self.max_books > 2 and not self.layouts():
+                raise InputError(
+                    f"n_crude={n_crude} makes all {self.max_books} books crude, so the second step has none left; "
+                    f"give at most {self.max_books - 1}"
+                )
+
+    @property
+    def code_bytes(self) -> int:
+        """``n_bytes`` of checked settings."""
+        assert self.n_bytes is not None
+        return self.n_bytes
+
+    @property
+    def max_books(self) -> int:
+        """Books that the bytes have room for; product books may be fewer, at most one for each dimension."""
+        return self.code_bytes - (self.cross == "byte")
+
+    @property
+    def additive(self) -> bool:
+        """Whether books of one part of the dimensions overlap and are added, instead of splitting the part further."""
+        return self.cross in ("exact", "byte")
+
+    @property
+    def crude_books(self) -> int | None:
+        """``n_crude`` as the user gave it; None for the layout's choice."""
+        return self.n_crude if isinstance(self.n_crude, int) else None
+
+    @property
+    def workers(self) -> int:
+        """Threads to run, at least 1."""
+        return thread_count(self.threads)
+
+    def layouts(self) -> tuple[str, ...]:
+        """The layouts that the other settings allow; for ``"auto"`` these are the candidates.
+
+        Product books have no second step if all of them are crude. Residual books have cross terms and no rotation.
+        """
+        asked = LAYOUTS if self.layout == "auto" else (self.layout,)
+        excluded = {"residual"} if self.cross == "none" or self.rotation == "principal" else set()
+        all_crude = self.n_crude == self.max_books > 2
+        if all_crude and self.cross != "exact":
+            excluded |= {"subspace", "hybrid"}
+        return tuple(layout for layout in asked if layout not in excluded)
+
+
+_UNITS = {"b": 1} | {f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)}
+_UNITS |= {f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)}
+
+
+def parse_memory(value: Any) -> int:
+    """``max_memory`` in bytes: a positive integer, or a text with a unit, such as ``"2GB"`` or ``"512MiB"``."""
+    expected = f"max_memory must be a positive number of bytes or a text such as '2GB' or '512MiB', got {value!r}"
+    n_bytes: int
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*", value.lower())
+        if found is None or found[2] not in _UNITS:
+            raise InputError(f"{expected} (units: B, KB, MB, GB, TB of 1000; KiB, MiB, GiB, TiB of 1024)")
+        whole, _, part = found[1].partition(".")
+        unit = _UNITS[found[2]]  # in integers, because a float would round large sizes
+        n_bytes = int(whole) * unit + int(part or "0") * unit // 10 ** len(part)
+    else:
+        try:
+            n_bytes = operator.index(value)
+        except TypeError as error:
+            raise InputError(expected) from error
+    if n_bytes < 1 or isinstance(value, bool):
+        raise InputError(expected)
+    return n_bytes
