@@ -287,7 +287,7 @@ def test_flipped_bytes_are_named(tmp_path: Path) -> None:
         ({"classes": ["a"]}, "model: index .* is out of bounds"),
         ({"n_rows": 3}, r"a sample of shape \(40,\) out of 3 rows"),
         ({"params": {"n_byte": 3}}, "model: .*unexpected keyword argument 'n_byte'"),
-        ({"prior": {}}, "model: a prior is made of"),
+        ({"prior": {}}, "model: a prior must have the fields"),
     ],
 )
 def test_descriptions_that_make_no_sense_are_damage(change: dict[str, Any], message: str, tmp_path: Path) -> None:

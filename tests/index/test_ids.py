@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import interlace as il
 from helpers import ID_KINDS, UNICODE, FakeTensor, clustered, hand_made, ids_of, same_index, small_index
-from interlace.index.ids import Ids, as_id_array, parse_ids
+from interlace.index.id_values import as_id_array, parse_ids
+from interlace.index.ids import Ids
 
 INT64 = st.integers(-(2**63), 2**63 - 1).filter(lambda value: value != -1)  # which stands for no hit
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from .. import _native
-from ..inputs.arrays import FloatArray, Rows
+from ..errors import InputError
+from ..inputs.arrays import FloatArray, Rows, describe, to_numpy
 from ..progress import Progress, silent
 from .codebooks import Codebooks, Codes
 
@@ -48,3 +50,15 @@ def encode_rows(
             watch(block, coded)
         start += len(block)
     return codes
+
+
+def checked_codes(codebooks: Codebooks, codes: Any) -> Codes:
+    """A copy of codes uint8 [n, n_bytes] that were made elsewhere; InputError names the first that is invalid."""
+    array = np.array(to_numpy(codes, "codes"), order="C")
+    if array.ndim != 2 or array.shape[1] != codebooks.n_bytes or array.dtype != np.uint8:
+        raise InputError(f"codes must be uint8 [n, {codebooks.n_bytes}], got {describe(codes)}")
+    for column, (largest, size) in enumerate(zip(array.max(0, initial=0), codebooks.column_sizes, strict=True)):
+        if largest >= size:
+            row = int(np.argmax(array[:, column] >= size))
+            raise InputError(f"codes[{row}, {column}] is {array[row, column]}, but its column has {size} entries")
+    return array

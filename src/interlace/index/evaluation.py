@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..evaluate.answers import agreement, as_ids, exact_neighbours, recall
 from ..inputs.arrays import FloatArray, Rows, positive
 from ..inputs.literals import Margin
-from .ids import IdArray
+from .id_values import IdArray
 from .report import Report
 from .searcher import Searcher
 

@@ -13,31 +13,29 @@ from numpy.typing import NDArray
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks
 from ..codec.embedding import Embedding
-from ..codec.encode import EFFORTS, encode_rows
+from ..codec.encode import EFFORTS, checked_codes, encode_rows
 from ..codec.space import Space
-from ..engine import calibrating, margins
 from ..engine.engine import Engine
-from ..engine.evidence import HELD_OUT_ROWS
 from ..engine.margins import Calibration
 from ..engine.segments import Segment, merge
-from ..engine.segments import verify as verify_segment
-from ..errors import DamagedFileError, InputError
+from ..errors import InputError
 from ..files import storage
-from ..inputs.arrays import FloatArray, Rows, describe, to_numpy
-from ..inputs.literals import Auto, Cross, Effort, Layout, Margin, Metric, PriorFit, Rotation
+from ..inputs.arrays import FloatArray, Rows
+from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
 from ..learn.auto import Choice
 from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
 from ..learn.fit import Learned, learn_codebooks
-from ..learn.sample import LEAST_ERROR_ROWS, calibration_count, calibration_rows
+from ..learn.sample import calibration_count
 from ..learn.settings import Settings
 from ..progress import Progress, as_progress, silent
-from .evaluation import Evaluation, evaluate
-from .ids import IdArray, Ids, parse_ids
+from .calibration import calibrated, calibrated_by_rows
+from .id_values import IdArray, parse_ids
+from .ids import Ids
 from .planning import id_bytes, largest_ids
 from .report import Report
 from .searchable import Searchable
 from .searcher import Searcher
-from .sections import read_sections, sections_of
+from .sections import read_sections, sections_of, verify_rows
 
 
 class Index(Searchable):
@@ -180,13 +178,7 @@ class Index(Searchable):
         calibrated: searches are exact until :meth:`calibrate`. ``embedding`` is that of the queries to come.
         """
         index = cls(codebooks, embedding)
-        array = np.array(to_numpy(codes, "codes"), order="C")  # what is checked is what is packed
-        if array.ndim != 2 or array.shape[1] != codebooks.n_bytes or array.dtype != np.uint8:
-            raise InputError(f"codes must be uint8 [n, {codebooks.n_bytes}], got {describe(codes)}")
-        for column, (largest, size) in enumerate(zip(array.max(0, initial=0), codebooks.column_sizes, strict=True)):
-            if largest >= size:
-                row = int(np.argmax(array[:, column] >= size))
-                raise InputError(f"codes[{row}, {column}] is {array[row, column]}, but its column has {size} entries")
+        array = checked_codes(codebooks, codes)
         segments = (Segment.pack(array, codebooks),) if len(array) else ()
         index._become(Engine(codebooks, segments), Ids.default(0).extend(ids, len(array)))
         return index
@@ -244,14 +236,7 @@ class Index(Searchable):
         if not count:
             progress("done", 1.0)
             return index
-        chosen = calibration_rows(len(rows), sample, count, np.random.default_rng(seed))
-        vectors = index.searcher.space.directed(rows.take(chosen), "x", rows=chosen)
-        made = index.engine.calibrated(vectors, chosen, threads=thread_count(threads))
-        unlearned = ~np.isin(chosen, sample, assume_unique=True)  # the others look too good
-        if not codebooks.error_rows and unlearned.sum() >= LEAST_ERROR_ROWS:
-            decoded = index.engine.decode(chosen[unlearned])
-            error = float(((vectors[unlearned].astype(np.float64) - decoded) ** 2).sum(1).mean())
-            made = dataclasses.replace(made, error=error, error_rows=int(unlearned.sum()))
+        made = calibrated_by_rows(index.searcher, rows, sample, count, seed, thread_count(threads))
         index._become(index.engine.with_calibration(made))
         progress("done", 1.0)
         return index
@@ -288,27 +273,10 @@ class Index(Searchable):
         """Recalibrate ``margin`` for the current rows, from your own queries or from reconstructed rows.
 
         Rows of the index are coarser than real queries: pass queries whenever you have some, as for :meth:`search`. A
-        target needs a number of queries to be supported with 95 % confidence: 395 for 0.99, 3,943 for 0.999, 39,443
+        target needs a number of queries to be supported with 95 % confidence: 397 for 0.99, 3,944 for 0.999, 39,420
         for 0.9999; searches for a target that is not supported run exactly, and ``stats.margin`` says so.
         """
-        workers = thread_count(threads)
-        if len(self) == 0:
-            raise InputError("an empty index cannot be calibrated")
-        own = None
-        if queries is not None:
-            vectors, _ = self.searcher.space.search_vectors(queries, embedded)
-            if len(vectors) < (needed := calibrating.queries_needed(margins.TARGETS[0])):
-                raise InputError(
-                    f"queries must have at least {needed} rows to calibrate a margin of {margins.TARGETS[0]} "
-                    f"({calibrating.queries_needed(margins.DEFAULT):,} for {margins.DEFAULT}), got {len(vectors)}"
-                )
-        else:
-            chosen = np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False)
-            own = self.engine.kept_rows()[np.sort(chosen)]
-            vectors = self.engine.decode(own)
-        made, before = self.engine.calibrated(vectors, own, threads=workers), self.calibration
-        if before is not None:  # the error of held-out rows was measured when the books were learned
-            made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
+        made = calibrated(self.searcher, queries, thread_count(threads), embedded)
         self._become(self.engine.with_calibration(made))
 
     def __len__(self) -> int:
@@ -386,55 +354,12 @@ class Index(Searchable):
         """Raise unless every byte and every invariant holds: checksums, codes, row numbers, ids."""
         if self._file is not None:
             self._file.verify()
-        segments, ids = self.engine.segments, self.ids_of_rows
-        for segment in segments:
-            verify_segment(segment, self.codebooks)
-        if self.engine.n_rows != ids.n:
-            raise DamagedFileError(f"the index is damaged: {ids.n} ids for {self.engine.n_rows} rows")
-        if ids.kind != "default" and not np.array_equal(ids.find(ids.all()), ids.kept_rows()):
-            raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
+        verify_rows(self.searcher)
 
     def report(self) -> Report:
         """Bytes by part."""
         file = None if self._file is None else self._file.n_bytes
         return Report.of(self.searcher, file)
-
-    def evaluate(
-        self,
-        queries: Any = None,
-        k: int = 10,
-        *,
-        truth: Any = None,
-        x: Any = None,
-        margin: Margin = margins.DEFAULT,
-        sample: int = 1000,
-        threads: int | None = None,
-        seed: int = 0,
-        embedded: bool = False,
-    ) -> Evaluation:
-        """How good and how fast searches are: after ``index = Index.build(x)``, ask ``index.evaluate(x=x)``.
-
-        An index holds codes, not vectors, so recall needs one of two things: ``x``, the rows as they were added, in
-        that order, among which the true neighbours are found by brute force (in blocks, x may be larger than memory);
-        or ``truth``, their ids [queries, at least k]. Without either there is only agreement with the exhaustive scan
-        of the codes. Without ``queries``, rows of x are the queries (or the vectors that codes stand for), each one's
-        own row left out. At most ``sample`` queries are taken, drawn by ``seed``.
-
-        Where the index has an embedding, x and queries are raw inputs (vectors with ``embedded=True``), true neighbours
-        are those of their vectors, and speed is that of searching vectors.
-        """
-        return evaluate(
-            self.searcher,
-            queries,
-            k,
-            truth=truth,
-            x=x,
-            margin=margin,
-            sample=sample,
-            threads=threads,
-            seed=seed,
-            embedded=embedded,
-        )
 
     def __enter__(self) -> Index:
         return self

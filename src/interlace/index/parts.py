@@ -28,7 +28,8 @@ from ..errors import DamagedFileError, InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, describe, to_numpy
 from ..inputs.literals import Margin
-from .ids import IdArray, Ids
+from .id_values import IdArray
+from .ids import Ids
 from .matches import Matches
 from .report import Report
 

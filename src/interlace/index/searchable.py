@@ -13,6 +13,7 @@ from ..engine.filters import Allowed
 from ..engine.margins import DEFAULT
 from ..errors import InputError
 from ..inputs.literals import Margin
+from .evaluation import Evaluation, evaluate
 from .matches import Matches, RangeMatches
 from .searcher import Searcher
 
@@ -156,3 +157,41 @@ class Searchable(ABC):
         queries at once.
         """
         return self.searcher.distance_error(q, embedded)
+
+    def evaluate(
+        self,
+        queries: Any = None,
+        k: int = 10,
+        *,
+        truth: Any = None,
+        x: Any = None,
+        margin: Margin = DEFAULT,
+        sample: int = 1000,
+        threads: int | None = None,
+        seed: int = 0,
+        embedded: bool = False,
+    ) -> Evaluation:
+        """Measure how good and how fast searches are: after ``index = Index.build(x)``, call ``index.evaluate(x=x)``.
+
+        An index holds codes, not vectors, so recall needs one of two things. ``x`` are the rows as they were added, in
+        that order, removed ones left out; the true neighbours are found among them by brute force (in blocks, so x may
+        be larger than memory). ``truth`` are the ids of the true neighbours [queries, at least k]. Without either,
+        only agreement with the exhaustive scan of the codes is measured. Without ``queries``, rows of x are the queries
+        (or the vectors that codes stand for), each one's own row left out. At most ``sample`` queries are drawn, by
+        ``seed``.
+
+        With an embedding, x and queries are raw inputs (vectors with ``embedded=True``), true neighbours are those of
+        their vectors, and speed is that of searching vectors.
+        """
+        return evaluate(
+            self.searcher,
+            queries,
+            k,
+            truth=truth,
+            x=x,
+            margin=margin,
+            sample=sample,
+            threads=threads,
+            seed=seed,
+            embedded=embedded,
+        )

@@ -22,7 +22,8 @@ from ..engine.recall import effort
 from ..engine.rerank import Originals, search_reranked
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, describe, positive, to_numpy
-from .ids import Ids, as_id_array, is_id
+from .id_values import as_id_array, is_id
+from .ids import Ids
 from .matches import Matches, RangeMatches
 
 

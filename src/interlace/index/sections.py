@@ -13,7 +13,8 @@ from ..codec.space import Space
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
 from ..engine.segments import Segment, merge, segment_in
-from ..errors import NotAnIndexError
+from ..engine.segments import verify as verify_segment
+from ..errors import DamagedFileError, NotAnIndexError
 from ..files.storage import File
 from .ids import Ids
 from .searcher import Searcher
@@ -92,6 +93,17 @@ def read_sections(file: File, embedding: Any = None) -> Searcher:
         if description is not None and file.version > 1:  # one of version 1 has no rule for cells
             calibration = Calibration.stored(description, _arrays(file, "calibration"))
     return Searcher(space, Engine(codebooks, (segment,) if n else (), None, calibration), ids)
+
+
+def verify_rows(searcher: Searcher) -> None:
+    """Raise DamagedFileError unless codes, row numbers and ids are consistent."""
+    engine, ids = searcher.engine, searcher.ids
+    for segment in engine.segments:
+        verify_segment(segment, engine.codebooks)
+    if engine.n_rows != ids.n:
+        raise DamagedFileError(f"the index is damaged: {ids.n} ids for {engine.n_rows} rows")
+    if ids.kind != "default" and not np.array_equal(ids.find(ids.all()), ids.kept_rows()):
+        raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
 
 
 def _arrays(file: File, part: str) -> dict[str, NDArray[Any]]:

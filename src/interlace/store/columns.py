@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from .._threads import ForkLock, cached_property
 from ..errors import DamagedFileError, InputError
 from ..files import storage
-from ..index.ids import shown_id
+from ..index.id_values import shown_id
 from ..inputs import arrow_validation
 from ..inputs.payload_table import arrow, as_schema, as_table, describe_schema, invalid_text
 from . import sound

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.tombstones import JoinedTombstones, Tombstones
-from ..index.ids import STORED, IdArray, Ids, as_id_array
+from ..index.id_values import IdArray, as_id_array
+from ..index.ids import STORED, Ids
 
 ROWS = 1 << 16  # strings gathered at a time
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import Codes
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
-from ..index.ids import IdArray
+from ..index.id_values import IdArray
 from . import files
 from .files import Path
 from .originals import Bytes

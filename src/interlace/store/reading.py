@@ -9,15 +9,12 @@ from typing import Any
 
 from ..codec.codebooks import Codebooks
 from ..codec.embedding import Embedding
-from ..engine.margins import DEFAULT
 from ..errors import InputError, NotAnIndexError
-from ..index.evaluation import Evaluation, evaluate
-from ..index.ids import IdArray
+from ..index.id_values import IdArray
 from ..index.report import Report
 from ..index.searchable import Searchable
 from ..index.searcher import Searcher
 from ..inputs.arrays import FloatArray
-from ..inputs.literals import Margin
 from . import files
 from .files import Folder
 from .health import Health
@@ -161,33 +158,6 @@ class Reading(Searchable):
             with contextlib.suppress(FileNotFoundError, NotAnIndexError):  # a reader's files may have lost their names
                 size += files.size(opened(self._folder) / name)
         return size
-
-    def evaluate(
-        self,
-        queries: Any = None,
-        k: int = 10,
-        *,
-        truth: Any = None,
-        x: Any = None,
-        margin: Margin = DEFAULT,
-        sample: int = 1000,
-        threads: int | None = None,
-        seed: int = 0,
-        embedded: bool = False,
-    ) -> Evaluation:
-        """Measure how good and how fast searches are, see :meth:`Index.evaluate`."""
-        return evaluate(
-            self.searcher,
-            queries,
-            k,
-            truth=truth,
-            x=x,
-            margin=margin,
-            sample=sample,
-            threads=threads,
-            seed=seed,
-            embedded=embedded,
-        )
 
     def verify(self) -> None:
         """Raise unless all that is on disk is sound: every byte, every code, every id."""

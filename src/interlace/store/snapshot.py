@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from .._threads import cached_property, thread_count
 from ..codec.codebooks import Codes
 from ..engine.engine import Engine
-from ..engine.evidence import HELD_OUT_ROWS
 from ..engine.margins import Calibration
 from ..engine.recall import measured
 from ..engine.segments import Segment
 from ..engine.tombstones import Tombstones
 from ..errors import InputError
-from ..index.ids import IdArray, Ids, is_id
+from ..index.calibration import calibrated, calibration_vectors, sampled_rows
+from ..index.id_values import IdArray, is_id
+from ..index.ids import Ids
 from ..index.index import Index
 from ..index.searchable import Searchable
 from ..index.searcher import Searcher
@@ -120,23 +121,18 @@ class Snapshot(Searchable):
 
     def calibrated(self, queries: Any, threads: int | None, embedded: bool) -> Calibration:
         """A calibration for the current rows; with originals also the re-rank depth for each recall."""
-        index, workers = Index.of(self.searcher), thread_count(threads)
+        searcher, workers = self.searcher, thread_count(threads)
         if self.extras.originals is None or len(self) == 0:
-            index.calibrate(queries, threads=threads, embedded=embedded)
-            assert index.calibration is not None
-            return index.calibration
-        own, space = None, self.searcher.space
+            return calibrated(searcher, queries, workers, embedded)
+        own = None
         if queries is None:
-            chosen = np.random.default_rng(0).choice(len(self), min(len(self), HELD_OUT_ROWS), replace=False)
-            own = self.ids_of_rows.kept_rows()[np.sort(chosen)]
-            vectors = space.directed(self.vectors.take(own), "queries")
-            found = index.engine.calibrated(vectors, own, threads=workers)
+            own = sampled_rows(searcher)
+            vectors = searcher.space.directed(self.vectors.take(own), "queries")
+            found = searcher.engine.calibrated(vectors, own, threads=workers)
         else:
-            index.calibrate(queries, threads=threads, embedded=embedded)
-            vectors, _ = space.search_vectors(queries, embedded)
-            assert index.calibration is not None
-            found = index.calibration
-        recalls = measured(index.engine.with_calibration(found), self.vectors, vectors, own, workers)
+            vectors = calibration_vectors(searcher, queries, embedded)
+            found = calibrated(searcher, queries, workers, embedded)
+        recalls = measured(searcher.engine.with_calibration(found), self.vectors, vectors, own, workers)
         return dataclasses.replace(found, recalls=recalls)
 
     # --- what comes next

@@ -26,7 +26,7 @@ from ..errors import (
     UnknownIdError,
     warn_user,
 )
-from ..index.ids import IdArray, as_id_array, is_id, parse_ids, shown_id
+from ..index.id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
 from ..inputs.arrays import FloatArray, Rows, to_numpy
 from ..inputs.literals import Effort, Missing
 from ..inputs.spool import yields_blocks

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from .._threads import ForkLock, cached_property
 from ..codec.codebooks import Codebooks, Codes
 from ..engine.segments import Segment
-from ..index.ids import IdArray, Ids
+from ..index.id_values import IdArray
+from ..index.ids import Ids
 from .columns import Columns, Table
 from .originals import Bytes
 

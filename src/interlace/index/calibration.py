@@ -1,0 +1,75 @@
+"""Calibrations of the margins of an index or a snapshot: by queries, by its own rows, by rows that are being added."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.calibrating import queries_needed
+from ..engine.evidence import HELD_OUT_ROWS
+from ..engine.margins import DEFAULT, TARGETS, Calibration
+from ..errors import InputError
+from ..inputs.arrays import FloatArray, Rows
+from ..learn.sample import LEAST_ERROR_ROWS, calibration_rows
+from .searcher import Searcher
+
+
+def calibration_vectors(searcher: Searcher, queries: Any, embedded: bool) -> FloatArray:
+    """A user's queries as vectors; InputError if they are too few to calibrate any target, or there are no rows."""
+    if not searcher.engine.n_kept:
+        raise InputError("an empty index cannot be calibrated")
+    vectors, _ = searcher.space.search_vectors(queries, embedded)
+    if len(vectors) < (needed := queries_needed(TARGETS[0])):
+        raise InputError(
+            f"queries must have at least {needed} rows to calibrate a margin of {TARGETS[0]} "
+            f"({queries_needed(DEFAULT):,} for {DEFAULT}), got {len(vectors)}"
+        )
+    return vectors
+
+
+def sampled_rows(searcher: Searcher) -> NDArray[np.int64]:
+    """Kept rows that calibrate where there are no queries, ascending."""
+    n = searcher.engine.n_kept
+    if not n:
+        raise InputError("an empty index cannot be calibrated")
+    chosen = np.random.default_rng(0).choice(n, min(n, HELD_OUT_ROWS), replace=False)
+    return searcher.engine.kept_rows()[np.sort(chosen)]
+
+
+def calibrated(searcher: Searcher, queries: Any, threads: int, embedded: bool) -> Calibration:
+    """By queries, or by the vectors that the codes of some rows stand for.
+
+    The error of held-out rows stays: it was measured when the books were learned.
+    """
+    engine, own = searcher.engine, None
+    if queries is not None:
+        vectors = calibration_vectors(searcher, queries, embedded)
+    else:
+        own = sampled_rows(searcher)
+        vectors = engine.decode(own)
+    made, before = engine.calibrated(vectors, own, threads=threads), engine.calibration
+    if before is None:
+        return made
+    return dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
+
+
+def calibrated_by_rows(
+    searcher: Searcher, rows: Rows, sample: NDArray[np.int64], count: int, seed: int, threads: int
+) -> Calibration:
+    """By ``count`` of the rows that the searcher holds, as far as possible not of ``sample``, the training rows.
+
+    The error of those that were not learned from is measured too, unless the codebooks have one.
+    """
+    engine = searcher.engine
+    chosen = calibration_rows(len(rows), sample, count, np.random.default_rng(seed))
+    vectors = searcher.space.directed(rows.take(chosen), "x", rows=chosen)
+    made = engine.calibrated(vectors, chosen, threads=threads)
+    unlearned = ~np.isin(chosen, sample, assume_unique=True)  # the error of training rows would be too small
+    if engine.codebooks.error_rows or unlearned.sum() < LEAST_ERROR_ROWS:
+        return made
+    away = vectors[unlearned].astype(np.float64) - engine.decode(chosen[unlearned])
+    error = float((away**2).sum(1).mean())
+    return dataclasses.replace(made, error=error, error_rows=int(unlearned.sum()))
