@@ -90,9 +90,9 @@ def goes_down(module: str, imported: str) -> bool:
 
 
 def test_the_graph_is_really_read() -> None:
-    assert {"codec.codebooks", "engine.segments", "learn.fit", "_native", "files.storage"} <= GRAPH["index.index"]
+    assert {"codec.codebooks", "engine.segments", "learn.fit", "files.storage"} <= GRAPH["index.index"]
     assert "inputs.arrays" in GRAPH["learn.kmeans"]
-    assert "store" in GRAPH["index.index"], "imports by name are read too"
+    assert "store" in GRAPH["interlace"], "imports by name are read too"
     assert "numpy" in OUTSIDE["inputs.arrays"]
 
 
@@ -202,3 +202,71 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
     assert not {"torch", "sklearn", "scipy", "pandas", "matplotlib", "faiss"} & set(
         run_python(code, str(tmp_path / "i"))
     )
+
+
+# --- objects keep their own names -------------------------------------------------------------------------------------
+
+
+def own_names(node: ast.ClassDef) -> set[str]:
+    """Methods of a class, and what it assigns to ``self`` or in its body."""
+    names = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef)}
+    for n in ast.walk(node):
+        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store):
+            names.add(n.attr)
+        elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+            names.add(n.id)
+    return names
+
+
+def private_accesses(tree: ast.AST, own: frozenset[str] = frozenset()) -> Iterator[ast.Attribute]:
+    """Underscore attributes of other objects; a class may use those of its own instances."""
+    for node in ast.iter_child_nodes(tree):
+        inner = own | own_names(node) if isinstance(node, ast.ClassDef) else own
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.endswith("__"):
+            of = node.value
+            itself = isinstance(of, ast.Name) and of.id in ("self", "cls", "_native")
+            parent = isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "super"
+            if not itself and not parent and node.attr not in inner:
+                yield node
+        yield from private_accesses(node, inner)
+
+
+#: The frame of a caller has no public name in Python.
+ALLOWED_ACCESSES = {"errors: sys._getframe"}
+
+
+def test_no_object_reaches_into_another() -> None:
+    found = {f"{module_name(p)}: {ast.unparse(a)}" for p in FILES for a in private_accesses(ast.parse(p.read_text()))}
+    assert found == ALLOWED_ACCESSES
+
+
+def test_private_accesses_are_really_found() -> None:
+    source = "class A:\n    def _f(self, other):\n        return self._x, other._f, other._y, other.z._w"
+    assert [node.attr for node in private_accesses(ast.parse(source))] == ["_y", "_w"]
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    where: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(module_name(path))
+    assert {name: modules for name, modules in where.items() if len(modules) > 1} == {}
+
+
+# --- files that can be read in one sitting ----------------------------------------------------------------------------
+
+CPP = Path(__file__).parents[1] / "cpp"
+
+
+def test_files_are_short() -> None:
+    native = [*CPP.rglob("*.cpp"), *CPP.rglob("*.h")]
+    lines = {str(path): len(path.read_text().splitlines()) for path in [*FILES, *native]}
+    assert {path: n for path, n in lines.items() if n > 400} == {}
+    assert sorted(lines.values())[len(lines) // 2] <= 150
+
+
+def test_the_root_holds_few_modules() -> None:
+    beside = {path.name for path in SOURCE.iterdir() if path.is_file() and path.suffix in (".py", ".pyi", ".typed")}
+    expected = {"__init__.py", "__main__.py", "_native.pyi", "_threads.py", "_version.py"}
+    assert beside == {*expected, "errors.py", "progress.py", "py.typed"}

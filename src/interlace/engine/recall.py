@@ -18,7 +18,7 @@ from ..inputs.arrays import FloatArray
 from .engine import Engine
 from .margins import TARGETS, Calibration
 from .options import SearchOptions
-from .rerank import Originals
+from .rerank import OriginalVectors
 
 K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
@@ -35,7 +35,7 @@ Rows = NDArray[np.int64]
 
 def measured(
     engine: Engine,
-    originals: Originals,
+    originals: OriginalVectors,
     queries: FloatArray,
     own_rows: Rows | None,
     threads: int,
@@ -74,7 +74,7 @@ def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
 
 
 def nearest(
-    originals: Originals, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: Metric
+    originals: OriginalVectors, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: Metric
 ) -> Rows:
     """The k rows nearest by their originals [n, k], -1 where there are fewer; by products of matrices, in blocks."""
     best, rows = np.full((len(queries), k), np.inf, np.float32), np.full((len(queries), k), -1, np.int64)

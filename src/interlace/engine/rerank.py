@@ -20,7 +20,7 @@ BLOCK_BYTES = 2 << 20  # of float32, made at a time: it should stay in the cache
 ANSWERS = 1 << 22  # rows found by code at a time
 
 
-class Originals(Protocol):
+class OriginalVectors(Protocol):
     """Vectors of all rows, removed ones included."""
 
     @property
@@ -38,7 +38,7 @@ class Originals(Protocol):
         """All vectors: the number of the first row of each block, and the block."""
 
 
-def search_reranked(engine: Engine, originals: Originals, queries: FloatArray, options: SearchOptions) -> RowHits:
+def search_reranked(engine: Engine, originals: OriginalVectors, queries: FloatArray, options: SearchOptions) -> RowHits:
     """The nearest ``options.k + options.offset`` of the ``options.rerank`` best rows by code, by their originals."""
     assert options.rerank is not None
     k = options.k + options.offset
@@ -64,7 +64,7 @@ def search_reranked(engine: Engine, originals: Originals, queries: FloatArray, o
 
 
 def rerank(
-    originals: Originals, queries: FloatArray, rows: NDArray[np.int64], k: int, metric: str
+    originals: OriginalVectors, queries: FloatArray, rows: NDArray[np.int64], k: int, metric: str
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """The k nearest of the rows [n, depth] of each query, and their distances [n, k]; -1 and inf beyond the last.
 

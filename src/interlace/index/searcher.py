@@ -19,7 +19,7 @@ from ..engine.filters import Allowed, Mask
 from ..engine.hits import RowHits
 from ..engine.options import SearchOptions, check_recall
 from ..engine.recall import effort
-from ..engine.rerank import Originals, search_reranked
+from ..engine.rerank import OriginalVectors, search_reranked
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, describe, positive, to_numpy
 from .id_values import as_id_array, is_id
@@ -38,7 +38,7 @@ class Searcher:
     space: Space
     engine: Engine
     ids: Ids
-    originals: Callable[[], Originals] | None = None
+    originals: Callable[[], OriginalVectors] | None = None
     expressions: Callable[[Any, Engine], Allowed | None] | None = None
 
     # --- searches
@@ -181,7 +181,7 @@ class Searcher:
             raise InputError("filter looks like a mask of 0 and 1; pass it as booleans, or ids without repeats")
         return ids.mask(filter).view(np.uint8)
 
-    def kept_vectors(self, what: str) -> Originals:
+    def kept_vectors(self, what: str) -> OriginalVectors:
         """The originals; InputError names ``what`` needs them where none are kept."""
         if self.originals is None:
             raise InputError(f"{what} needs kept originals: il.create(path, source, originals='float16')")

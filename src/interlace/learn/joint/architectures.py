@@ -23,7 +23,7 @@ DROPOUT = 0.5
 IMAGES = {"lenet": (1, 28, 28), "alexnet": (3, 32, 32)}
 
 
-class Network(nn.Module):
+class EmbeddingNetwork(nn.Module):
     """Rows -> float32 [n, dim]."""
 
     #: Whether the trainer calls ``set_statistics``. Not for ``identity``, which keeps distances, and not for a user's
@@ -54,7 +54,7 @@ class Network(nn.Module):
             module.reseed(seed + number)
 
 
-class Identity(Network):
+class IdentityNetwork(EmbeddingNetwork):
     """The input itself. Nothing to learn: ``out`` starts as the identity and only ``fold`` changes it."""
 
     standardizes = False
@@ -67,7 +67,7 @@ class Identity(Network):
         self.out = _eye(dim).requires_grad_(False)
 
 
-class Perceptron(Network):
+class Perceptron(EmbeddingNetwork):
     """``linear`` without hidden layers, ``mlp`` with them."""
 
     def __init__(self, name: str, input_shape: Shape, dim: int, hidden: Shape, generator: torch.Generator) -> None:
@@ -83,7 +83,7 @@ class Perceptron(Network):
         return x
 
 
-class LeNet(Network):
+class LeNet(EmbeddingNetwork):
     """LeNet-5 as used for MNIST today: wider than the original, with max pooling and relu."""
 
     def __init__(self, input_shape: Shape, dim: int, generator: torch.Generator) -> None:
@@ -106,7 +106,7 @@ class LeNet(Network):
         return torch.relu(hidden)
 
 
-class AlexNet(Network):
+class AlexNet(EmbeddingNetwork):
     """AlexNet for small images: five convolutions with small kernels, three pools, batch norm."""
 
     def __init__(self, input_shape: Shape, dim: int, generator: torch.Generator) -> None:
@@ -135,7 +135,7 @@ class AlexNet(Network):
         return dropped
 
 
-class Wrapped(Network):
+class Wrapped(EmbeddingNetwork):
     """A user's module followed by one more linear layer, which starts as the identity.
 
     The module takes float32 [n, *input_shape], not standardized, and returns [n, dim].

@@ -23,7 +23,7 @@ from ...inputs.spool import yields_blocks
 from .datasets import Items, LoaderItems, looks_like_a_dataset, seeded
 from .labels import Labels, encode_labels
 from .layers import Shape
-from .sources import Blocks, Flat, Listed, Numbers, Source, check_shape
+from .sources import Flat, Listed, Numbers, RowBlocks, RowSource, check_shape
 
 #: Inputs float32 [n, *input_shape], class numbers int64 [n], row numbers int64 [n].
 Batch = tuple[Tensor, Tensor, Tensor]
@@ -44,7 +44,7 @@ class Data:
 
     def __init__(self, x: Any, y: Any = None, *, input_shape: Shape | None = None) -> None:
         with seeded(0):  # a dataset may use random numbers to augment its items
-            self._source: Source = open_source(x, input_shape)
+            self._source: RowSource = open_source(x, input_shape)
             if isinstance(self._source, Items) and y is not None:
                 raise InputError("y must be None if x is a dataset, because its items contain the labels")
             check_sample(self._source)
@@ -140,7 +140,7 @@ class Data:
         return part
 
 
-def check_sample(source: Source) -> None:
+def check_sample(source: RowSource) -> None:
     """Read some rows, so that invalid ones raise InputError before labels are checked and before training."""
     n = len(source)
     rows = np.unique(np.linspace(0, n - 1, min(n, source.sample)).astype(np.int64))
@@ -148,19 +148,19 @@ def check_sample(source: Source) -> None:
         source.read(rows[start : start + BLOCK_ROWS])
 
 
-def open_source(x: Any, input_shape: Shape | None = None) -> Source:
+def open_source(x: Any, input_shape: Shape | None = None) -> RowSource:
     """The source for x; ``input_shape`` is the shape of one row, by default as in x."""
-    source: Source
+    source: RowSource
     if isinstance(x, DataLoader):
         source = LoaderItems(x)
     elif isinstance(x, Dataset) or looks_like_a_dataset(x):
         source = Items(x)
     elif isinstance(x, list | tuple) and not yields_blocks(x):
-        source = Blocks(Listed(x))
+        source = RowBlocks(Listed(x))
     elif len(getattr(x, "shape", (0, 0))) == 2:
         source = Flat(Rows(x))
     else:
-        source = Blocks(x)
+        source = RowBlocks(x)
     if not len(source):
         raise InputError(f"x has no rows to learn from: {describe(x)}")
     if input_shape is None:

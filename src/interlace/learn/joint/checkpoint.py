@@ -16,7 +16,7 @@ from torch import nn
 
 from ...errors import InputError
 from ...files import storage
-from .plans import Plan
+from .plans import BookPlan
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -57,7 +57,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, arrays: Arrays) -> None:
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
 
 
-def plan_arrays(plan: Plan | None) -> tuple[Arrays, list[list[int]] | None]:
+def plan_arrays(plan: BookPlan | None) -> tuple[Arrays, list[list[int]] | None]:
     """A plan as arrays and its groups; empty before the last phase."""
     if plan is None:
         return {}, None
@@ -67,13 +67,13 @@ def plan_arrays(plan: Plan | None) -> tuple[Arrays, list[list[int]] | None]:
     return arrays, [list(group) for group in plan.groups]
 
 
-def plan_in(arrays: Arrays, groups: list[list[int]] | None) -> Plan | None:
+def plan_in(arrays: Arrays, groups: list[list[int]] | None) -> BookPlan | None:
     """Inverse of :func:`plan_arrays`."""
     if groups is None:
         return None
     xi = arrays.get("plan.xi")
     together = tuple(tuple(group) for group in groups)
-    return Plan(arrays["plan.support"].astype(bool), together, None if xi is None else xi.astype(bool))
+    return BookPlan(arrays["plan.support"].astype(bool), together, None if xi is None else xi.astype(bool))
 
 
 def check_path(path: Any) -> None:

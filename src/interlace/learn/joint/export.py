@@ -13,11 +13,11 @@ from ...codec import embedding
 from ...errors import InputError
 from ...inputs.arrays import describe as kind_of
 from ...inputs.arrays import to_numpy
-from .architectures import Identity, Network, Perceptron, Wrapped
+from .architectures import EmbeddingNetwork, IdentityNetwork, Perceptron, Wrapped
 from .modules import device_of_module, evaluating
 
 
-def fold(network: Network, matrix: Any, offset: Any) -> None:
+def fold(network: EmbeddingNetwork, matrix: Any, offset: Any) -> None:
     """Change ``out`` in place such that the network computes (z - offset) @ matrix instead of z.
 
     ``matrix`` [dim, dim] and ``offset`` [dim] are arrays or tensors. Computed in float64.
@@ -34,19 +34,19 @@ def fold(network: Network, matrix: Any, offset: Any) -> None:
         out.bias.copy_(torch.from_numpy((bias - centre) @ change))
 
 
-def to_embedding(network: Network) -> embedding.Embedding:
+def to_embedding(network: EmbeddingNetwork) -> embedding.Embedding:
     """The same function for serving: identity, linear and mlp in NumPy, with the standardization folded in.
 
     lenet, alexnet and a user's module still run in torch. Folding loses digits if the mean of a feature is large
     compared with its standard deviation: for a mean of 1,000 standard deviations about four digits are left.
     """
-    if isinstance(network, Identity | Perceptron):
+    if isinstance(network, IdentityNetwork | Perceptron):
         layers = [_arrays(layer) for layer in (*getattr(network, "hidden", ()), network.out)]
         mean, std = (v.double().cpu().numpy() for v in (network.standardize.mean, network.standardize.std))
         weight, bias = layers[0]
         layers[0] = weight / std, bias - weight @ (mean / std)
         shape = network.input_shape
-        if isinstance(network, Identity) and len(shape) == 1 and _is_identity(*layers[0]):
+        if isinstance(network, IdentityNetwork) and len(shape) == 1 and _is_identity(*layers[0]):
             return embedding.Identity(network.dim)
         single = [(w.astype(np.float32), b.astype(np.float32)) for w, b in layers]
         if len(single) == 1:
@@ -60,7 +60,7 @@ def to_embedding(network: Network) -> embedding.Embedding:
     return embedding.Network(network.name, network.input_shape, network.dim, weights)
 
 
-def describe(network: Network) -> dict[str, Any]:
+def describe(network: EmbeddingNetwork) -> dict[str, Any]:
     """For the model card: name, shapes, parameters, and the multiply-adds of linear and convolution layers per row.
 
     Other layers of a user's module are not counted, and neither is an ``out`` that is the identity.

@@ -18,7 +18,7 @@ from .batches import Data
 from .books import Books
 from .losses.norm_byte import norm_byte_values
 from .plans import books_on_psi
-from .state import SAMPLE_ROWS, State
+from .state import SAMPLE_ROWS, TrainingState
 
 Codes = NDArray[np.int64]
 
@@ -27,7 +27,7 @@ LIST_LENGTH, TRIAL_QUERIES = 100, 200
 LAYOUTS = {"icq": "subspace", "cq": "composite", "pq": "product"}
 
 
-def finish(state: State, data: Data, n_crude: int | None) -> Codebooks:
+def finish(state: TrainingState, data: Data, n_crude: int | None) -> Codebooks:
     """Codebooks of the current state. Without ``n_crude`` the number of crude books with the least work is taken."""
     books, plan = state.planned_books()
     recipe, settings = state.recipe, state.settings

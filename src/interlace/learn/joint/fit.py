@@ -21,7 +21,7 @@ from ...progress import Progress
 from ..prior import Prior
 from ..recipe import Joint
 from ..sample import warn_if_few_rows
-from .architectures import Network
+from .architectures import EmbeddingNetwork
 from .batches import Data
 from .export import describe, to_embedding
 from .finish import finish
@@ -106,7 +106,7 @@ def _finished(trainer: Trainer, n_crude: int | None) -> tuple[Codebooks, bool]:
         return finish(trainer.state, trainer.data, n_crude), True
 
 
-def _network(data: Data, settings: Joint) -> Network:
+def _network(data: Data, settings: Joint) -> EmbeddingNetwork:
     embedding, dim = settings.embedding, settings.dim
     if isinstance(embedding, nn.Module):
         try:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...inputs.arrays import describe, positive
-from .architectures import IMAGES, AlexNet, Identity, LeNet, Network, Perceptron, Wrapped
+from .architectures import IMAGES, AlexNet, EmbeddingNetwork, IdentityNetwork, LeNet, Perceptron, Wrapped
 from .layers import Shape
 from .modules import device_of_module, evaluating
 
@@ -34,7 +34,7 @@ def build(
     dim: int | None = None,
     hidden: Shape = (),
     generator: torch.Generator | None = None,
-) -> Network:
+) -> EmbeddingNetwork:
     """A network by its name, with weights drawn from ``generator`` (by default one with seed 0).
 
     ``input_shape`` is the shape of one row: (features,) or (channels, height, width). lenet reads 784 flat features as
@@ -58,11 +58,15 @@ def build(
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     if name in ("linear", "mlp"):
         return Perceptron(name, shape, dim, widths, generator)
-    kinds: dict[str, type[Identity | LeNet | AlexNet]] = {"identity": Identity, "lenet": LeNet, "alexnet": AlexNet}
+    kinds: dict[str, type[IdentityNetwork | LeNet | AlexNet]] = {
+        "identity": IdentityNetwork,
+        "lenet": LeNet,
+        "alexnet": AlexNet,
+    }
     return kinds[name](shape, dim, generator)
 
 
-def wrap(module: nn.Module, input_shape: Shape, dim: int | None = None) -> Network:
+def wrap(module: nn.Module, input_shape: Shape, dim: int | None = None) -> EmbeddingNetwork:
     """A user's module as a network. It is run once, on two rows of zeros, to check that it returns [2, dim]."""
     if not isinstance(module, nn.Module):
         raise InputError(f"the embedding must be a torch.nn.Module (an instance), got {describe(module)}")
@@ -83,7 +87,7 @@ def wrap(module: nn.Module, input_shape: Shape, dim: int | None = None) -> Netwo
         raise InputError(f"{name} must return {expected} for a batch of 2, got shape {tuple(z.shape)}")
     if not z.is_floating_point() or z.shape[1] == 0:
         raise InputError(f"{name} must return real numbers {expected}, got {describe(z)}")
-    return module if isinstance(module, Network) else Wrapped(module, shape, int(z.shape[1]))
+    return module if isinstance(module, EmbeddingNetwork) else Wrapped(module, shape, int(z.shape[1]))
 
 
 def _shape(input_shape: Any) -> Shape:

@@ -18,14 +18,14 @@ from .losses.norm_byte import norm_byte_error, norm_byte_values
 from .losses.quantization import cross_penalty, cross_terms, quantization_error
 from .phases import Phases
 from .soft import soften
-from .state import BLOCK_ROWS, State
+from .state import BLOCK_ROWS, TrainingState
 from .variance import OnlineVariance
 
 
 class Passes:
     """Passes over the rows to learn from, one or two in each epoch."""
 
-    def __init__(self, state: State, data: Data, phases: Phases) -> None:
+    def __init__(self, state: TrainingState, data: Data, phases: Phases) -> None:
         self.state, self.data, self.phases = state, data, phases
         self.online = OnlineVariance(paper=state.recipe.fading)
         self.codes: NDArray[np.uint8] | None = None  # kept between passes by the alternating optimizer

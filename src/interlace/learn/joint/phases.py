@@ -18,7 +18,7 @@ from .books import start_books
 from .datasets import seeded
 from .export import fold
 from .plans import plan_for
-from .state import SAMPLE_ROWS, State
+from .state import SAMPLE_ROWS, TrainingState
 
 #: A total variance below this share of the mean square is a rounding error.
 ROUNDING = 1e-12
@@ -36,7 +36,7 @@ BOOK_DIMS = 16
 class Phases:
     """The phases of one run."""
 
-    def __init__(self, state: State, data: Data) -> None:
+    def __init__(self, state: TrainingState, data: Data) -> None:
         self.state, self.data = state, data
         recipe = state.recipe
         #: Epochs of the three phases.
@@ -155,7 +155,7 @@ class Phases:
         return np.asarray(state.prior.high(variances).cpu().numpy())
 
 
-def optimizer_for(phase: str, state: State) -> torch.optim.Optimizer:
+def optimizer_for(phase: str, state: TrainingState) -> torch.optim.Optimizer:
     """Adam with one group of parameters for each part of the state, each with its own ``rate``."""
     recipe = state.recipe
     share = 1.0 if state.network.name in ("identity", "linear", "mlp") else NETWORK_SHARE

@@ -14,7 +14,7 @@ from ..recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Plan:
+class BookPlan:
     """Which dimensions each book gets, and which books belong together."""
 
     support: NDArray[np.bool_]  #: [n_books, dim]
@@ -29,7 +29,7 @@ class Plan:
 
 def plan_for(
     kind: str, n_books: int, variances: NDArray[np.float64], xi: NDArray[np.bool_] | None, recipe: Recipe
-) -> Plan:
+) -> BookPlan:
     """``"icq"``: the first books on psi, the others on its complement. ``"cq"``: all books on all dimensions. ``"pq"``:
     parts of equal weight.
 
@@ -43,14 +43,14 @@ def plan_for(
         support = np.zeros((n_books, dim), np.bool_)
         for k, dims in enumerate(balanced_groups(np.arange(dim), variances, n_books)):
             support[k, dims] = True
-        return Plan(support, tuple((k,) for k in everything), None)
+        return BookPlan(support, tuple((k,) for k in everything), None)
     if kind == "cq" or n_books <= 2 or xi is None or xi.all() or not xi.any():
-        return Plan(np.ones((n_books, dim), np.bool_), (everything,), None)
+        return BookPlan(np.ones((n_books, dim), np.bool_), (everything,), None)
     if not recipe.split_start:  # as in the paper: L_ICQ alone separates the groups
-        return Plan(np.ones((n_books, dim), np.bool_), (everything,), xi)
+        return BookPlan(np.ones((n_books, dim), np.bool_), (everything,), xi)
     n_psi = min(max(1, round(recipe.psi_share * n_books)), n_books - 1)
     support = np.where((np.arange(n_books) < n_psi)[:, None], xi, ~xi)
-    return Plan(support, (everything[:n_psi], everything[n_psi:]), xi)
+    return BookPlan(support, (everything[:n_psi], everything[n_psi:]), xi)
 
 
 def books_on_psi(words: FloatArray, xi: NDArray[np.bool_], rule: str) -> list[int]:

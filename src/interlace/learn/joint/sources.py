@@ -22,7 +22,7 @@ SAMPLE_ROWS = 1024
 _EXPECTED = "flat rows [n, dim] or images [n, channels, height, width], channels first"
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows that can be read by their numbers."""
 
     shape: Shape  #: of one row
@@ -59,7 +59,7 @@ class Flat:
         return None
 
 
-class Blocks:
+class RowBlocks:
     """Anything with a ``shape`` that can be indexed by row numbers, whose rows are not flat."""
 
     sample = SAMPLE_ROWS

@@ -13,24 +13,24 @@ from ...errors import InputError
 from ...inputs.arrays import FloatArray
 from ..prior import Prior
 from ..recipe import Joint
-from .architectures import Network
+from .architectures import EmbeddingNetwork
 from .batches import Data
 from .books import Books
 from .checkpoint import Arrays, load_module, module_arrays
 from .losses.prior import PriorLoss
 from .modules import evaluating
 from .objective import EmbeddingLoss
-from .plans import Plan
+from .plans import BookPlan
 
 BLOCK_ROWS = 2_000
 #: Rows that are used for statistics of the embedding and to start the books, at most.
 SAMPLE_ROWS = 20_000
 
 
-class State:
+class TrainingState:
     """The state between two epochs. Books and their plan are None before the last phase."""
 
-    def __init__(self, network: Network, n_classes: int, settings: Joint) -> None:
+    def __init__(self, network: EmbeddingNetwork, n_classes: int, settings: Joint) -> None:
         self.settings, self.recipe = settings, settings.recipe
         self.device = torch.device(settings.device)
         self.rng = np.random.default_rng(settings.seed)
@@ -44,7 +44,7 @@ class State:
         ).to(self.device)
         self.network = network.to(self.device)
         self.books: Books | None = None
-        self.plan: Plan | None = None
+        self.plan: BookPlan | None = None
         self.optimizer: torch.optim.Optimizer | None = None
         self.unit = 1.0  # divides squared distances in L_E before there are books
         self.epoch = 0  # the next one
@@ -56,14 +56,14 @@ class State:
 
     # --- books
 
-    def set_books(self, plan: Plan, words: FloatArray) -> None:
+    def set_books(self, plan: BookPlan, words: FloatArray) -> None:
         """Start the last phase. Words of soft groups may be nonzero off their supports; hard groups are cut now."""
         soft = self.recipe.groups == "soft" and self.settings.kind == "icq"
         support = np.ones_like(plan.support) if soft else plan.support
         self.plan = plan
         self.books = Books(torch.from_numpy(words), torch.from_numpy(support)).to(self.device)
 
-    def planned_books(self) -> tuple[Books, Plan]:
+    def planned_books(self) -> tuple[Books, BookPlan]:
         """Books and their plan; only in the last phase."""
         assert self.books is not None
         assert self.plan is not None

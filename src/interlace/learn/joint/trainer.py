@@ -21,7 +21,7 @@ from ...evaluate.ranking import map_of_ranking
 from ...progress import Progress
 from ..recipe import Joint
 from .alternate import alternate
-from .architectures import Network
+from .architectures import EmbeddingNetwork
 from .batches import Data
 from .checkpoint import (
     Arrays,
@@ -38,7 +38,7 @@ from .datasets import seeded
 from .layers import statistics_of
 from .passes import Passes
 from .phases import Phases, optimizer_for
-from .state import BLOCK_ROWS, State
+from .state import BLOCK_ROWS, TrainingState
 
 #: For the score after each epoch, at most; more would take as long as the epoch itself on small data.
 VALIDATION_QUERIES, VALIDATION_ROWS = 1_000, 5_000
@@ -48,11 +48,11 @@ class Trainer:
     """One run. :meth:`run` does the remaining epochs; :meth:`restore_best` returns to the best one."""
 
     def __init__(
-        self, network: Network, data: Data, validation: Data | None, settings: Joint, progress: Progress
+        self, network: EmbeddingNetwork, data: Data, validation: Data | None, settings: Joint, progress: Progress
     ) -> None:
         self.data, self.validation = data, validation
         self.settings, self.recipe, self.progress = settings, settings.recipe, progress
-        self.state = State(network, data.n_classes, settings)
+        self.state = TrainingState(network, data.n_classes, settings)
         self.phases = Phases(self.state, data)
         self.passes = Passes(self.state, data, self.phases)
         self.best_score, self.waited = -math.inf, 0
