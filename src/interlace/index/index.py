@@ -473,6 +473,21 @@ class Index(Searches):
         """``l2``, ``ip`` or ``cosine``."""
         return self.codebooks.metric
 
+    @property
+    def codes(self) -> NDArray[np.uint8]:
+        """Codes uint8 [n, n_bytes] of all rows in insertion order, as :meth:`from_codes` takes them."""
+        return self._codes_of(self._ids.kept_rows())
+
+    @property
+    def id_kind(self) -> str:
+        """``default`` (0, 1, 2, ...), ``int64`` or ``string``."""
+        return self._ids.kind
+
+    @property
+    def calibration(self) -> margins.Calibration | None:
+        """The rules of calibrated margins; None before the first :meth:`calibrate`."""
+        return self._calibration
+
     def _codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         return codes_of(self.codebooks, self._segments, rows)
 
