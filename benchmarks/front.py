@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _variants(index: Index, data: datasets.BenchSet, plan: Any) -> list[Method]:
     """The same codes with other numbers of crude books, calibrated on the same rows."""
-    codes = index._codes_of(np.arange(len(index)))
+    codes = index.codes
     arrays, description = index.codebooks.to_arrays()
     n_books = index.codebooks.n_books
     held_out = np.setdiff1d(np.arange(len(data.x)), ours.training_rows(len(data.x), plan))[:2000]

@@ -76,7 +76,7 @@ def _measured(name: str, n_bytes: int, data: dict[str, NDArray[Any]], quick: boo
         with quiet():
             seconds = [_seconds(model, x[:TIMED_ROWS]) for _ in range(ROUNDS)]
         errors = ((x - model.transform(x)).astype(np.float64) ** 2).sum(1)
-        unseen = np.arange(len(x)) if others else np.setdiff1d(np.arange(len(x)), model._sample)
+        unseen = np.arange(len(x)) if others else np.setdiff1d(np.arange(len(x)), model.sample_rows_)
         index = model.index(x)
         found = index.search(queries, max(KS), margin=float("inf"), threads=1)
         exact = index.search(queries, 10, margin="exact", threads=1)

@@ -120,7 +120,7 @@ def fitted(size: str, method: str, loss: str, changes: Changes, threads: int) ->
     assert data.labels is not None
     x, y = data.x[:rows], data.labels[:rows]
     model.fit(x, y)
-    held_out, learned = np.setdiff1d(np.arange(rows), model._sample), model._sample[:SEARCHED_ROWS]
+    held_out, learned = np.setdiff1d(np.arange(rows), model.sample_rows_), model.sample_rows_[:SEARCHED_ROWS]
     kept = ("phase", "embedding", "quantization", "cross", "interleaving", "prior", "map")
     return {
         "size": size,

@@ -116,7 +116,7 @@ def measured(run: Run, *, quick: bool, threads: int | None) -> dict[str, Any]:
     started = time.perf_counter()
     model = METHODS[run.method](threads=threads, progress="auto", **settings).fit(x, labels)
     seconds = time.perf_counter() - started
-    held_out = np.setdiff1d(np.arange(len(x)), model._sample)
+    held_out = np.setdiff1d(np.arange(len(x)), model.sample_rows_)
     result = {
         "run": {name: getattr(run, name) for name in run.__dataclass_fields__},
         "rows": len(x),

@@ -128,7 +128,7 @@ def main(argv: list[str] | None = None) -> int:
         method, changed = variants()[name]
         x, labels, queries, query_labels = _rows(method)
         model = _fitted(method, changed, options.threads, x, labels)
-        held_out = np.setdiff1d(np.arange(len(x)), model._sample)
+        held_out = np.setdiff1d(np.arange(len(x)), model.sample_rows_)
         found = judge.judge(model, queries, query_labels, x[held_out])
         result = {
             "method": method,

@@ -124,14 +124,14 @@ class TestFinished:
         before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")}
         code, out, err = run("synthetic-cq", *TINY_RUN, "--out", finished)
         assert code == 0
-        assert f"0 runs done, {RUNS} were there, 0 failed" in out
+        assert f"0 runs done, {RUNS} skipped, 0 failed" in out
         assert err == ""
         table = out[out.index("Dataset 1\n") :].splitlines()
         assert table[1].split() == ["K", "MAP", "float", "MAP", "error", "exhaustive", "two-step", "seeds"]
         names = [line.split()[0] for line in table[2 : 2 + RUNS]]
         assert names == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "SQ+CQ", "class", "random"]
         assert all(len(line) <= 80 for line in table[: 2 + RUNS])
-        assert "claims (of size tiny: the answers say little)" in out
+        assert "claims (size tiny: not representative)" in out
         assert "not measured: 1 of 7, which need more runs" in out
         assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")} == before
 
@@ -144,7 +144,7 @@ class TestFinished:
     def test_list_tells_what_is_there(self, finished: Path, run: Any) -> None:
         lines = run("synthetic-cq", "--list", *TINY_RUN, "--out", finished)[1].splitlines()
         assert len(lines) == RUNS
-        assert all(line.startswith("there") for line in lines)
+        assert all(line.startswith("done") for line in lines)
         missing = run("synthetic-cq", "--list", *TINY_RUN)[1].splitlines()
         assert all(line.startswith("-") for line in missing)
 
@@ -229,7 +229,7 @@ class TestRunner:
         code, _, err = run("synthetic-cq", "--only", "SQ+CQ", *TINY_RUN)
         assert code == 130
         assert err.endswith(
-            "what is finished is kept; the same command goes on from here\ninterlace: error: interrupted\n"
+            "finished runs are kept; run the same command again to resume\ninterlace: error: interrupted\n"
         )
 
     def test_runs_on_other_rows_are_refused_before_the_fit(self, tmp_path: Path, monkeypatch: Any) -> None:
@@ -356,14 +356,14 @@ class TestBadInput:
         ("args", "message"),
         [
             (("fig3",), "no figure 'fig3'; there are synthetic-pq, synthetic-cq"),
-            ((), "name a figure (synthetic-pq, "),
+            ((), "NAME is missing: pass a figure (synthetic-pq, "),
             (("report",), "there are no results in 'experiments/results' to report"),
-            (("report", "--list"), "--list tells figures, or the runs of one; 'report' has none"),
-            (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of SQ+XQ; it has ICQ; SQ+CQ"),
+            (("report", "--list"), "'report' has no runs"),
+            (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of 'SQ+XQ'; choose from ICQ; SQ+CQ"),
             (("synthetic-cq", "--only", "SQ+PQ"), "random codes; synthetic1; synthetic2; synthetic3; 2; 4; 8; 16\n"),
             (("synthetic-cq", "--plugin", "absent.py"), "a plugin is a Python file (.py), 'absent.py' is not one"),
             (("synthetic-cq", "--size", "huge"), "no size 'huge'"),
-            (("synthetic-cq", "--size", "tiny", "--quick"), "give --quick or --size, not both"),
+            (("synthetic-cq", "--size", "tiny", "--quick"), "--quick and --size tiny"),
         ],
     )
     def test_one_line_and_nothing_written(self, args: Any, message: str, run: Any, tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ class TestBadInput:
         monkeypatch.setattr(sources.cifar, "cifar10", absent)
         code, out, err = run("real-sq", "--only", "ICQ", *TINY_RUN)
         assert code == 1
-        assert "0 runs done, 0 were there, 2 failed" in out
+        assert "0 runs done, 0 skipped, 2 failed" in out
         assert err.count("was not found in /data") == 2  # where it was met, and at the end
         assert "  failed as before" in err
         assert "interlace: error: mnist/train-images-idx3-ubyte.gz was not found in /data" in err

@@ -217,12 +217,17 @@ class Model(Transformer):
         unlabelled = y is None and not is_dataset(X) and not hasattr(self, "labels_")
         if unlabelled and X_database is None and y_database is None:
             return -quantization_error(self, X).error
-        return self._scores(X, y, X_database, y_database, at=(at,))[0]
+        return self.scores(X, y, X_database, y_database, at=(at,))[0]
 
-    def _scores(
+    @property
+    def sample_rows_(self) -> NDArray[np.int64]:
+        """Numbers of the rows given to ``fit`` that the codebooks were learned from, ascending."""
+        return self._sample
+
+    def scores(
         self, X: Any, y: Any, X_database: Any = None, y_database: Any = None, *, at: Sequence[int | None]
     ) -> list[float]:
-        """:meth:`score` for lists of several lengths, out of one ranking."""
+        """:meth:`score` for several list lengths ``at`` from one ranking."""
         self._check_fitted()
         if y_database is None and is_dataset(X_database):
             y_database = _labels_in(X_database)
@@ -232,9 +237,15 @@ class Model(Transformer):
             raise InputError(
                 f"this {type(self).__name__} has no labelled rows to search: pass X_database and y_database"
             )
-        codes = self.codes_ if X_database is None else self.encode(X_database)
-        own = self.labels_ if X_database is None else y_database
-        labels = _labels(own, len(codes), "y_database", "X_database")
+        if X_database is None:
+            return self.scores_of_codes(X, y, self.codes_, self.labels_, at=at)
+        return self.scores_of_codes(X, y, self.encode(X_database), y_database, at=at)
+
+    def scores_of_codes(
+        self, X: Any, y: Any, codes: NDArray[np.uint8], y_database: Any, *, at: Sequence[int | None]
+    ) -> list[float]:
+        """:meth:`scores` against a database of rows that are encoded already (:meth:`encode`), with labels."""
+        labels = _labels(y_database, len(codes), "y_database", "X_database")
         if y is None and is_dataset(X):
             y = _labels_in(X)
         rows = self._rows(X)

@@ -26,9 +26,9 @@ Measures = dict[str, Any]
 def measure(model: Model, problem: Problem) -> Measures:
     """A fitted model: rankings by labels or by true neighbours, the error of its codes, and the work of searches."""
     rows, labels = problem.searched
-    held_out = np.setdiff1d(np.arange(len(problem.x)), model._sample)
+    held_out = np.setdiff1d(np.arange(len(problem.x)), model.sample_rows_)
     # Small sets leave too few, or none: then rows learned from must do.
-    inputs = problem.x[np.concatenate([held_out, model._sample])[:HELD_OUT_ROWS]]
+    inputs = problem.x[np.concatenate([held_out, model.sample_rows_])[:HELD_OUT_ROWS]]
     coded = problem.database is None and hasattr(model, "codes_")  # by the fit itself
     database = (None, None) if coded else (rows, labels)
     found = judge(model, problem.queries, problem.query_labels, inputs, *database, full=True)
