@@ -16,8 +16,8 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from interlace import data as data_sets
 from interlace.evaluate.answers import exact_neighbours
-from interlace.paper.datasets import sets
 
 FloatArray = NDArray[np.float32]
 TRUTH = 100  # neighbours kept per query
@@ -55,7 +55,7 @@ def _sift_rows(
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[Any] | None, str]:
     """Rows, queries, truth if it came with them, and the name's stem."""
     try:
-        data = sets.sift300k()
+        data = data_sets.sift300k()
     except FileNotFoundError:
         say("sift300k is not here: a generated set takes its place")
         x, queries = clustered(300_000, 128, 2000, seed)
@@ -76,7 +76,7 @@ def _generated300k(seed: int, quick: bool, say: Callable[[str], None]) -> BenchS
 
 def _mnist784(seed: int, quick: bool, say: Callable[[str], None]) -> BenchSet:
     try:
-        data = sets.mnist()
+        data = data_sets.mnist()
     except FileNotFoundError:
         say("mnist is not here: a generated set takes its place")
         x, queries = clustered(60_000, 784, 1000, seed)

@@ -101,27 +101,32 @@ def drift(found: Case) -> str:
     return f"## Drift\n\n{intro}\n\n{tables.table(head, rows)}"
 
 
+def violations(results: list[Case]) -> int:
+    """Measurements below their target by more than their 95 % interval."""
+    return sum(r["agreement"] + r["half_interval"] < r["target"] for r in results)
+
+
 def agreement(found: Case) -> str:
-    """What calibrated margins keep of their promise."""
+    """Measured agreement of calibrated margins with their targets."""
     results = found["results"]
-    broken = sum(r["agreement"] + r["half_interval"] < r["target"] for r in results)
     intro = (
         f"{found['n_bytes']} bytes, margins calibrated by `Index.build`, SIMD level "
-        f"{found['environment']['simd_levels'][-1]}; {len(results)} measurements by `benchmarks/agreement.py`, "
-        f"{broken} of them below their target by more than their 95 % interval. Agreement is the mean share of the k "
-        "rows of the exact search of the codes. *Exact* means that the calibration does not support the target, or no "
-        "longer fits the rows, so that the search is exact. *Scanned* is the share of rows whose codes were read, "
-        "calibrated and exact."
+        f"{found['environment']['simd_levels'][-1]}; measured by `benchmarks/agreement.py`. Agreement is the mean "
+        "share of the k rows of the exact search of the codes. *Exactly* means that the calibration does not support "
+        "the target, or is no longer valid for the rows, so that the search is exact. *Scanned* is the share of rows "
+        f"whose codes are read.\n\n**{violations(results)} violations in {len(results)} measurements**; a violation is "
+        "an agreement below its target by more than the 95 % interval."
     )
-    head = ("data", "layout", "queries", "k", "target", "agreement", "scanned", "exact: scanned")
+    head = ("data", "queries", "layout", "k", "target", "agreement", "ran exactly", "scanned", "scanned by exact")
     rows = [
         (
-            r["data"],
-            f"`{r['layout']}`",
+            f"{r['data']} ({r['rows']:,})",
             f"{r['queries']} ({r['n_queries']:,})",
+            f"`{r['layout']}`",
             str(r["k"]),
             f"{r['target']:g}",
-            f"{r['agreement']:.5f} ± {r['half_interval']:.5f}{', exact' if r['exact'] else ''}",
+            f"{r['agreement']:.5f} ± {r['half_interval']:.5f}",
+            "yes" if r["exact"] else "no",
             f"{r['scanned']:.1%}",
             f"{r['scanned_exact']:.1%}",
         )
