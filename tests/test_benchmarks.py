@@ -228,7 +228,7 @@ def test_the_plot_lies_beside_the_page(report, results, tmp_path):
 def test_quick_runs_are_named(report):
     case = hand_made()
     case["quick"] = True
-    assert "Quick runs are among these" in report.markdown(report.Found({("sift300k", 8): case}, {}, [], None), "x.png")
+    assert "quick runs" in report.markdown(report.Found({("sift300k", 8): case}, {}, [], None), "x.png")
 
 
 def test_bars(report):
@@ -363,7 +363,7 @@ def test_a_whole_case(with_faiss, report, tmp_path):
     (tmp_path / "tiny-8.json").write_text(json.dumps(copy.deepcopy(found)))
     assert report.main(["--results", str(tmp_path), "--output", str(tmp_path / "RESULTS.md"), "--no-plot"]) == 0
     text = (tmp_path / "RESULTS.md").read_text()
-    assert "Generated data: it says nothing about real vectors" in text
+    assert "Generated data, not representative of real vectors" in text
     assert "faiss ResidualQuantizer, norm byte" in text
 
 

@@ -129,12 +129,12 @@ class TestVarianceSpectrum:
     def test_bad_input(self, model: il.ICQ) -> None:
         with pytest.raises(il.InputError, match="got an unfitted ICQ"):
             il.plot.variance_spectrum(il.ICQ())
-        with pytest.raises(il.InputError, match="fitted model or of Codebooks"):
+        with pytest.raises(il.InputError, match="fitted model or Codebooks"):
             il.plot.variance_spectrum([1.0, 2.0])
         with pytest.raises(il.InputError, match="prior must be the prior_ of a model"):
             il.plot.variance_spectrum(model, 3)
         bare = il.Codebooks([il.Book(np.zeros((2, 3), np.float32), np.arange(3))], dim=3, n_crude=1)
-        with pytest.raises(il.InputError, match="do not tell the variances"):
+        with pytest.raises(il.InputError, match="do not contain the variances"):
             il.plot.variance_spectrum(bare)
 
 

@@ -105,8 +105,9 @@ def _present(store: Store) -> dict[str, Results]:
 def page_text(store: Store, page: Path) -> str:
     """The text of the page if it is written to ``page``."""
     present = _present(store)
-    beside = (page.parent / "PROTOCOL.md").exists()
-    parts = [HEAD.format(protocol="[PROTOCOL.md](PROTOCOL.md)" if beside else "experiments/PROTOCOL.md of the project")]
+    has_protocol = (page.parent / "PROTOCOL.md").exists()
+    protocol = "[PROTOCOL.md](PROTOCOL.md)" if has_protocol else "experiments/PROTOCOL.md of the project"
+    parts = [HEAD.format(protocol=protocol)]
     if store.size != "full":
         parts[0] += SMALL.format(size=store.size)
     parts.append(_overview(present))

@@ -71,8 +71,8 @@ def margin_points(
         )
     points = []
     one = isinstance(margins, str | float | int)
-    asked = MARGINS if margins is None else (margins,) if one else tuple(margins)
-    for margin in asked:
+    requested = MARGINS if margins is None else (margins,) if one else tuple(margins)
+    for margin in requested:
         name, value = _named(margin)
         if name == "target" and not _calibrated(index, k, value):
             continue
@@ -95,7 +95,7 @@ def margin_points(
             )
         )
     if not points:
-        raise InputError(f"no margin of {asked!r} is calibrated for k = {k}: pass 'exact' or 'paper'")
+        raise InputError(f"no margin of {requested!r} is calibrated for k = {k}: pass 'exact' or 'paper'")
     return points
 
 

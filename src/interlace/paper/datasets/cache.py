@@ -1,8 +1,8 @@
 """A cache of computed features in a folder of the user; entries depend on the inputs and the parameters.
 
 The folder is named by INTERLACE_CACHE, else it is the folder of the platform: ``$XDG_CACHE_HOME/interlace``
-(``~/.cache/interlace``) on Linux, ``~/Library/Caches/interlace`` on macOS, ``%LOCALAPPDATA%\\interlace`` on Windows. It may be deleted at any
-time.
+(``~/.cache/interlace``) on Linux, ``~/Library/Caches/interlace`` on macOS, ``%LOCALAPPDATA%\\interlace`` on Windows.
+It may be deleted at any time.
 """
 
 from __future__ import annotations

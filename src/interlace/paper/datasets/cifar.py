@@ -42,7 +42,7 @@ def cifar10(root: str | PathLike[str] | None = None, *, features: str = "pixels"
     in some minutes and cached in :func:`cache_folder`; later calls do not need the images.
 
     Reads the official binary or Python version (without executing its pickles) or, with Pillow, WebP sheets of
-    100 x 100 images beside a ``labels.npy``; the images must match the official checksums.
+    100 x 100 images with a ``labels.npy``; the images must match the official checksums.
     """
     if features not in FEATURES:
         raise InputError(f"features must be one of {', '.join(FEATURES)}, got {features!r}")

@@ -1,6 +1,6 @@
 """Files of named data sets: where they are searched, where to get them, and their checksums.
 
-Files are searched in ``root``, else in the folder named by INTERLACE_DATA, else in ``../shared/data`` beside the
+Files are searched in ``root``, else in the folder named by INTERLACE_DATA, else in ``../shared/data`` next to the
 checkout. Nothing is downloaded; files are compared with their checksums.
 """
 
