@@ -1,10 +1,10 @@
-"""What calibrated margins keep of their promise, on data and queries that are hard for them.
+"""Measured agreement of calibrated margins, on data and queries that are hard for them.
 
     python benchmarks/agreement.py [--quick]
 
-Writes benchmarks/results/agreement.json. For each index, the margin is calibrated by `Index.build`; then queries that
-it has not seen are searched with each target and exactly, and the loss is the share of the k rows of the exact answer
-that the other one lacks. No times, so that the load of the machine does not matter.
+Writes benchmarks/results/agreement.json. `Index.build` calibrates the margin of each index; then other queries are
+searched with each target and exactly. The loss is the share of the k rows of the exact answer that are missing in the
+other one. Nothing is timed, so the load of the machine does not matter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Rows = NDArray[np.float32]
 
 
 def say(text: str) -> None:
-    """Progress, to people."""
+    """Print progress."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -44,7 +44,7 @@ def clusters(n: int, seed: int, spread: float = 1.0, centres_seed: int = 0) -> R
 
 
 def cases(quick: bool) -> Iterator[tuple[str, Rows, dict[str, Rows]]]:
-    """Data sets, and the kinds of queries that each is asked."""
+    """Data sets with their rows and kinds of queries."""
     m, rng = (500 if quick else QUERIES), np.random.default_rng(7)
     n = 12_000 if quick else 60_000
     fresh = clusters(m, 2)
@@ -111,7 +111,7 @@ def measured(index: Any, name: str, layout: str, kind: str, queries: Rows) -> li
 
 
 def shrunk(index: Any, layout: str, queries: Rows) -> list[dict[str, Any]]:
-    """The same of a store compacted to a half and to a twentieth of its rows, with the calibration of before."""
+    """The same for a store compacted to a half and to a twentieth of its rows, with its original calibration."""
     found = []
     for share in (0.5, 0.05):
         with tempfile.TemporaryDirectory(prefix="interlace-agreement-") as folder:

@@ -1,4 +1,4 @@
-"""The numbers the index must reach, held against what was measured."""
+"""Targets of the index compared with the measurements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 FASTSCAN, PQ, OPQ, RQ = "faiss IndexPQFastScan", "faiss IndexPQ", "faiss OPQ+PQ", "faiss ResidualQuantizer"
-SETS = ("sift300k", "sift1m")  # the bars are written for real SIFT vectors
+SETS = ("sift300k", "sift1m")  # the targets are for real SIFT vectors
 BYTES = (8, 16)
 MODES = ("batch", "single")
 SCAN_SHARE = {2: 0.60, 4: 0.90}  # of the streaming rate, by crude columns
@@ -19,7 +19,7 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bar:
-    """``measured`` is None where no result holds it."""
+    """A target; ``measured`` is None without a result."""
 
     where: str
     what: str
@@ -29,11 +29,11 @@ class Bar:
 
     @property
     def reached(self) -> bool:
-        """Not measured is not reached."""
+        """Whether the target is reached; False if it was not measured."""
         return self.measured is not None and self.measured >= self.needed
 
     def verdict(self) -> str:
-        """Reached or not, and by how much."""
+        """Whether it is reached, and by how much."""
         if self.measured is None:
             return "not measured"
         word = "reached" if self.reached else "**not reached**"
@@ -44,7 +44,7 @@ class Bar:
         return f"{word}, {self.measured - self.needed:+.4f}"
 
     def show(self, value: float | None) -> str:
-        """A number in the unit of the bar."""
+        """A number with its unit."""
         if value is None:
             return "-"
         return {"x": f"{value:.2f}x", "%": f"{value:.0%}"}.get(self.unit, f"{value:.4f}")
@@ -124,7 +124,7 @@ def _speed(where: str, case: Case | None) -> Iterator[Bar]:
 
 
 def _recall_bar(where: str, who: str, method: dict[str, Any] | None, case: Case | None, peer: str) -> Iterator[Bar]:
-    """Nothing if the case ran without the peer: there is no number to reach then."""
+    """No target if the case ran without the peer."""
     floor = _recall(find(case, peer))
     if floor is not None:
         yield Bar(where, f"{who}: recall@10 no less than {peer}", floor, _recall(method), "")
@@ -148,7 +148,7 @@ def _threads(where: str, case: Case | None) -> Iterator[Bar]:
 
 
 def _agreement(where: str, case: Case) -> Iterator[Bar]:
-    """The worst of layouts and k stands for all."""
+    """The worst layout and k."""
     exact = [value for m in case["methods"] if m.get("margin") == "exact" for value in m["agreement"].values()]
     yield Bar(where, "exact: agreement with the exhaustive scan, lowest of layouts and k", 1.0, min(exact), "")
     found = [entry for entry in case["calibration"] if entry["target"] == CALIBRATED]

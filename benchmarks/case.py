@@ -1,4 +1,4 @@
-"""One case: a data set at a number of bytes, ours against the peers, into one dictionary for the JSON."""
+"""One case: our index and the peers on one data set at one number of bytes, as a dictionary for the JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFERENCES = {"FastScan": faiss_peers.FASTSCAN, "IndexPQ": faiss_peers.PQ}
 
 
 def run(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
-    """Build, check, time; everything on one thread but the comparison of two with one."""
+    """Build, check and time, on one thread except for the comparison of two threads with one."""
     started, environment = time.perf_counter(), machine.environment()
     train = ours.training_rows(len(data.x), plan)
     with one_thread():
@@ -64,7 +64,7 @@ def run(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) ->
 def _build_ours(
     data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]
 ) -> tuple[dict[str, Index], dict[str, Any]]:
-    """Indexes, and what the JSON tells of each, by layout."""
+    """Indexes and their facts for the JSON, by layout."""
     indexes, entries = {}, {}
     for layout in ours.LAYOUTS:
         say(f"building {layout}")
@@ -94,7 +94,7 @@ def _answer_ours(
 
 
 def _auto(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) -> Method:
-    """What a user gets who sets nothing but the bytes: the layout chosen on held-out rows, the default margin."""
+    """The defaults of `Index.build`: the layout chosen on held-out rows, the default margin."""
     say(f"building {ours.AUTO}")
     index, seconds = ours.build(data, n_bytes, ours.AUTO, plan)
     method = ours.method(index, ours.DEFAULT_MARGIN, plan.timed, name=ours.AUTO)
@@ -109,7 +109,7 @@ def _auto(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) 
 
 
 def _lines(methods: list[Method], rates: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """One entry per method, with its speed against the two references of the same run."""
+    """One entry per method, with its speed relative to the two references of the same run."""
     out = []
     for method in methods:
         qps = rates[method.key]
@@ -124,7 +124,7 @@ def _lines(methods: list[Method], rates: dict[str, dict[str, dict[str, Any]]]) -
 def _levels(
     indexes: dict[str, Index], peers: list[Method], data: BenchSet, plan: Plan, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Exact margin, k = 10, at every SIMD level of ours, and FastScan at every level of faiss, in one race."""
+    """Exact margin, k = 10, at every SIMD level of ours, and FastScan at every level of faiss, in one run."""
     say("SIMD levels")
     fastscan = next(peer for peer in peers if peer.key == faiss_peers.FASTSCAN)
 

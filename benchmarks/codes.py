@@ -1,4 +1,4 @@
-"""How good are the codes, and what do they cost to make? Ours against the quantizers of faiss at equal bytes.
+"""Accuracy and encoding time of our codes and the quantizers of faiss at equal bytes.
 
     python benchmarks/codes.py [--quick] [--only sift100k/8] [--methods pq,rq,...]
 
@@ -76,11 +76,11 @@ def _rq(train: FloatArray, n_bytes: int) -> dict[str, Coder]:
     rq.max_beam_size = 5
     rq.train(train)
 
-    def by_tables(x: FloatArray) -> Any:  # its faster way to code: tables of inner products
+    def by_tables(x: FloatArray) -> Any:  # its faster encoder: tables of inner products
         rq.use_beam_LUT = 1
         return rq.compute_codes(x)
 
-    def plainly(x: FloatArray) -> Any:  # what a user gets who sets nothing
+    def plainly(x: FloatArray) -> Any:  # the default of faiss
         rq.use_beam_LUT = 0
         return rq.compute_codes(x)
 
@@ -109,7 +109,7 @@ SLOW = {("lsq", "mnist784"), ("opq", "mnist784")}  # hours on one thread
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what was asked for and is not there yet."""
+    """Run the requested cases that have no result."""
     options = _parser().parse_args(argv)
     results = options.results or (RESULTS / "quick" if options.quick else RESULTS)
     for case in options.only or CASES:
@@ -129,7 +129,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _load(name: str, quick: bool) -> dict[str, FloatArray]:
-    """Rows, queries, truth, and the rows to learn from, which are rows of the set."""
+    """Rows, queries, true neighbours, and the training rows, which are among the rows."""
     stem = {"sift100k": "sift300k", "generated100k": "generated300k"}.get(name, name)
     data = datasets.load(stem, seed=0, quick=quick, say=lambda text: print(text, file=sys.stderr))
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Times and memory that `il.plan` gives, against those of the build that it plans. CPU seconds of one thread.
+"""Times and memory estimated by `il.plan`, compared with those of the build. CPU seconds of one thread.
 
     python benchmarks/costs.py [--quick]
 

@@ -16,8 +16,8 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from interlace import data as data_sets
 from interlace.evaluate.answers import exact_neighbours
-from interlace.paper.datasets import sets
 
 FloatArray = NDArray[np.float32]
 TRUTH = 100  # neighbours kept per query
@@ -28,7 +28,7 @@ QUICK_ROWS, QUICK_QUERIES = 20_000, 100
 
 @dataclass(frozen=True, eq=False)
 class BenchSet:
-    """float32 throughout: what every method is given."""
+    """Rows, queries and true neighbours; float32 for all methods."""
 
     name: str
     description: str
@@ -40,7 +40,7 @@ class BenchSet:
 
 
 def load(name: str, *, seed: int, quick: bool, say: Callable[[str], None]) -> BenchSet:
-    """A set by its name, or the generated one that stands in for it."""
+    """A data set by name, or its generated replacement."""
     loaders: dict[str, Callable[..., BenchSet]] = {
         "sift300k": _sift300k,
         "sift1m": _sift1m,
@@ -53,9 +53,9 @@ def load(name: str, *, seed: int, quick: bool, say: Callable[[str], None]) -> Be
 def _sift_rows(
     seed: int, say: Callable[[str], None]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[Any] | None, str]:
-    """Rows, queries, truth if it came with them, and the name's stem."""
+    """Rows, queries, true neighbours if the file has them, and the stem of the name."""
     try:
-        data = sets.sift300k()
+        data = data_sets.sift300k()
     except FileNotFoundError:
         say("sift300k is not here: a generated set takes its place")
         x, queries = clustered(300_000, 128, 2000, seed)
@@ -76,7 +76,7 @@ def _generated300k(seed: int, quick: bool, say: Callable[[str], None]) -> BenchS
 
 def _mnist784(seed: int, quick: bool, say: Callable[[str], None]) -> BenchSet:
     try:
-        data = sets.mnist()
+        data = data_sets.mnist()
     except FileNotFoundError:
         say("mnist is not here: a generated set takes its place")
         x, queries = clustered(60_000, 784, 1000, seed)
@@ -151,7 +151,7 @@ def make_rows(base: NDArray[np.uint8], n: int, seed: int) -> NDArray[np.uint8]:
 
 
 def _nearest_others(base: NDArray[np.uint8], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows [n, NEIGHBOURS] nearest to the given ones, each one's own row left out; duplicates of it count."""
+    """Rows [n, NEIGHBOURS] nearest to the given ones, without the row itself; duplicates of it count."""
     x = base.astype(np.float32)
     found = faiss.knn(x[rows], x, NEIGHBOURS + 1)[1]
     own = found == rows[:, None]
@@ -171,7 +171,7 @@ def clustered(n: int, dim: int, n_queries: int, seed: int) -> tuple[NDArray[np.u
 
 
 def cache_folder() -> Path:
-    """Outside the repository: a made set is no result."""
+    """Folder of generated data sets, outside the repository."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "interlace"
 

@@ -1,10 +1,10 @@
-"""What drift of a store says: recall with its books against that with books learned anew, for rows that changed.
+"""Drift of a store: recall of its codebooks and of new codebooks, for rows that have changed.
 
     python benchmarks/drift.py [--quick]
 
-Writes benchmarks/results/drift.json. Books are learned from the first half of the rows. The other half is changed by
-moving values of some dimensions to others, added to a store, and also indexed alone: with the old books, and with new
-ones. No times, so that the load of the machine does not matter.
+Writes benchmarks/results/drift.json. Codebooks are learned from the first half of the rows. The other half is
+changed by permuting some dimensions, added to a store, and also indexed alone: with the old codebooks and with new
+ones. Nothing is timed, so the load of the machine does not matter.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from measure import KS, Ids, Method, quiet, seconds_per_query
 from plan import Plan
 
 FASTSCAN, PQ = "faiss IndexPQFastScan", "faiss IndexPQ"
-AGREEMENT = 0.999  # with all lists, what our default margin promises against its own exhaustive scan
+AGREEMENT = 0.999  # with all lists, like our default margin with its exhaustive scan
 LISTS = 256
 
 
@@ -34,21 +34,21 @@ def levels() -> dict[str, int | None]:
 
 
 def set_level(name: str) -> None:
-    """A global of faiss; nothing where it cannot be chosen."""
+    """Set the SIMD level, a global of faiss, if it can be chosen."""
     value = levels()[name]
     if value is not None:
         faiss.SIMDConfig.set_level(value)
 
 
 def best_level() -> str:
-    """The highest; what building runs at."""
+    """The highest level, used for building."""
     return list(levels())[-1]
 
 
 def build_all(
     data: BenchSet, n_bytes: int, train: NDArray[np.int64], plan: Plan, say: Callable[[str], None]
 ) -> list[Method]:
-    """Every peer, trained, filled, its level and nprobe chosen."""
+    """All peers, trained and filled, with their level and nprobe chosen."""
     builders = [_fastscan, _pq, _opq, _ivf_pq, _ivf_fastscan]
     builders += [_rq] if plan.rq else []
     builders += [_rq_table] if plan.rq_table else []
@@ -154,7 +154,7 @@ def _ivf(name: str, index: Any, data: BenchSet, train: NDArray[np.int64], plan: 
 
 
 def smallest_nprobe(index: Any, queries: FloatArray, k: int) -> tuple[int, float]:
-    """By bisection, and the agreement it reaches: a row of a visited list is never lost, so it grows with nprobe."""
+    """The smallest nprobe by bisection, and its agreement; agreement grows with nprobe: visited rows are kept."""
 
     def answers(nprobe: int) -> Ids:
         index.nprobe = nprobe
@@ -231,7 +231,7 @@ def _choose_levels(peer: Method, queries: FloatArray) -> None:
 
 
 def at_level(peer: Method, level: str, n_timed: int) -> Method:
-    """The same peer held at one level."""
+    """The same peer at one fixed level."""
     facts = peer.facts | {"level": level}
 
     def prepare(mode: str, k: int) -> None:

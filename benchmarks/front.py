@@ -1,4 +1,4 @@
-"""The front of recall against speed at equal bytes: every layout, number of crude books and margin, and the peers.
+"""Recall and speed at equal bytes of every layout, number of crude books and margin, and of the peers.
 
     python benchmarks/front.py [--quick] [--set sift300k] [--bytes 8]
 
@@ -32,7 +32,7 @@ ROUNDS = 5
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Build, answer, race, write."""
+    """Build, measure recall and speed, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few rows, into results/quick: does it run?")
     parser.add_argument("--set", default="sift300k", help="data set (default: sift300k)")

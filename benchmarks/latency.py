@@ -1,4 +1,4 @@
-"""Short times that people notice: the import, opening a large file, a plan and how far it is from the truth.
+"""Latencies: import, opening a large file, and the accuracy of `plan`.
 
     python benchmarks/latency.py
 
@@ -41,7 +41,7 @@ def imports() -> None:
 
 
 def opening(rows: int = 3_000_000) -> None:
-    """A file of so many rows, mapped and not read."""
+    """Opening a file of that many rows, which is mapped and not read."""
     rng = np.random.default_rng(0)
     books = [il.Book(rng.normal(size=(256, 1)), [d]) for d in range(32)]
     index = il.Index.from_codes(
@@ -55,7 +55,7 @@ def opening(rows: int = 3_000_000) -> None:
 
 
 def planning() -> None:
-    """Plans, and their times by what building and searching take."""
+    """Plans, and their times divided by the measured times of building and searching."""
     for dim in (128, 768):
         print(f"plan 1e9 x {dim:<8} {median(lambda dim=dim: il.plan(10**9, dim), 3) * 1e3:8.1f} ms")
     rows, dim = 20_000, 64

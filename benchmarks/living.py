@@ -1,4 +1,4 @@
-"""What an index that lives costs: the sections of RESULTS.md about filters, re-ranking and drift."""
+"""Sections of RESULTS.md about stores, filters, re-ranking, drift and agreement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Case = dict[str, Any]
 
 
 def filters(found: Case) -> str:
-    """Each selectivity of each layout against the unfiltered exact scan."""
+    """Each selectivity of each layout compared with the unfiltered exact scan."""
     data, bar = found["data"], found["bar"]
     layouts = found["layouts"]
     worst = {
@@ -23,13 +23,13 @@ def filters(found: Case) -> str:
     scans = ", ".join(f"{name} {layout['unfiltered_us']:.0f} us" for name, layout in layouts.items())
     intro = (
         f"{data['name']}, {data['rows']:,} rows x {data['dim']}, {found['n_bytes']} bytes, k = {found['k']}, exact, "
-        "one thread. How many times as long the unfiltered scan takes, by the time of the processor: *batch* is one "
-        f"call of {data['queries']:,} queries that makes the filter ready; *single* a call of one query that does; "
-        "*ready* a call of one query with a filter made ready before (`allow`). One unfiltered query in a batch: "
-        f"{scans}; making a filter ready reads a mask of all rows. Bar: {bar['batch']:g}x in a batch at "
+        "one thread. Speed-up over the unfiltered scan, in processor time: *batch* is one call of "
+        f"{data['queries']:,} queries including the preparation of the filter; *single* is a call of one query "
+        "including it; *ready* is a call of one query with a filter prepared by `allow`. One unfiltered query in a "
+        f"batch: {scans}. Preparing a filter reads a mask of all rows. Target: {bar['batch']:g}x in a batch at "
         f"{bar['selectivity']:.0%} of the rows, reached by {reached} of {len(worst)} layouts."
     )
-    head = ("layout", "rows allowed", "rows", "batch", "single", "ready", "filter ready, ms", "rows scanned", "recall")
+    head = ("layout", "rows allowed", "rows", "batch", "single", "ready", "preparation, ms", "rows scanned", "recall")
     rows = [
         (
             name,
@@ -47,14 +47,14 @@ def filters(found: Case) -> str:
 
 
 def rerank(found: Case) -> str:
-    """Recall and speed of each depth, and the ratio to faiss at equal recall."""
+    """Recall and speed of each re-rank depth, and the speed relative to faiss at equal recall."""
     data, at = found["data"], found["ratio_to_faiss_at_recall"]
     names = list(dict.fromkeys(method["method"] for method in found["methods"]))
     intro = (
         f"{data['name']}, {data['rows']:,} rows x {data['dim']}, codes of {found['methods'][0]['code_bytes']} bytes "
-        f"and kept originals, k = {found['k']}, {data['queries']:,} queries in one call, one thread; all in turns "
-        "in one process, medians. First, how many times as fast as faiss at a recall of at least so much, each at its "
-        "fastest setting that reaches it."
+        f"and kept originals, k = {found['k']}, {data['queries']:,} queries in one call, one thread; interleaved "
+        "rounds in one process, medians. The first table is the speed relative to faiss at each recall, both with "
+        "the fastest setting that reaches it."
     )
     ratios = tables.table(
         ("recall@10", *names), [(recall, *(f"{tables.times(row[n])}x" for n in names)) for recall, row in at.items()]
@@ -73,21 +73,21 @@ def rerank(found: Case) -> str:
 
 
 def _setting(method: Case) -> str:
-    """What was given to `search`."""
+    """Arguments of `search`."""
     given = {name: value for name, value in method.items() if name not in ("method", "code_bytes", "recall", "qps")}
     return ", ".join(f"{name.removesuffix('_asked')}={value}" for name, value in given.items())
 
 
 def drift(found: Case) -> str:
-    """What `health` says of rows that changed, beside what other books would give."""
+    """Drift reported by `health`, and the recall of old and new codebooks."""
     data = found["data"]
     intro = (
-        f"{data['name']}, {data['rows']:,} rows x {data['dim']}, {found['n_bytes']} bytes. Books are learned from one "
-        "half of the rows; in the other half so many dimensions change places. *Drift* is what `health` tells: the "
-        "error of new rows against that of the rows learned from. Recall is that of the old books, and of books "
-        "learned anew from the changed rows."
+        f"{data['name']}, {data['rows']:,} rows x {data['dim']}, {found['n_bytes']} bytes. Codebooks are learned "
+        "from one half of the rows; in the other half the given number of dimensions is permuted. *Drift* is the value "
+        "of `health`: the error of new rows relative to that of held-out rows of learning. Recall is given for the old "
+        "codebooks and for new codebooks learned from the changed rows."
     )
-    head = ("dimensions moved", "drift", f"recall@{found['k']}, old books", "new books", "old against new")
+    head = ("dimensions moved", "drift", f"recall@{found['k']}, old books", "new books", "old / new")
     rows = [
         (
             str(r["moved_dims"]),
@@ -101,27 +101,32 @@ def drift(found: Case) -> str:
     return f"## Drift\n\n{intro}\n\n{tables.table(head, rows)}"
 
 
+def violations(results: list[Case]) -> int:
+    """Measurements below their target by more than their 95 % interval."""
+    return sum(r["agreement"] + r["half_interval"] < r["target"] for r in results)
+
+
 def agreement(found: Case) -> str:
-    """What calibrated margins keep of their promise."""
+    """Measured agreement of calibrated margins with their targets."""
     results = found["results"]
-    broken = sum(r["agreement"] + r["half_interval"] < r["target"] for r in results)
     intro = (
         f"{found['n_bytes']} bytes, margins calibrated by `Index.build`, SIMD level "
-        f"{found['environment']['simd_levels'][-1]}; {len(results)} measurements by `benchmarks/agreement.py`, "
-        f"{broken} of them below their target by more than their 95 % interval. Agreement is the mean share of the k "
-        "rows of the exact search of the codes. *Exact* means that the calibration does not support the target, or no "
-        "longer fits the rows, so that the search is exact. *Scanned* is the share of rows whose codes were read, "
-        "calibrated and exact."
+        f"{found['environment']['simd_levels'][-1]}; measured by `benchmarks/agreement.py`. Agreement is the mean "
+        "share of the k rows of the exact search of the codes. *Exactly* means that the calibration does not support "
+        "the target, or is no longer valid for the rows, so that the search is exact. *Scanned* is the share of rows "
+        f"whose codes are read.\n\n**{violations(results)} violations in {len(results)} measurements**; a violation is "
+        "an agreement below its target by more than the 95 % interval."
     )
-    head = ("data", "layout", "queries", "k", "target", "agreement", "scanned", "exact: scanned")
+    head = ("data", "queries", "layout", "k", "target", "agreement", "ran exactly", "scanned", "scanned by exact")
     rows = [
         (
-            r["data"],
-            f"`{r['layout']}`",
+            f"{r['data']} ({r['rows']:,})",
             f"{r['queries']} ({r['n_queries']:,})",
+            f"`{r['layout']}`",
             str(r["k"]),
             f"{r['target']:g}",
-            f"{r['agreement']:.5f} ± {r['half_interval']:.5f}{', exact' if r['exact'] else ''}",
+            f"{r['agreement']:.5f} ± {r['half_interval']:.5f}",
+            "yes" if r["exact"] else "no",
             f"{r['scanned']:.1%}",
             f"{r['scanned_exact']:.1%}",
         )

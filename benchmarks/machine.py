@@ -1,4 +1,4 @@
-"""What a result was measured on and with."""
+"""Description of the machine and the software of a result."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FLAGS = ("sse4_2", "avx", "avx2", "fma", "bmi2", "avx512f", "avx512bw", "avx512v
 
 
 def environment() -> dict[str, Any]:
-    """CPU, compiler, versions, commit, date: everything a number depends on but the data and the protocol."""
+    """CPU, compiler, versions, commit, date: everything that results depend on, except data and protocol."""
     model, flags = _cpu()
     return {
         "cpu": model,
         "flags": [flag for flag in FLAGS if flag in flags],
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "load_at_start": round(os.getloadavg()[0], 2),  # another process on the machine spoils a run
+        "load_at_start": round(os.getloadavg()[0], 2),  # other processes on the machine affect times
         "system": f"{platform.system()} {platform.machine()}",
         "compiler": _first_line("g++", "--version"),
         "python": platform.python_version(),
@@ -45,7 +45,7 @@ def environment() -> dict[str, Any]:
 
 
 def simd_levels() -> list[str]:
-    """Our levels that run on this CPU, worst first; an emulated one (test builds) says nothing about speed."""
+    """Our SIMD levels on this CPU, slowest first, without emulated ones (test builds)."""
     return [level for level in _native.simd_levels() if not level.startswith("emulated")]
 
 
@@ -71,5 +71,5 @@ def _first_line(*command: str) -> str:
 
 
 def load() -> float:
-    """Processes that wanted a core during the last minute."""
+    """Load average of the last minute."""
     return os.getloadavg()[0]

@@ -1,4 +1,4 @@
-"""Timing: all methods in one process, in interleaved rounds, so that a slow spell of the machine hits all of them."""
+"""Timing: all methods in one process, in interleaved rounds, so that changes of machine speed affect all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TASKS = tuple((mode, k) for k in KS for mode in MODES)
 
 
 def task_name(mode: str, k: int) -> str:
-    """How a task is called in the JSON."""
+    """Name of a task in the JSON."""
     return f"{mode}@{k}"
 
 
@@ -35,11 +35,11 @@ class Method:
     n_timed: int  # queries of a round; slow methods get few
     prepare: Callable[[str, int], None] = lambda mode, k: None  # before a task, not timed: globals of faiss and of ours
     facts: dict[str, Any] = field(default_factory=dict)
-    answer: Search | None = None  # the same answers by a quicker way, where ``search`` is too slow for all queries
+    answer: Search | None = None  # a faster way to the same answers, if ``search`` is too slow for all queries
     pad: int = 0  # columns of zeros behind the queries, for a peer that needs a multiple of its sub-quantizers
 
     def inputs(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Queries as ``search`` takes them."""
+        """Queries in the format of ``search``."""
         return np.pad(queries, ((0, 0), (0, self.pad))) if self.pad else queries
 
     def answers(self, queries: NDArray[np.float32], k: int) -> Ids:
@@ -93,7 +93,7 @@ def _rates(seconds: list[float]) -> dict[str, Any]:
 
 
 def significant(value: float, digits: int = 6) -> float:
-    """More digits than the clock gives only make the JSON long."""
+    """Rounded to the precision of the clock."""
     return float(f"{value:.{digits}g}")
 
 

@@ -16,19 +16,19 @@ from measure import KS, Ids, Method
 from plan import Plan
 
 LAYOUTS = ("subspace", "hybrid", "residual")
-AUTO, DEFAULT_MARGIN = "auto", 0.999  # what a user gets who sets nothing
+AUTO, DEFAULT_MARGIN = "auto", 0.999  # the defaults
 MARGINS: tuple[float | str, ...] = ("exact", 0.999, "paper")
 LOOSE = 0.99  # a calibrated margin whose agreement is checked, but not its speed
 INF = float("inf")
 
 
 def training_rows(n: int, plan: Plan) -> NDArray[np.int64]:
-    """The rows ``Index.build`` learns from (tests hold it to that), for all the peers too."""
+    """The rows that ``Index.build`` learns from (checked by a test), also used by all peers."""
     return learned_from(n, plan.train_rows, np.random.default_rng(plan.seed))
 
 
 class Phases:
-    """Seconds of the phases that ``Index.build`` tells of."""
+    """Seconds of the phases that ``Index.build`` reports."""
 
     def __init__(self) -> None:
         self.started = {"train": time.perf_counter()}
@@ -77,7 +77,7 @@ def method(
 
 
 def quality(index: Index, margin: float | str, data: BenchSet, plan: Plan, exhaustive: Ids) -> dict[str, Any]:
-    """Recall, agreement with the exhaustive scan, and the work of one margin, by k; on queries never calibrated on."""
+    """Recall, agreement with the exhaustive scan, and work of one margin, by k; not on calibration queries."""
     out: dict[str, Any] = {"recall": {}, "agreement": {}, "work": {}}
     queries, truth = data.queries[: plan.answered], data.truth[: plan.answered]
     for k in KS:
@@ -95,7 +95,7 @@ def quality(index: Index, margin: float | str, data: BenchSet, plan: Plan, exhau
 
 
 def exhaustive_answers(index: Index, data: BenchSet, plan: Plan) -> Ids:
-    """What every margin is compared with; the answer for a smaller k is a prefix."""
+    """Exhaustive answers to compare with; the answer for a smaller k is a prefix."""
     return index.search(data.queries[: plan.answered], max(KS), margin=INF, threads=1).ids
 
 
@@ -117,7 +117,7 @@ def calibration(layout: str, target: float, found: dict[str, Any], plan: Plan) -
 def speedups(
     rates: dict[str, dict[str, dict[str, Any]]], layouts: list[str], margin: str, level: str
 ) -> list[dict[str, Any]]:
-    """Two threads against one, batch, k = 10, from a race in which both ran."""
+    """Speed-up of two threads over one, batch, k = 10, from one run."""
     out = []
     for layout in layouts:
         one, two = (rates[f"{layout} {margin} {level} {threads}"]["batch@10"]["median"] for threads in (1, 2))

@@ -1,4 +1,4 @@
-"""The benchmark: ours against faiss at equal bytes, one JSON per data set and number of bytes.
+"""The benchmark: our index and faiss at equal bytes, one JSON per data set and number of bytes.
 
     python benchmarks/peers.py [--quick] [--resume] [--only sift300k/8] [--all]
 
@@ -32,7 +32,7 @@ STREAMING_ROUNDS = 9
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what was asked for."""
+    """Run the requested cases."""
     options = _parser().parse_args(argv)
     results = options.results or (RESULTS / "quick" if options.quick else RESULTS)
     started = time.perf_counter()
@@ -82,7 +82,7 @@ def _streaming(results: Path, options: argparse.Namespace, say: Callable[[str], 
 
 
 def write(path: Path, found: dict[str, Any]) -> None:
-    """Atomically: --resume must never meet half a file."""
+    """Write atomically, so that --resume never reads a partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""How much of everything a run does. Few queries for slow methods: a table takes minutes, not hours."""
+"""Sizes of a benchmark run, with few queries for slow methods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Plan:
     timed_slow: int = 100  # of a round of 8-bit exhaustive peers
     timed_decode: int = 3  # of a round of a peer that decodes every row for every query
     timed_scalar: int = 100  # of a round at a level without SIMD
-    nprobe_queries: int = 300  # the smallest nprobe is looked for on these
+    nprobe_queries: int = 300  # queries for the choice of nprobe
     opq_rows: int = 10_240  # training rows the rotation of OPQ is learned from; its books take all of them
     opq_iterations: int = 50  # the default of faiss
     opq_out: int = 128  # dimensions OPQ keeps of more than twice as many
@@ -29,7 +29,7 @@ class Plan:
     rq_table: bool = False  # also the residual quantizer with a norm byte, searched by tables
 
     def as_json(self) -> dict[str, Any]:
-        """What the JSON tells beside the results."""
+        """The protocol in the JSON."""
         return asdict(self) | {
             "threads": 1,
             "ks": [10, 100],
@@ -41,7 +41,7 @@ class Plan:
 
 
 def plan_for(n_rows: int, dim: int, *, seed: int, quick: bool, everything: bool) -> Plan:
-    """A million rows take fewer queries; --quick only proves that the benchmark runs."""
+    """Fewer queries for a million rows; --quick only shows that the benchmark runs."""
     common = {"seed": seed, "rq_table": everything}
     if quick:
         return Plan(

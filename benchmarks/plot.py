@@ -14,7 +14,7 @@ PEER_MARKERS = "vDPX<>*h"
 
 
 def draw(cases: dict[tuple[str, int], dict[str, Any]], path: Path) -> None:
-    """Sets go down, bytes across."""
+    """One row per data set, one column per number of bytes."""
     names = list(dict.fromkeys(name for name, _ in cases))
     sizes = sorted({n_bytes for _, n_bytes in cases})
     with mpl.rc_context({"font.size": 8, "svg.hashsalt": "interlace"}):
@@ -45,7 +45,7 @@ def _panel(axes: Any, case: dict[str, Any]) -> None:
     axes.set_ylabel("queries per second (batch, one thread)")
     axes.set_title(f"{case['data']['name']}, {case['n_bytes']} bytes, ours at {case['simd']}")
     axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.01, 0.5))  # inside it hides points
+    axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.01, 0.5))  # inside the axes it would hide points
 
 
 def draw_front(found: dict[str, Any], path: Path) -> None:

@@ -2,12 +2,12 @@
 
     python benchmarks/quantizers.py [--quick] [--bytes 8] [--methods PQ,CQ] [--others] [--table]
 
-One JSON per method and number of bytes in results/quantizers; one that is there already is not run again, so a run can
-be cut short and taken up later. --table only prints what is there. 100,000 rows, the same 65,536 for all methods to
-learn from, one thread; with --others they learn from the other 200,000 rows of the set, and no row that they learned
-from is coded (results/quantizers-others). Recall is that of the method's own exhaustive search: for CQ with its
-constant, not with true distances to the decoded vectors. Seconds mean something only beside each other, with the load
-that the JSON names.
+One JSON per method and number of bytes in results/quantizers; existing results are skipped, so an interrupted
+run can be resumed. --table only prints existing results. 100,000 rows; all methods learn from the same 65,536 of them
+on one thread. With --others they learn from the other 200,000 rows of the data set, so that no training row is encoded
+(results/quantizers-others). Recall is that of the method's own exhaustive search: for CQ with its
+constant, not with true distances to the decoded vectors. Compare seconds only with each other, at
+the load given in the JSON.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REFERENCE = "ICQ, residual"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what was asked for and is not there yet, then print the table."""
+    """Run the requested methods that have no result, then print the table."""
     options = _parser().parse_args(argv)
     name = "quantizers-others" if options.others else "quantizers"
     folder = options.results or (RESULTS / "quick" if options.quick else RESULTS) / name

@@ -7,7 +7,7 @@ from typing import Any
 from tables import times
 
 BEGIN, END = "<!-- results: begin, made by benchmarks/report.py -->", "<!-- results: end -->"
-SHOWN = {  # name and margin in the JSON -> name in the table
+LABELS = {  # name and margin in the JSON -> name in the table
     ("auto", "0.999"): "`auto`, default margin",
     ("residual", "0.999"): "`residual`, default margin",
     ("hybrid", "0.999"): "`hybrid`, default margin",
@@ -20,7 +20,7 @@ SHOWN = {  # name and margin in the JSON -> name in the table
 
 
 def with_results(readme: str, cases: dict[tuple[str, int], dict[str, Any]]) -> str:
-    """README.md with the table between its two marks made anew; as it was when there are no results."""
+    """README.md with a new table between its two marks; unchanged if there are no results."""
     if not cases:
         return readme
     before, _, rest = readme.partition(BEGIN)
@@ -32,19 +32,19 @@ def _table(cases: dict[tuple[str, int], dict[str, Any]]) -> str:
     levels = sorted({case["simd"] for case in cases.values()})
     lines = [
         f"One thread, k = 10, our SIMD level {', '.join(levels)}, faiss at its best one, ratios within one run; "
-        "everything else, good and bad, is in [benchmarks/RESULTS.md](benchmarks/RESULTS.md).",
+        "all results are in [benchmarks/RESULTS.md](benchmarks/RESULTS.md).",
         "",
         "| data, bytes | method | recall@10 | bytes per vector | batch, x FastScan | one by one, x FastScan |",
         "|---|---|---|---|---|---|",
     ]
     for (name, n_bytes), case in cases.items():
         for method in case["methods"]:
-            shown = SHOWN.get((method["name"].removeprefix("faiss "), method.get("margin")))
-            if shown is None:
+            label = LABELS.get((method["name"].removeprefix("faiss "), method.get("margin")))
+            if label is None:
                 continue
             ratios = method["ratios"]["FastScan"]
             lines.append(
-                f"| {name}, {n_bytes} | {shown} | {method['recall']['10']:.3f} | {method['bytes_per_vector']:.2f} "
+                f"| {name}, {n_bytes} | {label} | {method['recall']['10']:.3f} | {method['bytes_per_vector']:.2f} "
                 f"| {times(ratios['batch@10'])} | {times(ratios['single@10'])} |"
             )
     return "\n".join(lines) + "\n"

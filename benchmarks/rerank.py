@@ -1,11 +1,11 @@
-"""What a second look costs: a store with kept originals against faiss PQFastScan with RefineFlat, at equal code bytes.
+"""Re-ranking: a store with kept originals compared with faiss PQFastScan and RefineFlat, at equal code bytes.
 
     python benchmarks/rerank.py [--quick]
 
 Writes benchmarks/results/rerank.json: recall@10 and queries per second of every depth and of `recall=`, all methods in
 one process, in interleaved rounds, on one thread. faiss refines with float32 rows in memory, four bytes per dimension;
-the store with float16 or int8 rows of a mapped file. Depths of faiss are on a fixed grid; what `recall=` takes is
-chosen by the calibration of the store, on its own rows, and sees no query.
+the store with float16 or int8 rows of a mapped file. Depths of faiss are on a fixed grid; the depth of `recall=`
+is chosen by the calibration of the store on its own rows, not on the queries.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def ours(data: datasets.BenchSet, folder: Path, n_timed: int) -> list[Method]:
             def search(q: datasets.FloatArray, k: int, s: il.Store = store, g: dict[str, Any] = given) -> Any:
                 return s.search(q, k, threads=1, **g).ids
 
-            told = {"recall_asked" if name == "recall" else name: value for name, value in given.items()}
-            facts = {"method": f"interlace {kind}", **told, "code_bytes": N_BYTES}
+            options = {"recall_asked" if name == "recall" else name: value for name, value in given.items()}
+            facts = {"method": f"interlace {kind}", **options, "code_bytes": N_BYTES}
             methods.append(Method(f"interlace {kind} {given}", search, n_timed, facts=facts))
     return methods
 

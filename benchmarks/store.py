@@ -1,12 +1,12 @@
-"""What a store costs: durable writes, adding against coding, opening, searching after removals and while rows come.
+"""Cost of a store: durable writes, adding compared with encoding, opening, searches after removals and during writes.
 
     python benchmarks/store.py [--quick]
 
-Writes benchmarks/results/store.json. Everything on one thread; a number of the disk (waits for a bare append) stands
-beside those that depend on it. Searches of a store before, after removals and after compaction are timed in turns, in
-one process, by the time of the processor, which other processes disturb less; those beside a writer by the clock, in
-turns with the same searches alone. The store of ten million rows has random codes and ids: opening does not look at
-them. The bars stand beside the figures (store_bars.py).
+Writes benchmarks/results/store.json. Everything runs on one thread. The speed of bare appends to the disk is
+measured as well. Searches of a store before removals, after removals and after compaction are timed in interleaved
+rounds in one process, in processor time, which other processes affect less. Searches during writes are timed by the
+clock, interleaved with the same searches alone. The store of ten million rows has random codes and ids, because
+opening does not read them. Targets are in store_bars.py.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ while True:
 
 
 class Other:
-    """Something that keeps another core busy, but only while it is told to."""
+    """A process that keeps another core busy on demand."""
 
     def __init__(self, what: str, folder: Path, rows: Path) -> None:
         command = [sys.executable, "-c", BUSY, what, str(folder), str(rows)]
@@ -216,12 +216,11 @@ class OtherThread:
 
 
 def while_writing(index: il.Index, x: FloatArray, queries: FloatArray, folder: Path, rounds: int) -> dict[str, Any]:
-    """Searches beside something that adds rows at full speed on another core, against the same searches alone.
+    """Searches while rows are added at full speed on another core, compared with the same searches alone.
 
-    ``process``: another process adds, and the reader asks for what is new before every 500 queries in one call, or 200
-    in calls of their own; ``thread``: a thread of the same process adds; ``coding``: another process codes the same
-    rows and has no store, which is what a busy neighbour costs by itself. In turns, alone, beside it, alone again, a
-    ratio for each turn.
+    ``process``: another process adds, and the reader refreshes before every 500 queries in one call, or 200 single
+    queries; ``thread``: a thread of the same process adds; ``coding``: another process only encodes the same rows,
+    which is the cost of a busy machine. Each ratio compares a round with the rounds before and after it, alone.
     """
     np.save(folder / "rows.npy", x[:100_000])
     least_s = 0.2 * rounds
@@ -268,9 +267,9 @@ def while_writing(index: il.Index, x: FloatArray, queries: FloatArray, folder: P
 
 
 def _searching(store: il.Store, calls: list[FloatArray], least_s: float) -> tuple[float, float]:
-    """Seconds of the clock for all calls, and of the processor, which others on the machine do not take away.
+    """Wall-clock and processor seconds for all calls.
 
-    Means over so many rounds of them as need ``least_s``: a writer works in bursts, and a short look sees one or none.
+    Means over as many rounds as take ``least_s``, because a writer works in bursts.
     """
     rounds, of_clock, of_processor = 0, time.perf_counter(), time.thread_time()
     with quiet():

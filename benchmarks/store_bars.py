@@ -1,4 +1,4 @@
-"""What a store must reach, held against what benchmarks/store.py measured; its section of RESULTS.md."""
+"""Targets of a store compared with the measurements of benchmarks/store.py; its section of RESULTS.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import tables
 
-#: Results of earlier formats lack figures.
+#: Results of earlier formats lack some numbers.
 FORMAT = 2
 WHILE_WRITING, REMOVED, COMPACTED = 0.70, 0.60, 0.95  # of the searches alone, of those before
 UPSERTS, OVER_CODING, OPEN_MS = 100.0, 0.20, 50.0
@@ -18,7 +18,7 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoreBar:
-    """A figure, and what it must reach: at least, or with ``most`` at most."""
+    """A measurement and its target: at least, or with ``most`` at most."""
 
     what: str
     needed: float
@@ -28,21 +28,21 @@ class StoreBar:
 
     @property
     def reached(self) -> bool:
-        """On the right side."""
+        """Whether the target is reached."""
         return self.measured <= self.needed if self.most else self.measured >= self.needed
 
-    def shown(self, value: float) -> str:
-        """With its unit."""
+    def text(self, value: float) -> str:
+        """A value with its unit."""
         return {"x": f"{value:.3f}x", "%": f"{value:.1%}", "ms": f"{value:.1f} ms", "/s": f"{value:,.0f}/s"}[self.unit]
 
     def row(self) -> tuple[str, ...]:
-        """Of the table."""
-        needed = f"{'at most' if self.most else 'at least'} {self.shown(self.needed)}"
-        return self.what, needed, self.shown(self.measured), "reached" if self.reached else "**not reached**"
+        """Its row of the table."""
+        needed = f"{'at most' if self.most else 'at least'} {self.text(self.needed)}"
+        return self.what, needed, self.text(self.measured), "reached" if self.reached else "**not reached**"
 
 
 def bars(found: Case) -> Iterator[StoreBar]:
-    """All that have a figure."""
+    """All targets."""
     modes = ("batch", "single")
     for who, text in (("process", "another process"), ("thread", "a thread")):
         for mode in modes:
@@ -62,24 +62,24 @@ def bars(found: Case) -> Iterator[StoreBar]:
 
 
 def as_json(found: Case) -> list[dict[str, Any]]:
-    """The bars beside their figures."""
+    """Targets and measurements as JSON types."""
     return [asdict(bar) | {"reached": bar.reached} for bar in bars(found)]
 
 
 def section(found: Case) -> str:
-    """Of RESULTS.md."""
+    """The section of RESULTS.md."""
     listed = list(bars(found))
     data, large, coding = found["data"], found["opening_large"], found["while_writing"]["coding"]
     reached = sum(bar.reached for bar in listed)
     intro = (
         f"{data['name']}, {data['rows']:,} rows x {data['dim']}, {found['n_bytes']} bytes, one thread: {reached} of "
-        f"{len(listed)} bars reached. Searches of the three states are timed in turns, by the time of the processor; "
-        "those beside a writer by the clock, in turns with the same searches alone. A neighbour that codes, and has no "
-        f"store, leaves {coding['batch_ratio']:.3f}x (batch) and {coding['single_ratio']:.3f}x (single) of their "
-        f"speed on this machine (load {found['environment']['load_at_start']} at the start, {found['load_at_end']} at "
-        f"the end); bare appends with a wait for the disk: {found['upserts']['bare_appends_per_s']:,.0f}/s. After "
-        f"opening {large['rows']:,} rows ({large['file_bytes']:,} bytes) `in` took {large['contains_ms']:.2f} ms and "
-        f"`get` {large['get_ms']:.2f} ms, and memory had grown by {large['rss_open_mb']:.1f} MB and "
-        f"{large['rss_get_mb']:.1f} MB."
+        f"{len(listed)} targets reached. Searches of the three states are timed in interleaved rounds in processor "
+        "time; searches next to a writer are timed by the clock, interleaved with the same searches alone. A process "
+        f"that only encodes, without a store, leaves {coding['batch_ratio']:.3f}x (batch) and "
+        f"{coding['single_ratio']:.3f}x (single) of their speed on this machine (load "
+        f"{found['environment']['load_at_start']} at the start, {found['load_at_end']} at the end); bare appends with "
+        f"a wait for the disk: {found['upserts']['bare_appends_per_s']:,.0f}/s. After opening {large['rows']:,} rows "
+        f"({large['file_bytes']:,} bytes) `in` took {large['contains_ms']:.2f} ms and `get` {large['get_ms']:.2f} ms, "
+        f"and memory had grown by {large['rss_open_mb']:.1f} MB and {large['rss_get_mb']:.1f} MB."
     )
-    return f"## A store\n\n{intro}\n\n{tables.table(('what', 'bar', 'measured', ''), [bar.row() for bar in listed])}"
+    return f"## A store\n\n{intro}\n\n{tables.table(('what', 'target', 'measured', ''), [bar.row() for bar in listed])}"

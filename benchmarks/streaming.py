@@ -1,4 +1,4 @@
-"""The crude scan against the streaming limit: the rate at which the same bytes can be read at all."""
+"""The crude scan compared with the streaming limit, the rate at which the same bytes can be read."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ Case = dict[str, Any]
 
 
 def times(ratio: float) -> str:
-    """Two digits behind the point, or one that is not 0."""
+    """Two decimals, or one significant digit below 0.01."""
     return f"{ratio:.2f}" if ratio >= 0.01 else f"{ratio:.1g}"
 
 
@@ -20,14 +20,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def case(found: Case) -> str:
-    """Everything about one data set at one number of bytes."""
+    """All tables of one data set at one number of bytes."""
     data, protocol = found["data"], found["protocol"]
-    stand_in = " **Generated data: it says nothing about real vectors.**" if data["generated"] else ""
+    stand_in = " **Generated data, not representative of real vectors.**" if data["generated"] else ""
     intro = (
-        f"{data['description']}: {data['rows']:,} rows x {data['dim']}, learned from {data['training_rows']:,} of them "
-        f"by every method.{stand_in} Recall and agreement over {protocol['answered']:,} queries; {protocol['rounds']} "
-        f"rounds of the number of queries each line tells. Our SIMD level: {found['simd']}. faiss offers "
-        f"{', '.join(found['faiss_levels'])}; each peer ran at its fastest. The run took {found['seconds']:.0f} s."
+        f"{data['description']}: {data['rows']:,} rows x {data['dim']}; every method learns from "
+        f"{data['training_rows']:,} of them.{stand_in} Recall and agreement are over {protocol['answered']:,} "
+        f"queries; times are from {protocol['rounds']} rounds of the given number of queries. Our SIMD level: "
+        f"{found['simd']}. faiss has {', '.join(found['faiss_levels'])}; each peer runs at its fastest level. The run "
+        f"took {found['seconds']:.0f} s."
     )
     parts = [
         f"## {data['name']}, {found['n_bytes']} bytes",
@@ -42,9 +43,9 @@ def case(found: Case) -> str:
 
 
 def codes(found: Case) -> str:
-    """Accuracy of codes, and what they cost to make."""
+    """Accuracy of codes, and time to learn and encode."""
     data = found["data"]
-    head = ("method", "recall@1", "recall@10", "recall@100", "error", "learn s", "code us/vector", "load")
+    head = ("method", "recall@1", "recall@10", "recall@100", "error", "learn s", "encode us/vector", "load")
     rows = [
         (
             method["name"],
@@ -57,15 +58,16 @@ def codes(found: Case) -> str:
         for method in found["methods"]
     ]
     intro = (
-        f"{data['rows']:,} rows x {data['dim']}, {data['queries']:,} queries, the same {data['training_rows']:,} rows "
-        "for all to learn from, one thread. Recall of an exhaustive scan of the decoded vectors; error: mean squared "
-        "distance to the code; load: what else ran on the machine, which spoils times but not recall."
+        f"{data['rows']:,} rows x {data['dim']}, {data['queries']:,} queries; all methods learn from the same "
+        f"{data['training_rows']:,} rows, on one thread. Recall is that of an exhaustive scan of the decoded vectors; "
+        "error is the mean squared distance to the decoded vector; load is that of other processes on the machine, "
+        "which affects times but not recall."
     )
     return f"## Codes of {data['name']}, {found['n_bytes']} bytes\n\n{intro}\n\n{table(head, rows)}"
 
 
 def front(found: Case, plot_name: str) -> str:
-    """Every layout, number of crude books and margin, in one race with the peers."""
+    """Every layout, number of crude books and margin, timed together with the peers."""
     head = ("method", "crude books", "margin", "recall@10", "bytes/vector", "batch, x FastScan", "single")
     rows = [
         (
@@ -80,13 +82,13 @@ def front(found: Case, plot_name: str) -> str:
     ]
     data = found["data"]
     return (
-        f"## The front of {data['name']}, {found['n_bytes']} bytes\n\n![recall against speed]({plot_name})\n\n"
+        f"## Recall and speed of {data['name']}, {found['n_bytes']} bytes\n\n![recall against speed]({plot_name})\n\n"
         f"{table(head, rows)}"
     )
 
 
 def streaming(found: Case) -> str:
-    """The crude scan against reading the same bytes."""
+    """The crude scan compared with reading the same bytes."""
     head = ("level", "columns", "where", "bytes", "scan GB/s", "stream GB/s", "share", "scan Gvectors/s")
     rows = [
         (
@@ -102,8 +104,8 @@ def streaming(found: Case) -> str:
         for entry in found["results"]
     ]
     intro = (
-        f"One core, medians of {found['rounds']} rounds; the stream only reads the bytes, in the same calls. "
-        f"Our SIMD level: {found['simd']}; the others were forced."
+        f"One core, medians of {found['rounds']} rounds; the stream only reads the bytes, in the same order. "
+        f"Our default SIMD level: {found['simd']}; the other levels were forced."
     )
     return f"## Crude scan against streaming\n\n{intro}\n\n{table(head, rows)}"
 
@@ -150,7 +152,7 @@ def _speeds(found: Case, k: int) -> str:
 
 
 def _work(found: Case) -> str:
-    """What stands behind the speeds: rule or level, pruning at k = 10, build times."""
+    """Details of the speeds: rule or SIMD level, pruning at k = 10, build times."""
     head = (
         *("method", "margin", "how", "scanned", "survivors", "queries timed", "best batch q/s"),
         *("learn s", "encode us/vector", "calibrate s", "notes"),
@@ -173,7 +175,7 @@ def _work(found: Case) -> str:
 
 
 def _how(method: dict[str, Any]) -> str:
-    """The rule that ran at k = 10, or the levels of faiss and nprobe."""
+    """The rule at k = 10, or the SIMD levels and nprobe of faiss."""
     if "work" in method:
         return method["work"]["10"]["rule"]
     level = method["level"]
@@ -190,11 +192,11 @@ def _calibration(found: Case) -> str:
         (e["layout"], str(e["target"]), str(e["k"]), e["rule"], f"{e['agreement']:.5f}", str(e["queries"]))
         for e in found["calibration"]
     ]
-    return f"### Calibrated margins on queries never calibrated on\n\n{table(head, rows)}"
+    return f"### Calibrated margins on other queries than those of the calibration\n\n{table(head, rows)}"
 
 
 def _levels(found: Case) -> str:
-    """Ours forced to each level, as INTERLACE_SIMD does, beside FastScan at each of its own; one run."""
+    """Our searches forced to each level (INTERLACE_SIMD), and FastScan at each of its levels; one run."""
     head = ("method", "level", "batch q/s", "single q/s", "queries timed")
     rows = [
         (

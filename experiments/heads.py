@@ -1,12 +1,12 @@
-"""Which recipe do heads on features of AlexNet want, ICQ's and PQN's alike? One JSON per fit.
+"""Tunes the recipe of heads on features of AlexNet for ICQ, PQN and others, one JSON per fit.
 
     python experiments/heads.py [--only METHOD] [--list]
 
-Recipe 2 + 1 + 4 epochs, features of the network that `interlace reproduce pqn` trains and keeps. Each fit is scored by
-its own held-out rows (a tenth of the training set): test queries are not read. *Small* fits learn 128 dimensions from
+Recipe of 2 + 1 + 4 epochs on features of the network that `interlace reproduce pqn` trains. Each fit is evaluated on
+its own held-out rows (a tenth of the training set); test queries are not read. *Small* fits learn 128 dimensions from
 15,000 rows, in half a minute; *full* ones 1,024 from all 50,000, as the figure does; both with 8 books. *small-4* to
-*small-16* are small ones with so many books. Compare within a size: these had another training of the network.
-`experiments/joint_report.py` makes the table. A JSON that is there is not made again.
+*small-16* are small fits with that number of books on a separately trained network, so compare only within a size.
+`experiments/joint_report.py` writes the table. Fits that have a JSON file are skipped.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from interlace.paper.sources import load
 
 RESULTS = Path(__file__).resolve().parent / "results"
 HEAD = {"warm_up": 2, "shape": 1, "epochs": 4}
-#: Rows that held-out ones are searched among.
+#: Database rows for the search with held-out queries.
 SEARCHED_ROWS = 5_000
 #: Rows, dimensions, books.
 SIZES = {"small": (15_000, 128, 8), "full": (50_000, 1024, 8)}
 SIZES |= {f"small-{n_books}": (15_000, 128, n_books) for n_books in (4, 8, 16)}
-#: Steps of Adam: quicker for the embedding, for the books, for both.
+#: Larger learning rates of Adam: for the embedding, for the books, for both.
 RE, R3, R10 = {"rate_embedding": 1e-3}, {"rate_books": 0.03}, {"rate_books": 0.1}
 QUICK = RE | R3
 FASTER = R3 | {"rate_embedding": 3e-3}
@@ -38,12 +38,12 @@ SOFTER, HARD, LOOSE = {"scale": 4.0}, {"hard_after": 1}, {"cross": 3.0}
 
 
 def _lighter(times: float) -> dict[str, float]:
-    """All that stands beside L_E, divided."""
+    """Weights of all terms except L_E, divided by ``times``."""
     return {"error": 0.2 / times, "cross": 30.0 / times, "gamma1": 0.005 / times, "gamma2": 20.0 / times}
 
 
 NO_ERROR = {"error": 0.0}
-#: Of the books, with everything else as in the figure.
+#: Learning rates of the books, with all other settings as in the figure.
 RATES = (0.0075, 0.015, 0.03)
 Changes = dict[str, Any]
 VARIANTS: dict[str, dict[str, dict[str, list[Changes]]]] = {
@@ -93,7 +93,7 @@ VARIANTS: dict[str, dict[str, dict[str, list[Changes]]]] = {
 
 
 def variants() -> dict[str, tuple[str, str, str, Changes]]:
-    """File name -> size, method, loss ("" for the method's own), what differs from the default."""
+    """File name -> size, method, loss ("": default of the method), changes to the recipe."""
     found: dict[str, tuple[str, str, str, Changes]] = {}
     for size, methods in VARIANTS.items():
         for method, losses in methods.items():
@@ -106,7 +106,7 @@ def variants() -> dict[str, tuple[str, str, str, Changes]]:
 
 
 def fitted(size: str, method: str, loss: str, changes: Changes, threads: int) -> dict[str, Any]:
-    """One fit: its score on held-out rows, and the losses of its epochs."""
+    """One fit: its MAP on held-out rows, and its losses by epoch."""
     data = load("cifar10-alexnet", 0, size_of("full"), RESULTS / "networks", threads)
     rows, dim, n_books = SIZES[size]
     model = il.quantizers.method(method).make(
@@ -130,7 +130,7 @@ def fitted(size: str, method: str, loss: str, changes: Changes, threads: int) ->
         "rows": rows,
         "dim": dim,
         "map": round(model.fit_info_["validation_map"], 5),
-        # By the search itself, with its constants for cross terms; a fit looks at decoded vectors.
+        # MAP of the search, which uses constants for cross terms; "map" uses decoded vectors.
         "searched": round(model.score(x[held_out], y[held_out], x[learned], y[learned], at=None), 5),
         "history": [
             {key: round(row[key], 5) if key != "phase" else row[key] for key in kept if row.get(key) is not None}
@@ -140,12 +140,12 @@ def fitted(size: str, method: str, loss: str, changes: Changes, threads: int) ->
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what is not there yet."""
+    """Execute the fits that have no result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=sorted({v[1] for v in variants().values()}), help="this method")
-    parser.add_argument("--size", choices=SIZES, help="this size")
-    parser.add_argument("--list", action="store_true", help="name the fits and whether they are there")
-    parser.add_argument("--threads", type=int, default=1, help="of each fit (1)")
+    parser.add_argument("--only", choices=sorted({v[1] for v in variants().values()}), help="only this method")
+    parser.add_argument("--size", choices=SIZES, help="only this size")
+    parser.add_argument("--list", action="store_true", help="list the fits and whether they have results")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each fit (1)")
     options = parser.parse_args(argv)
     folder = RESULTS / "heads"
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def main(argv: list[str] | None = None) -> int:
         if options.only not in (None, wanted[1]) or options.size not in (None, wanted[0]):
             continue
         if options.list:
-            print(f"{'there' if path.exists() else '-':6s}{name}")
+            print(f"{'done' if path.exists() else '-':6s}{name}")
         elif not path.exists():
             print(name, file=sys.stderr, flush=True)
             temporary = path.with_suffix(".tmp")

@@ -1,10 +1,10 @@
-"""Learning from labels: ICQ against supervised quantization on the paper's sets, one JSON per run.
+"""Learning from labels: ICQ and supervised quantization on the data sets of the paper, one JSON per run.
 
     python experiments/joint.py [--only synthetic|deep|mnist|scales] [--quick] [--list]
 
-A run whose JSON is there is left out, so a killed run goes on where it was. CNNs are trained from scratch by
-`interlace reproduce pqn --only "ICQ end to end"`. `python experiments/joint_report.py` makes JOINT.md of the JSON of
-both. Nothing is chosen by looking at test queries: recipes are the defaults, and each fit chooses its epoch on a
+Runs that have a JSON file are skipped, so an interrupted command can be resumed. CNNs are trained from scratch by
+`interlace reproduce pqn --only "ICQ end to end"`. `python experiments/joint_report.py` writes JOINT.md from the JSON
+of both. Nothing is chosen by looking at test queries: recipes are the defaults, and each fit chooses its epoch on a
 validation split of its own rows.
 """
 
@@ -48,14 +48,14 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """Name of its file."""
         scale = "" if self.scale == 1 else f"-x{self.scale:g}"
         method = self.method.lower().replace("+", "-")
         return f"{self.data}-{self.embedding}-{method}-{self.n_books}-draw{self.draw}-seed{self.seed}{scale}"
 
 
 def runs() -> Iterator[Run]:
-    """All of them, the most telling first."""
+    """All runs, the most informative first."""
     for draw in DRAWS:
         for seed in SEEDS:
             for number in SETS:
@@ -72,13 +72,13 @@ def runs() -> Iterator[Run]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what was asked for and is not there yet."""
+    """Execute the requested runs that have no result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", help="this part; may be given again")
-    parser.add_argument("--draw", type=int, help="of the synthetic sets, only this one")
-    parser.add_argument("--quick", action="store_true", help="few rows and epochs, into results/quick: does it run?")
-    parser.add_argument("--list", action="store_true", help="name the runs and whether they are there")
-    parser.add_argument("--threads", type=int, help="of each fit")
+    parser.add_argument("--only", action="append", help="only this part; repeatable")
+    parser.add_argument("--draw", type=int, help="only this draw of the synthetic data sets")
+    parser.add_argument("--quick", action="store_true", help="few rows and epochs, written to results/quick")
+    parser.add_argument("--list", action="store_true", help="list the runs and whether they have results")
+    parser.add_argument("--threads", type=int, help="threads of each fit")
     options = parser.parse_args(argv)
     results = RESULTS.parent / "quick" / "joint" if options.quick else RESULTS
     wanted = [run for run in runs() if not options.only or run.part in options.only]
@@ -86,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
     missing = [run for run in wanted if not (results / f"{run.name}.json").exists()]
     if options.list:
         for run in wanted:
-            print(f"{'-' if run in missing else 'there':6s}{run.part:10s}{run.name}")
+            print(f"{'-' if run in missing else 'done':6s}{run.part:10s}{run.name}")
         return 0
     started = time.perf_counter()
     for number, run in enumerate(missing):
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def measured(run: Run, *, quick: bool, threads: int | None) -> dict[str, Any]:
-    """Fit and judge."""
+    """Fit and measure."""
     data = _load(run)
     x, labels, queries, query_labels = data.x, data.labels, data.queries, data.query_labels
     assert labels is not None

@@ -1,10 +1,10 @@
-"""Why is ICQ not ahead of SQ+CQ on classes that learning has not seen? One JSON per method.
+"""Why is ICQ not ahead of SQ+CQ on unseen classes? One JSON per method.
 
     python experiments/unseen.py [--threads N]
 
-MNIST, linear embedding, K = 8, seed 0, the split of the figure `unseen`. Of the rows of seen and of unseen classes:
-which share of their variance lies in psi, and which share of it codes lose, on psi and off it. PROTOCOL.md tells what
-follows. A JSON that is there is not made again.
+MNIST, linear embedding, K = 8, seed 0, the split of the figure `unseen`. For rows of
+seen and unseen classes, measures the share of the variance in psi, and the share of it that codes lose on psi and off
+it. PROTOCOL.md discusses the results. Methods that have a JSON file are skipped.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def measured(method: str, threads: int) -> dict[str, Any]:
 
 
 def _share(lost: NDArray[np.float64], z: NDArray[np.float64], dims: Any) -> float:
-    """Of the variance on some dimensions, what codes lose."""
+    """Share of the variance on some dimensions that codes lose."""
     return round(float((lost[:, dims] ** 2).sum(1).mean() / z[:, dims].var(0).sum()), 4)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what is not there yet."""
+    """Execute the methods that have no result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1, help="of each fit (1)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each fit (1)")
     options = parser.parse_args(argv)
     RESULTS.mkdir(parents=True, exist_ok=True)
     for method in ("ICQ", "SQ+CQ"):

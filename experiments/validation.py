@@ -1,12 +1,12 @@
-"""Are the defaults of the recipe a choice that rows kept back would make as well? One JSON per variant.
+"""Compares the defaults of the recipe with other values on held-out rows, one JSON per variant.
 
     python experiments/validation.py [--only METHOD] [--list]
 
-MNIST, linear embedding, K = 8 or as a method says: 18,000 rows of the training set are learned from, 2,000 others of it
-ask; the test set is not read. (Dataset 2: a draw that is in no figure, and its queries.) One value differs from where a
-method started at a time; ICQ and the methods it is compared with are asked alike. Where a value was much better, it
-became the default (`CHOSEN`), which was asked as well.
-`experiments/joint_report.py` makes the table. A JSON that is there is not made again.
+MNIST, linear embedding, K = 8 or as given: methods learn from 18,000 rows of the training set, 2,000 others of it are
+the queries; the test set is not read. (Dataset 2: a draw that is in no figure, and its queries.) One value is changed
+at a time, for ICQ and for the methods it is compared with. Where a value was much better, it became the default
+(`CHOSEN`), which was measured as well. `experiments/joint_report.py` writes the table.
+Variants that have a JSON file are skipped.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from interlace import judge
 
 RESULTS = Path(__file__).resolve().parent / "results" / "validation"
 N_BOOKS, ROWS, QUERIES = 8, 18_000, 2_000
-#: Of Dataset 2: figures have draws 0 to 2.
+#: Draw of Dataset 2; figures have draws 0 to 2.
 DRAW = 10
-#: What all methods are asked, and what only has a meaning for one of them.
+#: Values for all methods, and values for single methods.
 COMMON: dict[str, tuple[float, ...]] = {"error": (0.05, 0.8), "rate_embedding": (0.0, 1e-3), "rate_books": (3e-3, 3e-2)}
 VARIANTS: dict[str, dict[str, tuple[float, ...]]] = {
     "ICQ": {
@@ -45,25 +45,25 @@ VARIANTS: dict[str, dict[str, tuple[float, ...]]] = {
     "PQN": {"soft_error": (0.0,), "softness": (0.1, 1.0)},
     "PQN+CQ": {"error": (0.0, 0.05, 0.8)},
     "ICQ soft_triplet": {"error": (0.0, 0.05, 0.8)},
-    # Is the weight that suits eight books too heavy for sixteen, which have four times as many pairs?
+    # Is the weight for 8 books too large for 16, which have four times as many pairs?
     "ICQ, 16 books": {"cross": (3.0, 10.0, 90.0)},
     "SQ+CQ, 16 books": {"cross": (3.0, 10.0, 90.0)},
     "ICQ, 16 books, Dataset 2": {"cross": (3.0, 10.0, 90.0)},
     "SQ+CQ, 16 books, Dataset 2": {"cross": (3.0, 10.0, 90.0)},
 }
-#: Values that the defaults had when a method was asked, where they are others now.
+#: Defaults at the time of the measurement that have changed since.
 STARTS: dict[str, dict[str, float]] = {
     "DPQ": {"central": 1.0, "soft_error": 0.2},
     "PQN": {"soft_error": 0.2},
 }
-#: Two values that differ at once, since both became defaults.
+#: Two changed values that became defaults together.
 CHOSEN = {"DPQ": {"central": 0.1, "soft_error": 0.0}}
-#: Asked about these values alone.
+#: Methods without the common values.
 FEW = ("PQN+CQ", "ICQ soft_triplet", *(method for method in VARIANTS if "16 books" in method))
 
 
 def variants() -> dict[str, tuple[str, dict[str, Any]]]:
-    """File name -> method, what differs from the default."""
+    """File name -> method, changes to the recipe."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for method, own in VARIANTS.items():
         stem = method.lower().replace(",", "").replace("+", "-").replace(" ", "-")
@@ -78,13 +78,13 @@ def variants() -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def _common(method: str) -> dict[str, tuple[float, ...]]:
-    """What all are asked; the error has another name for product books with soft codes."""
+    """Values for all methods; the error has another name for product books with soft codes."""
     soft = "soft_error" in STARTS.get(method, {})
     return {f"soft_{name}" if soft and name == "error" else name: values for name, values in COMMON.items()}
 
 
 def _rows(method: str) -> tuple[Any, Any, Any, Any]:
-    """Rows to learn from and rows that ask, with labels: of MNIST's training set, or a draw that is in no figure."""
+    """Training rows and queries with labels: from MNIST's training set, or a draw that is in no figure."""
     if method.endswith("Dataset 2"):
         drawn = il.data.synthetic(2, DRAW)
         return drawn.x, drawn.labels, drawn.queries, drawn.query_labels
@@ -108,17 +108,17 @@ def _fitted(method: str, changed: dict[str, Any], threads: int, x: Any, labels: 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run what is not there yet."""
+    """Execute the variants that have no result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=VARIANTS, action="append", help="this method; may be given again")
-    parser.add_argument("--list", action="store_true", help="name the variants and whether they are there")
-    parser.add_argument("--threads", type=int, default=1, help="of each fit (1)")
+    parser.add_argument("--only", choices=VARIANTS, action="append", help="only this method; repeatable")
+    parser.add_argument("--list", action="store_true", help="list the variants and whether they have results")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each fit (1)")
     options = parser.parse_args(argv)
     methods = options.only or VARIANTS
     wanted = {name: RESULTS / f"{name}.json" for name, (method, _) in variants().items() if method in methods}
     if options.list:
         for name, path in wanted.items():
-            print(f"{'there' if path.exists() else '-':6s}{name}")
+            print(f"{'done' if path.exists() else '-':6s}{name}")
         return 0
     RESULTS.mkdir(parents=True, exist_ok=True)
     for name, path in wanted.items():

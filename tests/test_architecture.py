@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import importlib
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -119,6 +120,36 @@ def test_facades_hold_public_names_of_other_packages_and_nothing_else(name: str)
     body = ast.parse((SOURCE / name / "__init__.py").read_text()).body
     assert {type(node) for node in body} == {ast.Expr, ast.ImportFrom, ast.Assign}
     assert getattr(il, name) is facade
+
+
+#: Modules outside of the paper's package that may import it: its command, and facades that users type.
+MAY_IMPORT_PAPER = {"cli.reproduce", "data", "judge"}
+
+
+def test_the_paper_is_imported_by_its_command_and_facades_alone() -> None:
+    importing = {
+        module
+        for module, found in GRAPH.items()
+        if module.partition(".")[0] != "paper" and any(name.partition(".")[0] == "paper" for name in found)
+    }
+    assert importing == MAY_IMPORT_PAPER
+    facades = {"data", "judge"}
+    users = {module for module, found in GRAPH.items() if facades & {name.partition(".")[0] for name in found}}
+    assert {module.partition(".")[0] for module in users} <= {"cli"}
+
+
+def test_no_string_names_a_module_of_the_paper() -> None:
+    """An import by name that the graph does not see would be a string such as ``.paper.judge``."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found = re.fullmatch(r"(\.+|interlace\.)paper(\.\w+)*", node.value)
+                assert not found, f"{module_name(path)} names {node.value!r}"
+
+
+def test_benchmarks_do_not_import_the_paper() -> None:
+    for path in sorted((SOURCE.parents[1] / "benchmarks").glob("*.py")):
+        assert "interlace.paper" not in path.read_text(), path.name
 
 
 def test_no_module_names_the_package_absolutely() -> None:

@@ -228,7 +228,7 @@ def test_the_plot_lies_beside_the_page(report, results, tmp_path):
 def test_quick_runs_are_named(report):
     case = hand_made()
     case["quick"] = True
-    assert "Quick runs are among these" in report.markdown(report.Found({("sift300k", 8): case}, {}, [], None), "x.png")
+    assert "quick runs" in report.markdown(report.Found({("sift300k", 8): case}, {}, [], None), "x.png")
 
 
 def test_bars(report):
@@ -363,7 +363,7 @@ def test_a_whole_case(with_faiss, report, tmp_path):
     (tmp_path / "tiny-8.json").write_text(json.dumps(copy.deepcopy(found)))
     assert report.main(["--results", str(tmp_path), "--output", str(tmp_path / "RESULTS.md"), "--no-plot"]) == 0
     text = (tmp_path / "RESULTS.md").read_text()
-    assert "Generated data: it says nothing about real vectors" in text
+    assert "Generated data, not representative of real vectors" in text
     assert "faiss ResidualQuantizer, norm byte" in text
 
 
@@ -401,3 +401,33 @@ def test_sections_of_filters_reranking_and_drift(report, results, tmp_path):
     filters = json.loads((committed / "filters.json").read_text())
     filters["layouts"]["subspace"]["selectivities"][3]["unfiltered/batch"] = 4.9
     assert "reached by 2 of 3 layouts" in living.filters(filters)
+
+
+def test_section_of_agreement(report, results, tmp_path):
+    """A row for each measurement; an agreement is a violation only beyond its interval."""
+    one = {
+        "data": "clusters", "rows": 60_000, "layout": "hybrid", "queries": "fresh", "n_queries": 5000, "k": 10,
+        "target": 0.999, "agreement": 0.99951, "half_interval": 0.0002, "exact": False, "unlike": 3,
+        "scanned": 0.034, "scanned_exact": 0.121,
+    }  # fmt: skip
+    measured = [
+        one,
+        one | {"k": 1, "agreement": 0.99885, "half_interval": 0.0002},  # within its interval
+        one | {"k": 100, "agreement": 0.9987, "half_interval": 0.0002},
+        one | {"queries": "half the length", "agreement": 1.0, "half_interval": 0.0, "exact": True},
+    ]
+    page = tmp_path / "page.md"
+    arguments = ["--results", str(results), "--output", str(page), "--no-plot"]
+    assert report.main(arguments) == 0
+    assert "Agreement of calibrated margins" not in page.read_text()
+    environment = ENVIRONMENT | {"simd_levels": ["scalar", "avx2"]}
+    found = {"format": 1, "kind": "agreement", "quick": False, "environment": environment, "n_bytes": 8}
+    (results / "agreement.json").write_text(json.dumps(found | {"results": measured}))
+    assert report.main(arguments) == 0
+    section = page.read_text().partition("## Agreement of calibrated margins")[2]
+    assert "8 bytes" in section
+    assert "SIMD level avx2" in section
+    assert "**1 violations in 4 measurements**" in section
+    row = "| clusters (60,000) | fresh (5,000) | `hybrid` | 10 | 0.999 | 0.99951 ± 0.00020 | no | 3.4% | 12.1% |"
+    assert row in section
+    assert section.count("| yes |") == 1

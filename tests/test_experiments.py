@@ -40,4 +40,4 @@ def test_a_run_is_written_once_and_left_out_then(tmp_path, monkeypatch, capsys):
     assert joint.main(["--quick"]) == 0
     assert one[0].name not in capsys.readouterr().err
     assert joint.main(["--quick", "--list"]) == 0
-    assert "there" in capsys.readouterr().out
+    assert "done" in capsys.readouterr().out

@@ -56,7 +56,7 @@ class TestPlan:
         ("args", "code", "message"),
         [
             (("--dim", 8), 2, "--rows"),
-            (("--rows", 0, "--dim", 8), 2, "a positive integer is needed, got '0'"),
+            (("--rows", 0, "--dim", 8), 2, "positive integer, got '0'"),
             (("--rows", 5, "--dim", 8, "--bytes", 8, "--books", 8), 2, "not allowed with"),
             (("--rows", 5, "--dim", 8, "--bytes", 65), 1, "n_bytes must be at most 64, got 65"),
         ],

@@ -67,7 +67,7 @@ class TestFit:
         np.testing.assert_array_equal(model.codes_, wanted.codes_)
         assert il.Recipe.named(model.recipe) == il.Recipe(**RECIPE)
         assert (model.threads, model.checkpoint) == (None, None)
-        assert f"validation MAP  {wanted.fit_info_['validation_map']:.4f}, of 40 held-out rows" in out
+        assert f"validation MAP  {wanted.fit_info_['validation_map']:.4f} on 40 held-out rows" in out
         assert f"{wanted.fit_info_['ops']:.2f} of 4 (exact, k = 100)" in out
         assert f"{len(model.codebooks_.crude_dims)} of 8 dimensions" in out
         assert "next: interlace evaluate 'a model.icq' QUERIES --labels QUERY_LABELS" in out
@@ -97,7 +97,7 @@ class TestFit:
         whole = np.round(X * 100).astype(np.int64)
         parquet.write_table(pyarrow.table({f"f{i}": whole[:, i] for i in range(12)} | {"y": Y}), folder / "d.parquet")
         args = (*QUICK, *SETS, "-o", "parquet.icq")
-        fails(run("fit", "d.parquet", "--labels", "y", *args), "would be learned from as well")
+        fails(run("fit", "d.parquet", "--labels", "y", *args), "is also a column of the vectors")
         assert run("fit", "d.parquet", "--key", "f*", "--labels", "y", *args)[0] == 0
         assert il.ICQ.load("parquet.icq").n_features_in_ == 12
 
@@ -106,7 +106,7 @@ class TestFit:
         args = ("fit", "x.npy", "--labels", "y.npy", "--method", method, *QUICK, *SETS, "-o", "sq.icq")
         code, out, _ = run(*args)
         assert code == 0
-        assert "none: these books have no split" in out
+        assert "none: these codebooks do not split" in out
         model = il.quantizers.SQ.load("sq.icq")
         assert model.codebooks_ == fitted(kind).codebooks_
         assert run("build", "x.npy", "--model", "sq.icq", "-o", "sq.index")[0] == 0
@@ -118,7 +118,7 @@ class TestFit:
     def test_methods_are_those_that_learn_from_labels(self, run: Run) -> None:
         assert list(METHODS) == [name.lower() for name in il.quantizers.methods(labels=True)]
         args = ("fit", "x.npy", "--labels", "y.npy", *QUICK, *SETS, "--method", "pqn+cq", "-o", "pqn.icq")
-        fails(run(*args, "--loss", "triplet"), "--method pqn+cq has its own loss, --loss belongs to icq, sq+cq, sq+pq")
+        fails(run(*args, "--loss", "triplet"), "--method pqn+cq; it is for icq, sq+cq, sq+pq")
         assert run(*args)[0] == 0
         model = il.quantizers.PQN.load("pqn.icq")
         assert model.quantizer == "cq"
@@ -164,41 +164,41 @@ class TestFit:
     def test_wrong_usage(self, run: Run, folder: Path) -> None:
         args = ("fit", "x.npy", "--labels", "y.npy", "-o", "bad.icq")
         for given, message in (
-            ("pi3=1", "a recipe has no 'pi3'; it has pi2, alpha2, robustness, "),
-            ("pi2=high", "pi2 is a number, got 'high'"),
+            ("pi3=1", "no field 'pi3'; its fields are pi2, alpha2, robustness, "),
+            ("pi2=high", "pi2 must be a number, got 'high'"),
             ("pi2=2", "pi2 of a recipe must be "),
-            ("epochs=1.5", "epochs is an integer, got '1.5'"),
-            ("rotate=maybe", "rotate is true or false, got 'maybe'"),
+            ("epochs=1.5", "epochs must be an integer, got '1.5'"),
+            ("rotate=maybe", "rotate must be true or false, got 'maybe'"),
             ("theta=newton", "theta of a recipe must be one of gradient, em"),
-            ("pi2", "NAME=VALUE is needed, such as pi2=0.3"),
-            ("name=mine", "a recipe has no 'name'"),
+            ("pi2", "NAME=VALUE, such as pi2=0.3, got 'pi2'"),
+            ("name=mine", "no field 'name'"),
         ):
             fails(run(*args, "--set", given), message, 2)
-        fails(run(*args, "--validation", 1), "a number from 0 to below 1 is needed", 2)
-        fails(run(*args, "--hidden", "8,x"), "a positive integer is needed", 2)
-        fails(run(*args, "--layout", "hybrid"), "--layout belongs to learning without labels")
-        fails(run(*args, "--max-train-rows", 9), "--max-train-rows belongs to learning without labels")
-        fails(run("fit", "x.npy", "-o", "bad.icq", "--epochs", 3), "--epochs belongs to learning with labels")
+        fails(run(*args, "--validation", 1), "at least 0 and below 1, got '1'", 2)
+        fails(run(*args, "--hidden", "8,x"), "positive integer, got 'x'", 2)
+        fails(run(*args, "--layout", "hybrid"), "--layout cannot be combined with --labels")
+        fails(run(*args, "--max-train-rows", 9), "--max-train-rows cannot be combined with --labels")
+        fails(run("fit", "x.npy", "-o", "bad.icq", "--epochs", 3), "--epochs needs --labels")
         no_file_but_the_inputs(folder)
 
     def test_bad_input(self, run: Run, folder: Path) -> None:
         for labels, message in (
             (("qy.npy",), "'qy.npy' has 58 labels, 'x.npy' has 400 rows"),
             (("headed.csv",), "has 401 labels, 'x.npy' has 400 rows; if its first line is a header"),
-            (("class",), "or a name inside 'x.npy', which has none; got 'class'"),
+            (("class",), "'x.npy' holds no named arrays; got 'class'"),
             (("gone.txt",), "there is no file 'gone.txt'"),
             (("x.npy",), "one label per row, but it has shape (400, 12)"),
         ):
             fails(run("fit", "x.npy", "--labels", *labels, "-o", "bad.icq"), message)
         fails(run("fit", "both.npz", "--labels", "z", "-o", "bad.icq"), "has no 'z'; it holds 'x', 'y'")
-        fails(run("fit", "both.npz", "--labels", "y", "--labels-key", "y", "-o", "bad.icq"), "no key of their")
+        fails(run("fit", "both.npz", "--labels", "y", "--labels-key", "y", "-o", "bad.icq"), "do not pass a key ('y')")
         args = ("fit", "x.npy", "--labels", "y.npy")
-        fails(run(*args, "-o", "y.npy"), "it is read, too")
+        fails(run(*args, "-o", "y.npy"), "is also an input")
         fails(run(*args, "--checkpoint", "gone/run", "-o", "bad.icq"), "cannot write a checkpoint to 'gone/run'")
         fails(run(*args, "--checkpoint", "q.npy", "-o", "bad.icq"), "not overwriting 'q.npy'")
-        fails(run(*args, "--checkpoint", "y.npy", "-o", "bad.icq"), "it is read, too")
-        fails(run(*args, "--checkpoint", "./bad.icq", "-o", "bad.icq"), "--output and --checkpoint are one file")
-        fails(run(*args, "--plot", "bad.bmp", "-o", "bad.icq"), "--plot writes .png, .pdf, .svg files")
+        fails(run(*args, "--checkpoint", "y.npy", "-o", "bad.icq"), "is also an input")
+        fails(run(*args, "--checkpoint", "./bad.icq", "-o", "bad.icq"), "--output and --checkpoint are the same file")
+        fails(run(*args, "--plot", "bad.bmp", "-o", "bad.icq"), "--plot must end with .png, .pdf, .svg")
         fails(run(*args, "--embedding", "lenet", "-o", "bad.icq"), "lenet takes images")
         fails(run(*args, "--n-books", 99, "-o", "bad.icq"), "1 to 64, got 99")
         no_file_but_the_inputs(folder)
@@ -231,7 +231,7 @@ class TestCtrlC:
         code, out, err = run("fit", "x.npy", "--labels", "y.npy", *QUICK, *SETS, "-o", "stopped.icq")
         assert code == 130
         assert err == "interlace: warning: learning was interrupted; the best epoch so far is kept\n"
-        assert ", ended by Ctrl-C" in out
+        assert ", stopped by Ctrl-C" in out
         assert len(il.ICQ.load("stopped.icq").history_) == 3
 
     def test_before_there_are_books_nothing_is(self, run: Run, stop: Callable[[int], None], folder: Path) -> None:
@@ -301,7 +301,7 @@ class TestEvaluate:
         same = json.loads(run(*args, "--vectors", "x.npy", "--json")[1])
         assert same["map"] == pytest.approx(model.score(QUERIES, QUERY_LABELS, at=None))
         fails(run(*args, "--vectors", "half.npy"), "has labels of 400 rows, 'half.npy' has 200 rows")
-        fails(run(*args, "--vectors-labels", "y.npy"), "are those of --vectors")
+        fails(run(*args, "--vectors-labels", "y.npy"), "--vectors-labels needs --vectors")
 
     def test_some_of_the_queries(self, run: Run) -> None:
         args = ("evaluate", "model.icq", "--queries", "q.npy", "--labels", "qy.npy", "--sample", 9, "--json")
@@ -310,20 +310,20 @@ class TestEvaluate:
         assert (first["queries"], first["map"] != other["map"]) == (9, True)
 
     def test_errors(self, run: Run, folder: Path) -> None:
-        fails(run("evaluate", "model.icq", "q.npy"), "is a model: give queries and their labels")
-        fails(run("evaluate", "model.icq", "--labels", "qy.npy"), "is a model: give queries and their labels")
+        fails(run("evaluate", "model.icq", "q.npy"), "is a model: pass queries and their labels")
+        fails(run("evaluate", "model.icq", "--labels", "qy.npy"), "is a model: pass queries and their labels")
         fails(run("evaluate", "model.icq", "q.npy", "--labels", "y.npy"), "has 400 labels, 'q.npy' has 58 rows")
         (folder / "words.txt").write_text("\n".join(names(QUERY_LABELS)))
         fails(run("evaluate", "model.icq", "q.npy", "--labels", "words.txt"), "they never equal")
         args = ("evaluate", "model.icq", "q.npy", "--labels", "qy.npy")
-        fails(run(*args, "--truth", "q.npy"), "--truth belongs to an index")
-        fails(run(*args, "--embedded"), "--embedded belongs to an index")
-        fails(run(*args, "--queries", "q.npy"), "give the queries once")
+        fails(run(*args, "--truth", "q.npy"), "--truth is for indexes")
+        fails(run(*args, "--embedded"), "--embedded is for indexes")
+        fails(run(*args, "--queries", "q.npy"), "queries are given twice")
         il.ICQ(2, layout="subspace", n_words=16).fit(X).save(folder / "bare.icq")
         fails(run("evaluate", "bare.icq", "q.npy", "--labels", "qy.npy"), "was fitted without labels")
         assert run("build", "x.npy", "--n-bytes", 2, "-o", "x.index")[0] == 0
-        fails(run("evaluate", "x.index", "q.npy", "--labels", "qy.npy"), "--labels belongs to a model")
-        fails(run("evaluate", "x.index", "q.npy", "--at", 5), "--at belongs to a model")
+        fails(run("evaluate", "x.index", "q.npy", "--labels", "qy.npy"), "--labels is for models")
+        fails(run("evaluate", "x.index", "q.npy", "--at", 5), "--at is for models")
 
     def test_queries_of_an_index(self, run: Run) -> None:
         assert run("build", "x.npy", "--n-bytes", 2, "-o", "x.index")[0] == 0

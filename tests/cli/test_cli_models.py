@@ -59,7 +59,7 @@ class TestFit:
         fails(run("search", "model.icq", "more.npy"), "holds 'model', not an index")
 
     def test_errors(self, run: Run) -> None:
-        fails(run("fit", "x.npy", "-o", "x.npy"), "'x.npy' would be replaced, but it is read, too")
+        fails(run("fit", "x.npy", "-o", "x.npy"), "'x.npy' is also an input")
         fails(run("fit", "x.npy", "-o", "more.npy"), "not overwriting 'more.npy'")
         fails(run("fit", "x.npy", "-o", "gone/m.icq"), "cannot write a model to 'gone/m.icq'")
         fails(run("fit", "x.npy", "-o", "m.icq", "--layout", "residual", "--cross", "none"), "cross='none'")
@@ -80,13 +80,13 @@ class TestBuildWithModel:
     def test_settings_of_learning_are_refused(self, run: Run) -> None:
         for option in (("--n-bytes", 8), ("--layout", "auto"), ("--seed", 0), ("--max-train-rows", 50)):
             result = run("build", "more.npy", "--model", "model.icq", "-o", "bad.index", *option)
-            fails(result, f"--model brings its own settings: {option[0]} cannot change")
+            fails(result, f"--model and {option[0]} cannot be combined")
 
     def test_files_that_do_not_fit(self, run: Run, folder: Path) -> None:
         np.save(folder / "wide.npy", np.zeros((5, 9), np.float32))
         fails(run("build", "wide.npy", "--model", "model.icq", "-o", "bad.index"), "9 features")
         fails(run("build", "more.npy", "--model", "x.npy", "-o", "bad.index"), "a NumPy .npy array")
-        fails(run("build", "more.npy", "--model", "model.icq", "-o", "model.icq"), "it is read, too")
+        fails(run("build", "more.npy", "--model", "model.icq", "-o", "model.icq"), "is also an input")
         assert not (folder / "bad.index").exists()
 
 
@@ -110,8 +110,8 @@ class TestEncode:
 
     def test_errors(self, run: Run, folder: Path) -> None:
         args = ("encode", "x.npy", "--model", "model.icq", "-o")
-        fails(run(*args, "codes.bin"), "--output writes .npy files")
-        fails(run(*args, "x.npy"), "it is read, too")
+        fails(run(*args, "codes.bin"), "--output must end with .npy")
+        fails(run(*args, "x.npy"), "is also an input")
         fails(run(*args, "gone/codes.npy"), "there is no folder 'gone'")
         run("build", "x.npy", "-o", "x.index", "--n-bytes", 2, "--threads", 1)
         fails(run("encode", "x.npy", "--model", "x.index", "-o", "c.npy"), "holds 'index', not a model")

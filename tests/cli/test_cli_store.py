@@ -98,7 +98,7 @@ class TestAdd:
         code, out, err = run("add", "s", "more.npy", "--threads", 1)
         assert (code, err) == (0, "")
         assert out.startswith("s: 200 rows added in ")
-        assert out.endswith(" s; it has 700\n")
+        assert out.endswith(" s; 700 in the store\n")
         assert il.open("s").ids.tolist() == list(range(700))
 
     @pytest.mark.parametrize("kind", ["npy", "json", "json with ids", "csv", "tabs", "spaces", "csv with ids", "flat"])
@@ -187,7 +187,7 @@ class TestAdd:
         piped(monkeypatch, json_lines(X[:12]) + line + json_lines(X[:3]))
         result = run("add", "s", "-")
         fails(result, f"stdin: {message}")
-        assert result[2].endswith("; 12 rows before were added\n")
+        assert result[2].endswith("; 12 earlier rows were added\n")
         assert len(il.open("s")) == 512
         piped(monkeypatch, json_lines(X[:12]) + line)
         code, out, _ = run("add", "s", "-", "--json")
@@ -209,7 +209,7 @@ class TestAdd:
             (b"", "stdin is empty"),
             (b"1,2,3\n", "line 1: it has 3 values, 6 expected"),
             (b"id,a,b,c,d,e,f\n1,2\n", "line 2: it has 1 values, 6 expected"),
-            (npy(np.zeros((3, 5))), "stdin has rows of shape (5,), the store takes (6,)"),
+            (npy(np.zeros((3, 5))), "stdin has rows of shape (5,), the store expects (6,)"),
             (npy(np.zeros(6)), "must hold an array [rows, dimensions], got shape (6,)"),
             (npy(np.asfortranarray(X[:5])), "Fortran order"),
             (npy(np.array([["a"] * 6])), "must hold real numbers"),
@@ -225,7 +225,7 @@ class TestAdd:
     def test_a_stream_that_ends_too_early(self, run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(blocks, "ROWS", 5)
         piped(monkeypatch, npy(X[:20])[:-30])
-        fails(run("add", "s", "-"), "stdin ends after 18 of 20 rows; 18 rows before were added")
+        fails(run("add", "s", "-"), "stdin ends after 18 of 20 rows; 18 earlier rows were added")
         assert len(il.open("s")) == 518
 
     def test_a_bad_row_in_a_file(self, run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ class TestAdd:
         np.save("bad.npy", bad)
         fails(
             run("add", "s", "bad.npy"),
-            "is nan, not a finite number (NaN and inf are refused); 50 rows before were added",
+            "is nan, not a finite number (NaN and inf are refused); 50 earlier rows were added",
         )
         assert len(il.open("s")) == 550
 
@@ -255,17 +255,17 @@ class TestAdd:
         monkeypatch.setattr(files, "call", full)
         result = run("add", "s", "more.npy")
         monkeypatch.undo()
-        fails(result, "No space left on device); 100 rows before were added")
+        fails(result, "No space left on device); 100 earlier rows were added")
         assert len(il.open(store)) == 600
         il.open(store).verify()
 
     def test_other_mistakes(self, run: Run, store: Path, folder: Path) -> None:
-        fails(run("add", "nowhere", "more.npy"), "there is no store 'nowhere': `interlace create` makes one")
+        fails(run("add", "nowhere", "more.npy"), "there is no store 'nowhere'")
         fails(
             run("add", "x.index", "more.npy"),
-            "'x.index' is a file, not a store: `interlace create STORE --from x.index`",
+            "'x.index' is a file, not a store: convert it with `interlace create STORE --from x.index`",
         )
-        fails(run("add", "s", "more.xyz"), "unknown extension; known are .npy, ")
+        fails(run("add", "s", "more.xyz"), "unknown extension; supported are .npy, ")
         fails(run("add", "s", "missing.npy"), "there is no file 'missing.npy'")
         fails(run("add", "s", "more.npy", "--upsert"), "--upsert needs ids")
         fails(run("add", "s", "more.npy", "--key", "a"), "key")
@@ -294,12 +294,12 @@ class TestAdd:
 class TestOthers:
     def test_remove(self, run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path("gone.txt").write_text("1\n2\n3\n")
-        assert run("remove", "s", "gone.txt", "--id", 9) == (0, "s: 4 rows removed; it has 496\n", "")
+        assert run("remove", "s", "gone.txt", "--id", 9) == (0, "s: 4 rows removed; 496 in the store\n", "")
         fails(run("remove", "s", "gone.txt"), "id 1 is not in the store (3 of 3 unknown)")
         piped(monkeypatch, b"3\n4\n5\n")
         code, out, _ = run("remove", "s", "-", "--ignore-missing", "--json")
         assert (code, json.loads(out)) == (0, {"store": "s", "removed": 2, "rows": 494})
-        fails(run("remove", "s"), "which rows? give IDS")
+        fails(run("remove", "s"), "no ids given: pass IDS")
         fails(run("remove", "s", "--id", "x"), "id 'x' is not in the store")
 
     def test_get(self, run: Run, store: Path) -> None:
@@ -311,7 +311,7 @@ class TestOthers:
         assert [row["id"] for row in rows] == [7, 3]
         np.testing.assert_array_equal(np.array([row["vector"] for row in rows], np.float32), np.load("v.npy"))
         fails(run("get", "s", "--id", 7, "--id", 5000), "id 5000 is not in the index")
-        fails(run("get", "s", "--id", 7, "-o", "v.txt"), "--output writes .npy files")
+        fails(run("get", "s", "--id", 7, "-o", "v.txt"), "--output must end with .npy")
 
     def test_what_get_prints_can_be_added(self, run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         out = run("get", "s", "--id", 7)[1].replace('"id": 7', '"id": 1007')
@@ -324,7 +324,7 @@ class TestOthers:
             opened.remove(np.arange(100))
         code, out, _ = run("compact", "s")
         assert code == 0
-        assert out.startswith("s: 400 rows; 100 removed ones are gone, ")
+        assert out.startswith("s: 400 rows; dropped 100 removed rows, ")
         found = json.loads(run("compact", "s", "--json")[1])
         assert (found["rows"], found["removed"], found["bytes"]) == (400, 0, found["bytes_before"])
 
@@ -371,7 +371,7 @@ class TestWhereAnIndexIsTaken:
         assert found["recall@5"] == pytest.approx(expected.recall[5])
         assert found["agreement"] == 1.0
         assert found["quantization_error"] == pytest.approx(expected.quantization_error)
-        fails(run("evaluate", "s", "q.npy", "--labels", "y.npy"), "--labels belongs to a model; 's' is not one")
+        fails(run("evaluate", "s", "q.npy", "--labels", "y.npy"), "--labels is for models; 's' is not a model")
 
     def test_info(self, run: Run, store: Path) -> None:
         assert run("add", "s", "more.npy")[0] == 0
@@ -379,7 +379,7 @@ class TestWhereAnIndexIsTaken:
         assert code == 0
         lines = [" ".join(line.split()) for line in out.splitlines()]
         assert lines[1] == "kind store, format version 1"
-        assert {"rows 700", "ids int64", "log 200 rows that are in no segment yet"} <= set(lines)
+        assert {"rows 700", "ids int64", "log 200 rows that are not in a segment yet"} <= set(lines)
         assert any(line.startswith("segment-3.interlace 500 0 ") for line in lines)
         found = json.loads(run("info", "s", "--json")[1])
         assert (found["rows"], found["log_rows"], found["segments"][0]["rows"]) == (700, 200, 500)
@@ -387,4 +387,4 @@ class TestWhereAnIndexIsTaken:
         fails(run("info", "."), "a directory, but not a store")
 
     def test_verify(self, run: Run, store: Path) -> None:
-        assert "a sound store of 500 rows" in run("verify", "s")[1]
+        assert "no damage, checked 500 rows" in run("verify", "s")[1]

@@ -100,7 +100,7 @@ class TestCreate:
     def test_rows_of_an_index(self, run: Run) -> None:
         assert run("create", "s", "--from", "x.index", *COLUMNS, "--payload", "p.csv")[0] == 0
         assert told(il.open("s")) == ROWS
-        fails(run("create", "t", "--from", "x.index", "--originals", "int8"), "--empty takes its books alone")
+        fails(run("create", "t", "--from", "x.index", "--originals", "int8"), "use --empty")
         assert run("create", "t", "--from", "x.index", "--originals", "int8", "--empty")[0] == 0
         assert len(il.open("t")) == 0
 
@@ -109,9 +109,10 @@ class TestCreate:
             code, _, err = run("create", "s", "--from", "x.books", "--column", column)
             assert code == 2
             assert message in err
-        fails(run("create", "s", "--from", "x.books", "--column", "a:number"), "'number' is not an Arrow type")
-        fails(run("create", "s", "--from", "x.books", "--column", "a:int8", "--column", "a:int8"), "more than once")
-        fails(run("create", "s", "--from", "x.index", "--payload", "p.csv"), "--payload needs columns")
+        fails(run("create", "s", "--from", "x.books", "--column", "a:number"), "'number' is no type of Arrow")
+        twice = ("--column", "a:int8", "--column", "a:int8")
+        fails(run("create", "s", "--from", "x.books", *twice), "--column a is given 2 times")
+        fails(run("create", "s", "--from", "x.index", "--payload", "p.csv"), "--payload needs --column")
         fails(
             run("create", "s", "--from", "x.index", "--column", "colour:string", "--payload", "p.csv"),
             "'p.csv' has no column that the store has: its columns are 'tag', 'other', 'price', 'day', those of the "
@@ -161,7 +162,7 @@ class TestAdd:
         piped(monkeypatch, f'{row}}}\n{row}, "payload": {payload}}}\n')
         result = run("add", "s", "-")
         fails(result, message)
-        assert result[2].endswith("; 1 row before was added\n")
+        assert result[2].endswith("; 1 earlier row was added\n")
         assert len(il.open("s")) == N + 1
 
     def test_files_that_do_not_fit(self, run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,10 +180,10 @@ class TestAdd:
         Path("bad.jsonl").write_text('{"price": "1"}\n')
         fails(run("add", "s", "q.npy", "--payload", "bad.jsonl"), "'bad.jsonl': payload column 'price' must be float")
         piped(monkeypatch, '{"vector": [1, 2, 3, 4, 5, 6], "payload": {"price": 1}}\n')
-        fails(run("add", "s", "-", "--payload", "p.csv"), "have a payload of their own: leave --payload out")
+        fails(run("add", "s", "-", "--payload", "p.csv"), "contain column values: do not pass --payload")
         piped(monkeypatch, "1,2,3,4,5,6\n")
         fails(
-            run("add", "s", "-", "--payload", "p.csv"), "'p.csv' has 60 rows, '-' only 1 rows; 1 row before was added"
+            run("add", "s", "-", "--payload", "p.csv"), "'p.csv' has 60 rows, '-' only 1 rows; 1 earlier row was added"
         )
         assert run("create", "t", "--from", "x.books")[0] == 0
         fails(run("add", "t", "rows.npy", "--payload", "p.csv"), "payload ('p.csv') needs a store with columns")
@@ -244,13 +245,13 @@ class TestSearch:
 
     @pytest.mark.parametrize("how", [("--filter", "a < 1"), ("--rerank", 20), ("--recall", 0.9), ("--payload",)])
     def test_only_for_stores(self, run: Run, how: tuple[object, ...]) -> None:
-        fails(run("search", "x.index", "q.npy", *how), f"{how[0]} is for stores, and 'x.index' is an index")
+        fails(run("search", "x.index", "q.npy", *how), f"{how[0]} needs a store, 'x.index' is an index")
 
     def test_stores_without(self, run: Run) -> None:
         assert run("create", "t", "--from", "x.index")[0] == 0
         fails(run("search", "t", "q.npy", "--filter", "a < 1"), "the store has no columns to filter by")
         fails(run("search", "t", "q.npy", "--rerank", 20), "rerank needs kept originals")
-        fails(run("search", "t", "q.npy", "--payload"), "'t' has no columns: leave --payload out")
+        fails(run("search", "t", "q.npy", "--payload"), "'t' has no columns: do not pass --payload")
 
 
 class TestGet:
@@ -284,8 +285,8 @@ class TestGet:
 
 class TestOthers:
     def test_export(self, run: Run, store: Path) -> None:
-        fails(run("export", "s", "-o", "e.index"), "--payload FILE.parquet writes them to a file of their own")
-        fails(run("export", "s", "-o", "e.index", "--payload", "e.csv"), "--payload writes .parquet files")
+        fails(run("export", "s", "-o", "e.index"), "--payload FILE.parquet")
+        fails(run("export", "s", "-o", "e.index", "--payload", "e.csv"), "--payload must end with .parquet")
         fails(run("export", "s", "-o", "e.index", "--payload", "no/e.parquet"), "there is no folder 'no'")
         assert not Path("e.index").exists()
         assert run("export", "s", "-o", "e.index", "--no-payload")[0] == 0
@@ -322,7 +323,7 @@ class TestOthers:
         before = il.open("s").get(np.arange(700))
         code, out, err = run("relearn", "s", "--n-bytes", 3, "--seed", 1, "--threads", 1)
         assert (code, err) == (0, "")
-        assert out.startswith("s: 700 rows coded by new books in ")
+        assert out.startswith("s: 700 rows encoded with new codebooks in ")
         after = il.open("s")
         assert after.codebooks.n_bytes == 3
         assert ((after.get(np.arange(700)) - X * 3) ** 2).sum() < ((before - X * 3) ** 2).sum()

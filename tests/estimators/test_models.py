@@ -157,6 +157,22 @@ def test_labels_that_the_database_has_not_are_told() -> None:
         labelled(labels=Y.astype(str)).score(X, ["x"] * 80)
 
 
+def test_scores_of_several_lengths_come_from_one_ranking() -> None:
+    model = labelled()
+    lengths = (None, 5, 20)
+    assert model.scores(X, Y, at=lengths) == [model.score(X, Y, at=length) for length in lengths]
+    codes = model.encode(X[:40])
+    assert model.scores_of_codes(X, Y, codes, Y[:40], at=lengths) == model.scores(X, Y, X[:40], Y[:40], at=lengths)
+
+
+def test_sample_are_those_learned_from() -> None:
+    model = il.ICQ(2, layout="subspace", max_train_rows=100, iterations=1, threads=1).fit(clustered(300, 5))
+    rows = model.sample_
+    assert len(rows) == 100
+    assert (np.diff(rows) > 0).all()
+    assert rows.max() < 300
+
+
 def test_a_score_of_a_model_without_labels() -> None:
     x = clustered(300, 5)
     model = il.ICQ(2, layout="hybrid", iterations=1, threads=1).fit(x)

@@ -110,7 +110,7 @@ def test_matches_fixed_width_text_and_single_queries_are_taken():
         ([[1.5, 2.0]], [[1, 2]], 2, "float64"),
         ([[[1, 2]]], [[1, 2]], 2, "found_ids must be ids"),
         ([["1", "2"]], [[1, 2]], 2, "strings never equal integers"),
-        ([[1, 2]], [[-1, -1]], 2, "no id at all"),
+        ([[1, 2]], [[-1, -1]], 2, "true_ids holds no ids"),
     ],
 )
 def test_bad_input_to_recall_is_named(found, truth, k, message):
@@ -167,8 +167,8 @@ def test_no_more_hits_than_are_asked_for():
 @pytest.mark.parametrize(
     ("distances", "message"),
     [
-        ({"found_distances": [[1.0, 2.0]]}, "belong together: give both"),
-        ({"true_distances": [[1.0, 2.0]]}, "belong together: give both"),
+        ({"found_distances": [[1.0, 2.0]]}, "found_distances and true_distances"),
+        ({"true_distances": [[1.0, 2.0]]}, "found_distances and true_distances"),
         ({"found_distances": [[1.0]], "true_distances": [[1.0, 2.0]]}, r"found_distances must be numbers \[1, 2\]"),
         ({"found_distances": [[1.0, 2.0]], "true_distances": [["a", "b"]]}, r"true_distances must be numbers \[1, 2\]"),
     ],

@@ -141,7 +141,7 @@ def test_a_first_book_of_one_word_is_not_counted():
 
 
 def test_ops_need_a_search():
-    with pytest.raises(il.InputError, match="ops are counted in the stats of a search"):
+    with pytest.raises(il.InputError, match="work must be Matches or SearchStats"):
         evaluate.ops_per_vector(3.0)
 
 

@@ -208,3 +208,20 @@ def test_rows_are_held_out_of_learning_for_the_calibration(monkeypatch):
     assert seen == {"trained": 2700, "n": 3000}
     il.Index.build(sample(500), n_bytes=2)
     assert seen == {"trained": 500, "n": 500}
+
+
+def test_codes_are_what_from_codes_takes():
+    x = sample(300)
+    index = il.Index.build(x, n_bytes=3, layout="subspace")
+    index.add(x[:5])  # a second segment
+    again = il.Index.from_codes(index.codebooks, index.codes)
+    assert index.codes.shape == (305, 3)
+    np.testing.assert_array_equal(again.search(x[:9], 5).ids, index.search(x[:9], 5, margin="exact").ids)
+    np.testing.assert_array_equal(again.codes, index.codes)
+    assert (index.id_kind, again.id_kind) == ("default", "default")
+    assert il.Index.from_codes(index.codebooks, index.codes[:2], ["a", "b"]).id_kind == "string"
+    assert il.Index.from_codes(index.codebooks, index.codes[:2], [7, 9]).id_kind == "int64"
+    assert again.calibration is None
+    again.calibrate()
+    assert again.calibration is not None
+    assert again.calibration.n == 305

@@ -124,14 +124,14 @@ class TestFinished:
         before = {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")}
         code, out, err = run("synthetic-cq", *TINY_RUN, "--out", finished)
         assert code == 0
-        assert f"0 runs done, {RUNS} were there, 0 failed" in out
+        assert f"0 runs done, {RUNS} skipped, 0 failed" in out
         assert err == ""
         table = out[out.index("Dataset 1\n") :].splitlines()
         assert table[1].split() == ["K", "MAP", "float", "MAP", "error", "exhaustive", "two-step", "seeds"]
         names = [line.split()[0] for line in table[2 : 2 + RUNS]]
         assert names == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "SQ+CQ", "class", "random"]
         assert all(len(line) <= 80 for line in table[: 2 + RUNS])
-        assert "claims (of size tiny: the answers say little)" in out
+        assert "claims (size tiny: not representative)" in out
         assert "not measured: 1 of 7, which need more runs" in out
         assert {path: path.stat().st_mtime_ns for path in finished.rglob("*.json")} == before
 
@@ -144,7 +144,7 @@ class TestFinished:
     def test_list_tells_what_is_there(self, finished: Path, run: Any) -> None:
         lines = run("synthetic-cq", "--list", *TINY_RUN, "--out", finished)[1].splitlines()
         assert len(lines) == RUNS
-        assert all(line.startswith("there") for line in lines)
+        assert all(line.startswith("done") for line in lines)
         missing = run("synthetic-cq", "--list", *TINY_RUN)[1].splitlines()
         assert all(line.startswith("-") for line in missing)
 
@@ -170,7 +170,7 @@ class TestFinished:
     def test_results_of_another_size_are_refused(self, finished: Path, run: Any) -> None:
         code, _, err = run("synthetic-cq", "--quick", "--out", finished)
         assert code == 1
-        assert "is of size 'tiny', this run is 'quick'" in err
+        assert "size 'tiny', this run has size 'quick'" in err
 
 
 def only(method: str, n_books: int = 2, **changes: Any) -> Run:
@@ -229,7 +229,7 @@ class TestRunner:
         code, _, err = run("synthetic-cq", "--only", "SQ+CQ", *TINY_RUN)
         assert code == 130
         assert err.endswith(
-            "what is finished is kept; the same command goes on from here\ninterlace: error: interrupted\n"
+            "finished runs are kept; run the same command again to resume\ninterlace: error: interrupted\n"
         )
 
     def test_runs_on_other_rows_are_refused_before_the_fit(self, tmp_path: Path, monkeypatch: Any) -> None:
@@ -244,7 +244,7 @@ class TestRunner:
         monkeypatch.setattr(runner, "load", others)
         monkeypatch.setattr(il.quantizers.SQ, "fit", lambda *_: pytest.fail("it was fitted"))
         outcome = run_all([second], store, TINY)
-        assert f"{first.name}.json' was made of other rows of synthetic1 than there are now" in outcome.failed[second]
+        assert f"{first.name}.json' was measured on other rows of synthetic1" in outcome.failed[second]
         assert store.missing([first, second]) == [second]
 
     def test_warnings_are_kept_with_the_result(self, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ class TestRunner:
         assert outcome.done == [runs[2]]
         why = "TypeError: make() got an unexpected keyword (--debug shows where)"
         assert outcome.failed == {runs[0]: why, runs[1]: why}
-        assert [line for line in told if line.startswith("  ")] == [f"  failed: {why}", "  failed as before"]
+        assert [line for line in told if line.startswith("  ")] == [f"  failed: {why}", "  failed with the same error"]
 
     def test_what_a_method_makes_is_a_model(self, tmp_path: Path) -> None:
         register("mine", lambda **_: object(), labels=True)  # type: ignore[arg-type, return-value]
@@ -288,7 +288,7 @@ class TestRunner:
         finally:
             unregister("mine")
         assert failed == {
-            only("mine"): "the method 'mine' makes an instance of object, not an interlace.estimators.models.Model"
+            only("mine"): "the method 'mine' must return an interlace.estimators.models.Model, got object"
         }
 
     def test_numbers_that_json_has_not_fail_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ class TestRunner:
     def test_a_folder_that_cannot_be_written_is_told_before_the_first_fit(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-            with pytest.raises(il.InputError, match="results cannot be written into '.*file.*': "):
+            with pytest.raises(il.InputError, match="results cannot be written to '.*file.*': "):
                 run_all([only("SQ+PQ")], Store(folder, "tiny"), TINY, say=pytest.fail)
 
     def test_a_disk_that_is_full_ends_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,15 +355,15 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            (("fig3",), "no figure 'fig3'; there are synthetic-pq, synthetic-cq"),
-            ((), "name a figure (synthetic-pq, "),
+            (("fig3",), "NAME must be one of synthetic-pq, synthetic-cq, "),
+            ((), "NAME is missing: pass a figure (synthetic-pq, "),
             (("report",), "there are no results in 'experiments/results' to report"),
-            (("report", "--list"), "--list tells figures, or the runs of one; 'report' has none"),
-            (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of SQ+XQ; it has ICQ; SQ+CQ"),
+            (("report", "--list"), "'report' has no runs"),
+            (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of 'SQ+XQ'; choose from ICQ; SQ+CQ"),
             (("synthetic-cq", "--only", "SQ+PQ"), "random codes; synthetic1; synthetic2; synthetic3; 2; 4; 8; 16\n"),
-            (("synthetic-cq", "--plugin", "absent.py"), "a plugin is a Python file (.py), 'absent.py' is not one"),
-            (("synthetic-cq", "--size", "huge"), "no size 'huge'"),
-            (("synthetic-cq", "--size", "tiny", "--quick"), "give --quick or --size, not both"),
+            (("synthetic-cq", "--plugin", "absent.py"), "Python file (.py), got 'absent.py'"),
+            (("synthetic-cq", "--size", "huge"), "got 'huge'"),
+            (("synthetic-cq", "--size", "tiny", "--quick"), "--quick and --size tiny"),
         ],
     )
     def test_one_line_and_nothing_written(self, args: Any, message: str, run: Any, tmp_path: Path) -> None:
@@ -381,9 +381,9 @@ class TestBadInput:
         monkeypatch.setattr(sources.cifar, "cifar10", absent)
         code, out, err = run("real-sq", "--only", "ICQ", *TINY_RUN)
         assert code == 1
-        assert "0 runs done, 0 were there, 2 failed" in out
+        assert "0 runs done, 0 skipped, 2 failed" in out
         assert err.count("was not found in /data") == 2  # where it was met, and at the end
-        assert "  failed as before" in err
+        assert "  failed with the same error" in err
         assert "interlace: error: mnist/train-images-idx3-ubyte.gz was not found in /data" in err
 
 
@@ -420,7 +420,7 @@ class TestPlugin:
                 unregister(name)
         assert with_plugin[0] == 0
         assert "2 runs done" in with_plugin[1]
-        assert with_plugin[2].count("no SIFT file was found: vectors are rows that are generated") == 1
+        assert with_plugin[2].count("SIFT file not found: vectors are generated") == 1
         page = (tmp_path / "experiments" / "results" / "tiny" / "RESULTS.md").read_text()
         assert "| sampled words | 2 |" in page
         assert "**generated**" in page

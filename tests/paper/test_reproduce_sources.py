@@ -98,7 +98,7 @@ class TestLoad:
         assert len(drawn) == 2
 
     def test_unknown_data_are_told(self, tmp_path: Path) -> None:
-        with pytest.raises(il.InputError, match="no data 'imagenet'; there are synthetic1, synthetic2"):
+        with pytest.raises(il.InputError, match="data must be one of synthetic1, synthetic2, .*got 'imagenet'"):
             load("imagenet", 0, FULL, tmp_path)
 
 

@@ -129,12 +129,12 @@ class TestVarianceSpectrum:
     def test_bad_input(self, model: il.ICQ) -> None:
         with pytest.raises(il.InputError, match="got an unfitted ICQ"):
             il.plot.variance_spectrum(il.ICQ())
-        with pytest.raises(il.InputError, match="fitted model or of Codebooks"):
+        with pytest.raises(il.InputError, match="fitted model or Codebooks"):
             il.plot.variance_spectrum([1.0, 2.0])
         with pytest.raises(il.InputError, match="prior must be the prior_ of a model"):
             il.plot.variance_spectrum(model, 3)
         bare = il.Codebooks([il.Book(np.zeros((2, 3), np.float32), np.arange(3))], dim=3, n_crude=1)
-        with pytest.raises(il.InputError, match="do not tell the variances"):
+        with pytest.raises(il.InputError, match="do not contain the variances"):
             il.plot.variance_spectrum(bare)
 
 
@@ -169,14 +169,14 @@ class TestLosses:
         inside(ax.figure)
 
     def test_bad_input(self, model: il.ICQ) -> None:
-        with pytest.raises(il.InputError, match="this ICQ was fitted without labels"):
+        with pytest.raises(il.InputError, match="ICQ was fitted without labels"):
             il.plot.losses(model)
-        with pytest.raises(il.InputError, match="this ICQ is not fitted"):
+        with pytest.raises(il.InputError, match="ICQ is not fitted"):
             il.plot.losses(il.ICQ())
         for bad in (3, [1, 2], [{"epoch": 1}]):
-            with pytest.raises(il.InputError, match="from a model or its history_"):
+            with pytest.raises(il.InputError, match="history_"):
                 il.plot.losses(bad)
-        with pytest.raises(il.InputError, match="no epoch was learned"):
+        with pytest.raises(il.InputError, match="history is empty"):
             il.plot.losses([])
 
 
@@ -259,16 +259,16 @@ class TestMargins:
         assert more.k == 20
 
     def test_bad_input(self, index: il.Index, model: il.ICQ) -> None:
-        with pytest.raises(il.InputError, match=r"margins are moved for an Index.* got a fitted ICQ"):
+        with pytest.raises(il.InputError, match="index must be an Index.* got a fitted ICQ"):
             il.plot.ops_against_agreement(model, QUERIES)
-        with pytest.raises(il.InputError, match=r"margins are tried by queries: pass some"):
+        with pytest.raises(il.InputError, match="queries are needed"):
             il.plot.ops_against_agreement(index)
         with pytest.raises(il.InputError, match="got 0 queries and 1500 rows"):
             il.plot.margin_points(index, QUERIES[:0])
         for bad in (("paper",), ("paper", -1), ("exact", 1), ("paper", math.nan)):
             with pytest.raises(il.InputError, match="a margin is 'exact'"):
                 il.plot.margin_points(index, QUERIES, 10, [bad])
-        with pytest.raises(il.InputError, match="inf is the exhaustive scan"):
+        with pytest.raises(il.InputError, match="margin inf"):
             il.plot.margin_points(index, QUERIES, 10, [math.inf])
         with pytest.raises(il.InputError, match="margin must be"):
             il.plot.margin_points(index, QUERIES, 10, ["close"])

@@ -16,7 +16,7 @@ def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store.close()
     path = str(tmp_path / "s")
     assert cli.main(["verify", path]) == 0
-    assert f"a sound store of {len(model.rows)} rows" in capsys.readouterr().out
+    assert f"no damage, checked {len(model.rows)} rows" in capsys.readouterr().out
     assert cli.main(["verify", path, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["rows"], found["files"]) == (True, len(model.rows), len(files_of(tmp_path / "s")))

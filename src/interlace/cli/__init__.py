@@ -1,4 +1,4 @@
-"""The ``interlace`` command. Each sub-command is a module; what it needs is imported when it runs."""
+"""The ``interlace`` command. Each sub-command is a module; it imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ COMMANDS = (
 )
 EPILOG = """\
 start here:
-  interlace demo                          see it work, on data that is already here
+  interlace demo                          compare it with exact search and faiss
   interlace build vectors.npy -o my.index
   interlace search my.index queries.npy -k 10
-  interlace create my.store --from my.index    rows that come and go: add, remove, get, ...
+  interlace create my.store --from my.index    a crash-safe store: add, remove, get, ...
 """
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors in one line, like all others of the command."""
+    """Prints errors in one line, like the other errors of the command."""
 
     def error(self, message: str) -> NoReturn:
-        """Wrong usage: exit code 2."""
+        """Exit with code 2 for wrong usage."""
         self.exit(2, f"interlace: error: {message} (see {self.prog} --help)\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     common = Parser(add_help=False)
-    # SUPPRESS: without it, the default of the sub-command would undo `interlace --debug build`.
+    # SUPPRESS: otherwise the default of the sub-command would reset `interlace --debug build`.
     common.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
     )
@@ -68,9 +68,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=Help,
         parents=[common],
     )
-    top.add_argument(
-        "--version", action="store_true", help="print the version and the instruction set in use, then stop"
-    )
+    top.add_argument("--version", action="store_true", help="print the version and the SIMD level in use, then exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for module in COMMANDS:
         sub = commands.add_parser(
@@ -87,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code: 0 done, 1 failed, 2 wrong usage."""
+    """Run a command and return its exit code: 0 success, 1 failure, 2 wrong usage."""
     top = parser()
     try:
         args = top.parse_args(argv)
@@ -96,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command is None:
             top.print_help(sys.stderr)
             return 2
-    except SystemExit as stop:  # argparse leaves by itself after --help and after wrong usage
+    except SystemExit as stop:  # argparse exits after --help and after wrong usage
         return int(stop.code or 0)
     from .output import warnings_in_a_line
 
@@ -107,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
-    except BrokenPipeError:  # `interlace info FILE | head` has seen enough
+    except BrokenPipeError:  # the reader closed the pipe, as in `interlace info FILE | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except Exception as error:
@@ -130,7 +128,7 @@ def _one_line(error: Exception) -> str:
         text = str(error)
     elif isinstance(error, MemoryError):
         text = f"not enough memory ({error})"
-    else:  # not foreseen: a bug here, or in what we call
+    else:  # unexpected: a bug here or in a dependency
         text = f"unexpected {type(error).__name__}: {error}; --debug shows where"
     return " ".join(text.split())
 

@@ -1,4 +1,4 @@
-"""``interlace add``: rows of a file, or from stdin, into a store."""
+"""``interlace add``: adds rows from a file or stdin to a store."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 HELP = "add rows to a store, from a file or from stdin"
 DESCRIPTION = """\
-Codes rows and adds them to a store, block by block: what a block has added is on disk. A row that
-cannot be read, or a disk that is full, ends it: the error tells how many rows were added before.
+Encodes rows and adds them to a store, block by block. Each block is on disk before the next one is
+read. The command stops at a row that it cannot read or when the disk is full; the error says how
+many rows were added.
 
-DATA is any file that `interlace build` reads, or text with a row a line (.jsonl, .csv, ...), or -
+DATA is a file that `interlace build` reads, or text with one row per line (.jsonl, .csv, ...), or -
 for stdin, which may be a .npy array or such text:
-  [0.1, 0.2, 0.3]                           JSON, the ids are made up
+  [0.1, 0.2, 0.3]                           JSON, ids are assigned
   {"id": "a", "vector": [0.1, 0.2, 0.3]}    JSON with ids; "price": 9.5 if the store has a column price
-  0.1,0.2,0.3                               CSV; a first line of names may call a column id
+  0.1,0.2,0.3                               CSV; the header, if there is one, may name a column id
 """
 EPILOG = """\
 examples:
@@ -41,20 +42,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_store(parser)
     parser.add_argument("data", metavar="DATA", help="file of vectors, one per row, or - for stdin")
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
-    ids = "ids of the rows: a 1-D .npy, or text with one id per line (default: the integers that follow)"
+    ids = "ids of the rows: a 1-D .npy, or text with one id per line (default: the next integers)"
     parser.add_argument("--ids", metavar="FILE", help=ids)
-    payload = "values of the store's columns, a row for each of DATA: .parquet, .arrow, .csv, .tsv, .jsonl"
+    payload = "values of the store's columns, one row per row of DATA: .parquet, .arrow, .csv, .tsv, .jsonl"
     parser.add_argument("--payload", metavar="FILE", help=payload)
-    parser.add_argument("--upsert", action="store_true", help="replace rows whose ids are there; else they are refused")
+    parser.add_argument("--upsert", action="store_true", help="replace rows with the same ids (default: refuse them)")
     efforts = ("fastest", "fast", "balanced", "best")
-    parser.add_argument("--effort", choices=efforts, help="time of coding against accuracy (as the books were learned)")
+    parser.add_argument("--effort", choices=efforts, help="encoding time against accuracy (default: that of the books)")
     add_embedded(parser)
     add_threads(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Add and tell."""
+    """Add and print how many."""
     from .output import print_json, progress_bar
     from .stores import open_store
 
@@ -72,13 +73,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"store": args.store, "added": adding.n, "rows": rows, "seconds": seconds})
     else:
-        print(f"{args.store}: {adding.n:,} row{'s' * (adding.n != 1)} added in {seconds:.1f} s; it has {rows:,}")
+        print(f"{args.store}: {adding.n:,} row{'s' * (adding.n != 1)} added in {seconds:.1f} s; {rows:,} in the store")
     return 0
 
 
 class _Adding:
     def __init__(self, args: argparse.Namespace, store: Store) -> None:
-        from ..inputs.payload import read_payload
+        from ..data import read_payload
         from .inputs import read_ids
         from .stores import as_store_ids
 
@@ -88,14 +89,14 @@ class _Adding:
         self.n = 0  # rows added so far
 
     def run(self, progress: Progress) -> None:
-        """All blocks, or an error that says how many rows were added."""
+        """Add all blocks, or raise an error that says how many rows were added."""
         from .blocks import blocks_of
 
         store, args = self._store, self._args
         columns = () if store.columns is None else store.columns.names
         blocks, total = blocks_of(args.data, args.key, self._shape(), columns)
-        beside = [(args.ids, self._ids, "ids"), (args.payload, self._table, "rows")]
-        for name, given, what in beside:
+        files = [(args.ids, self._ids, "ids"), (args.payload, self._table, "rows")]
+        for name, given, what in files:
             if given is not None and total is not None and len(given) != total:
                 raise InputError(f"{name!r} has {len(given):,} {what}, {args.data!r} has {total:,} rows")
         try:
@@ -104,21 +105,21 @@ class _Adding:
                 self._put(block)
                 self.n += len(block.x)
                 progress(f"{self.n:,} rows added", block.done)
-            for name, given, what in beside:
+            for name, given, what in files:
                 if given is not None and len(given) > self.n:
                     raise InputError(f"{name!r} has {len(given):,} {what}, {args.data!r} only {self.n:,} rows")
         except InputError as error:
-            raise PartlyAddedError(f"{error}; {self._told()}", self.n) if self.n else error from error
+            raise PartlyAddedError(f"{error}; {self._progress_text()}", self.n) if self.n else error from error
         except FileError as error:
             if not self.n:
                 raise
-            raise type(error)(error.errno, f"{error.strerror or error}; {self._told()}", store.path) from error
+            raise type(error)(error.errno, f"{error.strerror or error}; {self._progress_text()}", store.path) from error
         except KeyboardInterrupt:
-            print(f"interlace: {self._told()}", file=sys.stderr)
+            print(f"interlace: {self._progress_text()}", file=sys.stderr)
             raise
 
-    def _told(self) -> str:
-        return "1 row before was added" if self.n == 1 else f"{self.n:,} rows before were added"
+    def _progress_text(self) -> str:
+        return "1 earlier row was added" if self.n == 1 else f"{self.n:,} earlier rows were added"
 
     def _shape(self) -> tuple[int, ...]:
         return (self._store.dim,) if self._args.embedded else self._store.input_shape
@@ -129,22 +130,22 @@ class _Adding:
         args, ids = self._args, None
         if self._ids is not None:
             if block.ids is not None:
-                raise InputError(f"the rows of {args.data!r} have ids of their own: leave --ids out")
+                raise InputError(f"the rows of {args.data!r} contain ids: do not pass --ids")
             ids = self._ids[self.n : self.n + len(block.x)]
         elif block.ids is not None:
             ids = as_store_ids(block.ids, self._store)
-        how: dict[str, Any] = {"effort": args.effort, "threads": args.threads, "embedded": args.embedded}
-        how["payload"] = self._payload(block)
+        options: dict[str, Any] = {"effort": args.effort, "threads": args.threads, "embedded": args.embedded}
+        options["payload"] = self._payload(block)
         if not args.upsert:
-            self._store.add(block.x, ids, **how)
+            self._store.add(block.x, ids, **options)
         elif ids is None:
-            raise InputError("--upsert needs ids: --ids FILE, or rows that have them")
+            raise InputError("--upsert needs ids: pass --ids FILE, or rows with ids")
         else:
-            self._store.upsert(block.x, ids, **how)
+            self._store.upsert(block.x, ids, **options)
 
     def _payload(self, block: Block) -> Any:
         if self._table is not None:
             if block.payload is not None:
-                raise InputError(f"the rows of {self._args.data!r} have a payload of their own: leave --payload out")
+                raise InputError(f"the rows of {self._args.data!r} contain column values: do not pass --payload")
             return self._table.slice(self.n, len(block.x))
         return block.payload

@@ -1,4 +1,4 @@
-"""Rows for a store in blocks: from any file of vectors, from lines of text, or from stdin."""
+"""Rows for a store in blocks, from a file of vectors, lines of text or stdin."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from ..data import EXTENSIONS, read_vectors
 from ..errors import InputError
 from ..inputs.lines import Payload, read_rows
-from ..inputs.readers import EXTENSIONS, read_vectors
 from ..inputs.streams import MAGIC, NpyStream
 
-#: Rows of a block: as many as this, unless so many values take more memory.
+#: Most rows and most values of a block.
 ROWS, VALUES = 10_000, 8 << 20
 TEXT = (".jsonl", ".ndjson", ".csv", ".tsv", ".txt")
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows, one after the other."""
+    """Consecutive rows."""
 
     x: Any
-    ids: list[Any] | None  # where the rows themselves have them
-    done: float  # share of the whole that this block ends; NaN where nobody knows
-    payload: Payload = None  # where the rows themselves have some
+    ids: list[Any] | None  # if the rows contain ids
+    done: float  # share of all rows up to the end of this block; NaN if unknown
+    payload: Payload = None  # if the rows contain column values
 
 
 def blocks_of(
     data: str, key: str | None, shape: tuple[int, ...], columns: Sequence[str] = ()
 ) -> tuple[Iterator[Block], int | None]:
-    """Blocks, and how many rows there are, where that is known before they are read; ``-`` is stdin.
+    """Blocks of ``data`` (``-``: stdin), and the number of rows if it is known before reading.
 
-    Lines of JSON may have values of these columns.
+    Lines of JSON may have values of ``columns``.
     """
     rows = max(1, min(ROWS, VALUES // math.prod(shape)))
     if data == "-":
         if key is not None:
-            raise InputError(f"stdin holds a single array; a key ({key!r}) belongs to .npz, .parquet and .h5 files")
+            raise InputError(f"--key ({key!r}) is for .npz, .parquet and .h5 files; stdin holds a single array")
         return _stream(sys.stdin.buffer, shape, rows, columns)
     if Path(data).suffix.lower() in TEXT:
         if key is not None:
-            raise InputError(f"{data!r} holds lines; a key ({key!r}) belongs to .npz, .parquet and .h5 files")
+            raise InputError(f"--key ({key!r}) is for .npz, .parquet and .h5 files; {data!r} holds lines of text")
         return _text_file(data, shape, rows, columns), None
     if Path(data).suffix.lower() not in EXTENSIONS:
-        raise InputError(f"{data!r} has an unknown extension; known are {', '.join((*EXTENSIONS, *TEXT))}")
+        raise InputError(f"{data!r} has an unknown extension; supported are {', '.join((*EXTENSIONS, *TEXT))}")
     vectors = read_vectors(data, key, input_shape=shape)
     return _slices(vectors, rows), len(vectors)
 
@@ -71,13 +71,13 @@ def _stream(
 ) -> tuple[Iterator[Block], int | None]:
     start = file.read(len(MAGIC))
     if not start:
-        raise InputError("stdin is empty: rows as a .npy array, or as lines of JSON or CSV, are needed")
+        raise InputError("stdin is empty: expected a .npy array, or lines of JSON or CSV")
     if start != MAGIC:
         found = read_rows(file, math.prod(shape), rows, "stdin", start, columns)
         return (Block(x, ids, math.nan, payload) for ids, x, payload in found), None
     stream = NpyStream(file, "stdin")
-    if stream.shape[1:] not in (shape, (math.prod(shape),)):  # before a block of some other width fills the memory
-        raise InputError(f"stdin has rows of shape {stream.shape[1:]}, the store takes {shape}")
+    if stream.shape[1:] not in (shape, (math.prod(shape),)):  # before a block of a wrong width fills the memory
+        raise InputError(f"stdin has rows of shape {stream.shape[1:]}, the store expects {shape}")
     return _npy(stream, rows), len(stream)
 
 

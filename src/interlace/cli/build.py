@@ -1,4 +1,4 @@
-"""``interlace build``: vectors in, an index file out."""
+"""``interlace build``: builds an index file from a file of vectors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .options import add_json, add_learning, add_threads, learning
 if TYPE_CHECKING:
     from ..estimators.models import Model
 
-HELP = "learn codes for a file of vectors and write an index"
+HELP = "learn codebooks from a file of vectors and write an index"
 DESCRIPTION = """\
-Learns codes from a sample of the vectors, codes all of them, and writes one
-index file. Vectors: .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin;
-.parquet and .h5 with pip install 'interlace[io]'. The file is read in blocks
-and may be larger than memory. A model with an embedding (--model) takes raw
-inputs, in their shape or as flat rows.
+Learns codebooks from a sample of the vectors, encodes all vectors, and writes
+one index file. Vectors: .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin,
+.i8bin; .parquet and .h5 with pip install 'interlace[io]'. The file is read in
+blocks and may be larger than memory. With a model that has an embedding
+(--model), DATA holds raw inputs, in their shape or as flat rows.
 """
 EPILOG = """\
 examples:
@@ -35,21 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace build``."""
     parser.add_argument("data", metavar="DATA", help="file of vectors, one per row")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="index file to write; an old index is replaced"
+        "-o", "--output", metavar="FILE", required=True, help="index file to write; replaces an existing index"
     )
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
     ids = "ids of the rows: a 1-D .npy, or text with one id per line (default: 0, 1, 2, ...)"
     parser.add_argument("--ids", metavar="FILE", help=ids)
-    parser.add_argument("--model", metavar="FILE", help="code with a model of `interlace fit`: nothing is learned")
+    parser.add_argument("--model", metavar="FILE", help="encode with a model of `interlace fit`; nothing is learned")
     add_learning(parser)
     add_threads(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build, save, report."""
+    """Build, save, print a report."""
     from .. import Index
-    from ..inputs.readers import read_vectors
+    from ..data import read_vectors
     from .inputs import read_ids
     from .output import print_json, progress_bar
     from .targets import check_interlace_target
@@ -87,20 +87,20 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"{args.output}: {os.path.getsize(args.output):,} bytes, built in {seconds:.1f} s")
     print(index.codebooks)
-    if choice is not None:  # what was learned with labels had none
+    if choice is not None:  # None for a model learned with labels
         print(choice)
     print(report)
     return 0
 
 
 def _model(args: argparse.Namespace) -> Model:
-    """Books that were learned before."""
+    """The model of --model, which allows no other learning options."""
     from ..errors import InputError
     from .inputs import load_model
 
     if given := learning(args):
         name = next(iter(given)).replace("_", "-")
-        raise InputError(f"--model brings its own settings: --{name} cannot change what was learned")
+        raise InputError(f"--model and --{name} cannot be combined: the codebooks of a model are already learned")
     model = load_model(args.model)
     model.set_params(threads=args.threads)
     return model

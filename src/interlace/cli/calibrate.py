@@ -1,4 +1,4 @@
-"""``interlace calibrate``: margins, and how deep a re-rank must go, for the rows that a store has now."""
+"""``interlace calibrate``: recalibrates margins and re-rank depths for the current rows of a store."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import time
 from .options import add_embedded, add_json, add_threads
 from .stores import add_store
 
-HELP = "make the margins of a store hold for its rows of now"
+HELP = "recalibrate the margins of a store for its current rows"
 DESCRIPTION = """\
-A margin such as 0.999 is calibrated for the rows that a store had; beyond 10 % more of them searches
-are exact, and slower, until this is done again. Where the store keeps originals, --recall of
-`interlace search` is measured, too. Queries like those to come are best; without them, originals of
-rows are the queries if they are kept, and otherwise the vectors that codes stand for.
+A margin such as 0.999 is calibrated for the rows that the store had at that time. It remains valid
+until the store has twice as many rows, except for k = 1; after that, searches are exact, and slower,
+until the store is calibrated again. If the store keeps originals, the re-rank depths of `interlace
+search --recall` are measured as well. Pass queries that are like your future ones. Without queries,
+the originals of some rows are the queries, or decoded rows if the store keeps no originals.
 """
 EPILOG = """\
 examples:
@@ -33,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Calibrate and tell."""
-    from ..inputs.readers import read_vectors
+    """Calibrate and print the result."""
+    from ..data import read_vectors
     from .output import print_json
     from .stores import open_store
 

@@ -1,4 +1,4 @@
-"""``interlace compact``: one segment, no removed rows."""
+"""``interlace compact``: merges a store into one segment without removed rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 from .options import add_json
 from .stores import add_store
 
-HELP = "give back the space of removed rows of a store"
+HELP = "free the space of the removed rows of a store"
 DESCRIPTION = """\
-Writes all rows of a store as one segment, without those that were removed. Readers go on meanwhile.
-A store does part of this by itself; here it is done at once, and for all of it.
+Writes all rows of a store as one segment, without the removed rows. Searches continue meanwhile. A
+store compacts some of its segments automatically; this command compacts all of them at once.
 """
 EPILOG = """\
 example:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compact and tell."""
+    """Compact and print sizes."""
     from .output import print_json
     from .stores import open_store
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         print_json({"store": args.store, "removed": before.removed, "segments_before": before.segments, **facts})
     else:
         print(
-            f"{args.store}: {after.rows:,} rows; {before.removed:,} removed ones are gone, {before.bytes:,} bytes "
-            f"became {after.bytes:,} in {seconds:.1f} s"
+            f"{args.store}: {after.rows:,} rows; dropped {before.removed:,} removed rows, {before.bytes:,} bytes "
+            f"before, {after.bytes:,} now, in {seconds:.1f} s"
         )
     return 0

@@ -1,4 +1,4 @@
-"""``interlace create``: a store from an index, a model or codebooks."""
+"""``interlace create``: creates a store from an index, a model or codebooks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from ..errors import InputError
 from .options import add_json
 
-HELP = "make a store, a directory whose rows come and go"
+HELP = "create a store, a crash-safe directory that you can add to and delete from"
 DESCRIPTION = """\
-Makes a store: a directory that rows are added to and removed from, durably, while others search it.
-From an index (`interlace build`) it takes rows, ids and calibration; from a model (`interlace fit`) or
-codebooks it is empty at first, and codes rows by them.
+Creates a store: a crash-safe directory that you can add to and delete from while other processes
+search it. From an index (`interlace build`) it takes rows, ids and calibration. From a model
+(`interlace fit`) or codebooks it starts empty and encodes new rows with them.
 
-Rows may have columns, to filter searches by: their types are those of Arrow (int64, float32, string,
-bool, date32, timestamp[us], ...; pip install 'interlace[io]'). Kept originals let searches compare the
-best rows with the vectors themselves (--rerank, --recall), and books be learned anew.
+Rows may have columns to filter searches by. Column types are those of Arrow (int64, float32, string,
+bool, date32, timestamp[us], ...; pip install 'interlace[io]'). A store that keeps originals can re-rank
+search results by exact distances (--rerank, --recall) and learn new codebooks (`interlace relearn`).
 """
 EPILOG = """\
 examples:
@@ -29,28 +29,28 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace create``."""
-    parser.add_argument("store", metavar="STORE", help="directory to make, new or empty")
-    source = "index, model or codebooks file to make it from"
+    parser.add_argument("store", metavar="STORE", help="directory to create; may exist if it is empty")
+    source = "index, model or codebooks file"
     parser.add_argument("--from", dest="source", metavar="FILE", required=True, help=source)
-    column = "a column that rows have, and its type of Arrow, such as price:float32; once for each"
+    column = "a column and its Arrow type, such as price:float32; repeat for several columns"
     parser.add_argument("--column", dest="columns", metavar="NAME:TYPE", action="append", help=column, type=_column)
     payload = "values of the columns for the rows of an index: .parquet, .arrow, .csv, .tsv, .jsonl"
     parser.add_argument("--payload", metavar="FILE", help=payload)
-    originals = "keep vectors beside their codes, in two bytes a dimension or in one (default: not at all)"
+    originals = "also keep the vectors, with two bytes or one byte per dimension (default: not kept)"
     parser.add_argument("--originals", choices=("float16", "int8"), help=originals)
-    parser.add_argument("--empty", action="store_true", help="take the books of an index, and none of its rows")
+    parser.add_argument("--empty", action="store_true", help="take only the codebooks of an index, not its rows")
     add_json(parser)
 
 
 def _column(text: str) -> tuple[str, str]:
     name, _, kind = text.rpartition(":")
     if not name or not kind:
-        raise argparse.ArgumentTypeError(f"NAME:TYPE is needed, such as price:float32, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected NAME:TYPE, such as price:float32, got {text!r}")
     return name, kind
 
 
 def run(args: argparse.Namespace) -> int:
-    """Create and tell."""
+    """Create and print a summary."""
     from .. import Index, create
     from .output import print_json
     from .stores import extras_of
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     source, columns = _source(args.source, args.empty), _columns(args.columns)
     if args.originals is not None and isinstance(source, Index) and len(source):
         raise InputError(
-            f"{args.source!r} holds codes of its rows, no originals: --empty takes its books alone, and "
-            "`interlace add` adds the vectors"
+            f"--originals needs the vectors, {args.source!r} holds only their codes: use --empty, then add the vectors "
+            "with `interlace add`"
         )
     with create(
         args.store, source, columns=columns, payload=_payload(args, columns), originals=args.originals
@@ -85,28 +85,27 @@ def _columns(given: list[tuple[str, str]] | None) -> dict[str, str] | None:
     names = [name for name, _ in given]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"--column {name} is given more than once")
+            raise InputError(f"--column {name} is given {names.count(name)} times; column names must be unique")
     return dict(given)
 
 
 def _payload(args: argparse.Namespace, columns: dict[str, str] | None) -> Any:
-    """Read in the types that the columns are to have."""
+    """The table of --payload, read with the types of the columns."""
     if args.payload is None:
         return None
-    from ..inputs.payload import read_payload
+    from ..data import read_payload
     from ..store.columns import Columns
 
     if columns is None:
-        raise InputError("--payload needs columns: --column NAME:TYPE")
+        raise InputError("--payload needs --column NAME:TYPE for each column")
     return read_payload(args.payload, Columns.of(columns).schema)
 
 
 def _source(path: str, empty: bool) -> Any:
     from .. import Codebooks, Index
-    from ..files.storage import read
-    from .inputs import load_model
+    from .inputs import file_kind, load_model
 
-    kind = read(path).meta.get("kind")
+    kind = file_kind(path)
     if kind == "index":
         index = Index.open(path)
         return Index(index.codebooks, index.embedding) if empty else index

@@ -1,4 +1,4 @@
-"""``interlace demo``: one table and one plot, in about a minute."""
+"""``interlace demo``: a table and a plot that compare interlace with exact search and faiss."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from .options import add_json
 
-HELP = "see a real search, compared with exact search and faiss"
+HELP = "compare a search with exact search and faiss"
 DESCRIPTION = """\
-Learns codes of 8 bytes for 54,000 small images (made from scikit-learn's digits), searches them,
-and compares recall, bytes and speed with exact search and, if it is installed, with faiss.
-Prints one table and draws one plot; takes about a minute on one core.
+Learns 8-byte codes for 54,000 small images (generated from scikit-learn's digits), searches them, and
+compares recall, bytes and speed with exact search and with faiss, if it is installed. Prints a table
+and draws a plot. Takes about a minute on one core.
 """
 EPILOG = """\
 examples:
   interlace demo
   interlace demo --out results --json
-  interlace demo --quick          a few seconds, with numbers that say little
+  interlace demo --quick          a few seconds; the numbers are not representative
 """
 
 
@@ -32,13 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print, draw."""
+    """Measure, print a table, draw a plot."""
     from . import demo_run as demo
     from .output import print_json, progress_bar
     from .plot import draw
 
     folder = Path(args.out)
-    folder.mkdir(parents=True, exist_ok=True)  # before a minute of work
+    folder.mkdir(parents=True, exist_ok=True)  # fails before a minute of work
     with progress_bar() as progress:
         result = demo.run(6_000, 200, rounds=2, progress=progress) if args.quick else demo.run(progress=progress)
     plot = draw(result, folder / "demo.png")

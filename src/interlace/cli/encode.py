@@ -1,4 +1,4 @@
-"""``interlace encode``: vectors in, their codes out."""
+"""``interlace encode``: writes the codes of a file of vectors."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 
 from .options import add_json, add_threads
 
-HELP = "code a file of vectors with a model of `interlace fit`"
+HELP = "encode a file of vectors with a model of `interlace fit`"
 DESCRIPTION = """\
-Writes the codes of vectors as an array of bytes, one row for each vector: the code of its cell,
-then one byte for each column. `Index.from_codes(ICQ.load(model).codebooks_, codes)` searches them.
+Writes the codes of vectors as a uint8 array with one row per vector: the number of its cell, then one
+byte per column. In Python, `Index.from_codes(ICQ.load(model).codebooks_, codes)` makes an index of them.
 """
 EPILOG = """\
 examples:
@@ -26,21 +26,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="CODES.npy", required=True, help="uint8 [vectors, n_bytes]")
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
     efforts = ("fastest", "fast", "balanced", "best")
-    parser.add_argument("--effort", choices=efforts, help="time against accuracy (default: the model's)")
+    parser.add_argument("--effort", choices=efforts, help="encoding time against accuracy (default: that of the model)")
     add_threads(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Code and save."""
+    """Encode and save."""
+    from ..data import read_vectors
     from ..errors import InputError
-    from ..inputs.readers import read_vectors
     from .inputs import load_model
     from .output import print_json, save_npy
     from .targets import check_folder
 
     if not args.output.endswith(".npy"):
-        raise InputError(f"--output writes .npy files, got {args.output!r}")
+        raise InputError(f"--output must end with .npy, got {args.output!r}")
     check_folder(args.output, "codes", args.data, args.model)
     model = load_model(args.model)
     model.set_params(threads=args.threads)
@@ -53,5 +53,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"file": args.output, "rows": len(codes), "n_bytes": codes.shape[1], "seconds": seconds})
     else:
-        print(f"{args.output}: {len(codes):,} rows of {codes.shape[1]} bytes, coded in {seconds:.1f} s")
+        print(f"{args.output}: {len(codes):,} rows of {codes.shape[1]} bytes, encoded in {seconds:.1f} s")
     return 0

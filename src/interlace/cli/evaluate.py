@@ -1,4 +1,4 @@
-"""``interlace evaluate``: how good and how fast the searches of an index are; MAP of a model learned with labels."""
+"""``interlace evaluate``: recall, agreement and speed of an index, or MAP of a model learned with labels."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from .options import add_embedded, add_json, add_threads, margin, natural, posit
 
 HELP = "measure recall, agreement and speed of an index, or MAP of a model"
 DESCRIPTION = """\
-Measures how good and how fast searches are. An index holds codes, not vectors:
-give the file it was built from (--vectors), and the true neighbours are found
-there by brute force; or give them (--truth, with queries). With neither there
-is no recall, only agreement with the full scan. Without queries, some of the
-vectors are the queries, each one's own row left out.
+Measures recall, agreement and speed of an index. An index holds codes, not
+vectors. Recall needs the true neighbours: pass the file that the index was
+built from (--vectors) to compute them by brute force, or pass them (--truth,
+with queries). Otherwise only the agreement with the full scan of the codes is
+measured. Without queries, some of the vectors are the queries, and the row of
+each query is excluded from its results.
 
-A model that was fitted with labels is measured by the labels of queries
-(--labels): MAP of the ranking of all rows, MAP@R of the first R, by the full
-scan of the codes; work and agreement of the margin. It holds the codes and
-labels of the rows it was fitted on; --vectors gives the rows to search instead
-(with --vectors-labels, unless they are the same rows), and then MAP of the
-embedding without codes is told, too.
+For a model fitted with labels, pass labels of the queries (--labels). The
+command prints MAP of the ranking of all rows and MAP@R of the first R, both by
+the full scan of the codes, and operations and agreement of the margin. The
+database is the rows that the model was fitted on, or the rows of --vectors
+(with --vectors-labels, unless they are the same rows). With --vectors, MAP of
+the embedding without codes is printed as well.
 """
 EPILOG = """\
 examples:
@@ -37,24 +38,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "index", metavar="FILE", help="index of `interlace build`, a store, or model of `interlace fit --labels`"
     )
-    parser.add_argument("asked", metavar="QUERIES", nargs="?", help="query vectors, the same as --queries")
-    parser.add_argument("--vectors", metavar="FILE", help="the vectors it was built from, in the same order")
+    parser.add_argument("asked", metavar="QUERIES", nargs="?", help="query vectors, same as --queries")
+    parser.add_argument(
+        "--vectors", metavar="FILE", help="the vectors that the index was built from, in the same order"
+    )
     parser.add_argument("--queries", metavar="FILE", help="query vectors (default: some of the vectors)")
     parser.add_argument("--truth", metavar="FILE", help="ids of the true neighbours of the queries")
     for name in ("vectors", "queries", "truth"):
         parser.add_argument(f"--{name}-key", metavar="KEY", help=f"which array, column or data set of the {name}")
-    parser.add_argument("-k", "--k", type=positive, metavar="K", help="neighbours per query (10; of a model 100)")
     parser.add_argument(
-        "--margin", type=margin, default=0.999, help="as for `interlace search`: 0.999 (default), exact, paper, inf"
+        "-k", "--k", type=positive, metavar="K", help="neighbours per query (default: 10; for a model 100)"
     )
-    parser.add_argument("--sample", type=positive, default=1000, metavar="N", help="at most so many queries (1000)")
-    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="which of them (default: 0)")
+    parser.add_argument(
+        "--margin", type=margin, default=0.999, help="as in `interlace search`: 0.999 (default), exact, paper, inf"
+    )
+    parser.add_argument(
+        "--sample", type=positive, default=1000, metavar="N", help="use at most N queries (default: 1000)"
+    )
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="N", help="seed of the sample of queries (default: 0)"
+    )
     of_models = parser.add_argument_group("models")
-    labels = "of the queries: a file, or a name inside QUERIES, as for `interlace fit`"
+    labels = "labels of the queries: a file, or a name inside QUERIES, as in `interlace fit`"
     of_models.add_argument("--labels", metavar="LABELS", help=labels)
-    of_models.add_argument("--labels-key", metavar="KEY", help="which column or array of the labels' file")
-    of_models.add_argument("--vectors-labels", metavar="LABELS", help="those of --vectors (default: the model's)")
-    of_models.add_argument("--at", type=positive, metavar="R", help="length of the list of MAP@R (default: 1000)")
+    of_models.add_argument("--labels-key", metavar="KEY", help="which column or array of the file of labels")
+    of_models.add_argument(
+        "--vectors-labels", metavar="LABELS", help="labels of --vectors (default: those of the model)"
+    )
+    of_models.add_argument("--at", type=positive, metavar="R", help="list length R of MAP@R (default: 1000)")
     add_embedded(parser)
     add_threads(parser)
     add_json(parser)
@@ -63,24 +74,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate and print."""
     from ..errors import InputError
-    from ..files.storage import read
+    from .inputs import file_kind
     from .score import score_model
 
     if args.asked is not None:
         if args.queries is not None:
-            raise InputError(f"give the queries once: {args.asked!r} or --queries {args.queries!r}")
+            raise InputError(f"queries are given twice: {args.asked!r} and --queries {args.queries!r}")
         args.queries = args.asked
-    if not os.path.isdir(args.index) and read(args.index).meta.get("kind") == "model":
+    if not os.path.isdir(args.index) and file_kind(args.index) == "model":
         return score_model(args)
     for name in ("labels", "labels_key", "vectors_labels", "at"):
         if getattr(args, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} belongs to a model; {args.index!r} is not one")
+            raise InputError(f"--{name.replace('_', '-')} is for models; {args.index!r} is not a model")
     return _evaluate_index(args)
 
 
 def _evaluate_index(args: argparse.Namespace) -> int:
     from .. import open as open_index
-    from ..inputs.readers import read_vectors
+    from ..data import read_vectors
     from .inputs import read_truth
     from .output import print_json
 

@@ -1,4 +1,4 @@
-"""``interlace export``: a store as one index file."""
+"""``interlace export``: writes a store as one index file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 HELP = "write all rows of a store as one index file"
 DESCRIPTION = """\
-Writes the rows of a store, their ids and its calibration as one index file, which every command
-takes that takes an index. The store stays as it is. An index has no columns: --payload writes those of
-the store to a file of their own, row by row in the same order, and --no-payload leaves them out.
+Writes the rows of a store, their ids and its calibration as one index file for all commands that
+take an index. The store does not change. An index has no columns: --payload writes the columns of the
+store to a separate file, in the same order of rows; --no-payload omits them.
 """
 EPILOG = """\
 examples:
@@ -30,16 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace export``."""
     add_store(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="index file to write; an old index is replaced"
+        "-o", "--output", metavar="FILE", required=True, help="index file to write; replaces an existing index"
     )
     columns = parser.add_mutually_exclusive_group()
-    columns.add_argument("--payload", metavar="FILE.parquet", help="where the columns of the rows go")
-    columns.add_argument("--no-payload", action="store_true", help="leave the columns out")
+    columns.add_argument("--payload", metavar="FILE.parquet", help="file to write the columns to")
+    columns.add_argument("--no-payload", action="store_true", help="do not write the columns")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Export and tell."""
+    """Export and print sizes."""
     from .output import print_json
     from .stores import open_store
     from .targets import check_interlace_target
@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
         _check_payload(args, store)
     elif store.columns is not None and not args.no_payload:
         raise InputError(
-            "an index file has no columns: --payload FILE.parquet writes them to a file of their own, --no-payload "
-            "leaves them out"
+            "an index file has no columns: write them to a file with --payload FILE.parquet, or omit them with "
+            "--no-payload"
         )
     store.to_file(args.output, payload=False)
     if args.payload is not None:
@@ -68,13 +68,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_payload(args: argparse.Namespace, store: Store) -> None:
-    """Before anything is written."""
+    """Refuse a wrong --payload before anything is written."""
     from .targets import check_folder
 
     if not args.payload.endswith(".parquet"):
-        raise InputError(f"--payload writes .parquet files, got {args.payload!r}")
+        raise InputError(f"--payload must end with .parquet, got {args.payload!r}")
     if store.columns is None:
-        raise InputError(f"{args.store!r} has no columns: leave --payload out")
+        raise InputError(f"{args.store!r} has no columns: do not pass --payload")
     check_folder(args.payload, "columns")
 
 

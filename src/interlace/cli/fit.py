@@ -1,4 +1,4 @@
-"""``interlace fit``: vectors in, a model out, which codes any vectors like them; with labels also an embedding."""
+"""``interlace fit``: learns a model that encodes vectors; with labels also an embedding."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 HELP = "learn a model from a file of vectors, for build --model and encode"
 DESCRIPTION = """\
-Learns books from a sample of the vectors and writes them to one model file.
-Indexes that are built with it (`interlace build --model`) and codes
-(`interlace encode`) can be compared with each other. Vectors: the files that
-`interlace build` reads.
+Learns codebooks from a sample of the vectors and writes them to one model
+file. All indexes built with it (`interlace build --model`) and all codes
+(`interlace encode`) share these codebooks. DATA is any file that `interlace
+build` reads.
 
-With --labels an embedding is learned together with the books, such that rows
-of a class are found by their codes. Inputs are then flat rows or images
+With --labels, an embedding is learned together with the codebooks, so that
+rows of the same class get similar codes. Inputs are then flat rows or images
 [rows, channels, height, width].
 
-Ctrl-C ends learning early: the best model so far is written, and the exit code
-is 130. Before there are books nothing is written.
+Ctrl-C stops learning early: the best model so far is written, and the exit
+code is 130. Nothing is written before the first codebooks exist.
 """
 EPILOG = """\
 labels:
   y.npy, y.txt, y.csv       one label per row, integers or strings
-  y.csv --labels-key class  the column of that name in the first line
+  y.csv --labels-key class  the column of that name in the header
   set.npz --labels-key y    an array, column or data set (.npz, .parquet, .h5)
-  class                     any other name: that array or column of DATA itself
+  class                     any other name: the array or column of that name in DATA
 
 examples:
   interlace fit vectors.npy -o model.icq
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace fit``."""
     parser.add_argument("data", metavar="DATA", help="file of vectors, one per row")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="model file to write; an old one is replaced"
+        "-o", "--output", metavar="FILE", required=True, help="model file to write; replaces an existing one"
     )
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
     plot = "draw the variances with psi and the prior, with labels also the losses (.png, .pdf, .svg)"
@@ -66,9 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn, save, tell."""
+    """Learn, save, print a summary."""
+    from ..data import read_inputs, read_vectors
     from ..errors import FitInterruptedWarning, InputError
-    from ..inputs.readers import read_inputs, read_vectors
     from .output import progress_bar, warnings_in_a_line
     from .targets import check_interlace_target
 
@@ -77,24 +77,24 @@ def run(args: argparse.Namespace) -> int:
     check_interlace_target(args.output, "a model", args.data, args.labels if labelled else None)
     if "checkpoint" in args:
         if os.path.realpath(args.checkpoint) == os.path.realpath(args.output):
-            raise InputError(f"--output and --checkpoint are one file, {args.output!r}: give each its own")
+            raise InputError(f"--output and --checkpoint are the same file, {args.output!r}: choose different names")
         check_interlace_target(args.checkpoint, "a checkpoint", args.data, args.labels)
     if args.plot is not None:
         _check_plot(args)
     vectors = (read_inputs if labelled else read_vectors)(args.data, args.key)
     labels = labels_of(args.labels, getattr(args, "labels_key", None), args.data, vectors) if labelled else None
     started = time.perf_counter()
-    with warnings_in_a_line() as said, progress_bar() as progress:
+    with warnings_in_a_line() as printed, progress_bar() as progress:
         model = _estimator(args, labelled).set_params(progress=progress)
         model.fit(vectors, labels)
-    interrupted = any(isinstance(warning, FitInterruptedWarning) for warning in said)
-    model.set_params(threads=None, progress=False)  # threads of this machine, not of the next
+    interrupted = any(isinstance(warning, FitInterruptedWarning) for warning in printed)
+    model.set_params(threads=None, progress=False)  # the number of threads of this machine is not stored
     if labelled:
         model.set_params(checkpoint=None)
     model.save(args.output)
     if args.plot is not None:
         _draw(model, args.plot)
-    _tell(args, model, len(vectors), time.perf_counter() - started, interrupted)
+    _print_summary(args, model, len(vectors), time.perf_counter() - started, interrupted)
     return 130 if interrupted else 0
 
 
@@ -110,12 +110,12 @@ def _estimator(args: argparse.Namespace, labelled: bool) -> Any:
 
 
 def _check_plot(args: argparse.Namespace) -> None:
-    """Before minutes of learning."""
+    """Refuse a wrong --plot before minutes of learning."""
     from ..errors import InputError
     from .targets import check_folder
 
     if Path(args.plot).suffix.lower() not in PLOTS:
-        raise InputError(f"--plot writes {', '.join(PLOTS)} files, got {args.plot!r}")
+        raise InputError(f"--plot must end with {', '.join(PLOTS)}, got {args.plot!r}")
     check_folder(args.plot, "a plot", args.data, args.output)
     try:
         import matplotlib  # noqa: F401
@@ -130,7 +130,7 @@ def _draw(model: Model, path: str) -> None:
     from .. import plot
 
     both = bool(getattr(model, "history_", None))
-    # Without pyplot there is no global state, and no window.
+    # Not pyplot, which has global state and opens windows.
     figure = Figure(figsize=(7.2, 7.4 if both else 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1 + both, 1, squeeze=False)[:, 0]
@@ -140,7 +140,7 @@ def _draw(model: Model, path: str) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _tell(args: argparse.Namespace, model: Model, rows: int, seconds: float, interrupted: bool) -> None:
+def _print_summary(args: argparse.Namespace, model: Model, rows: int, seconds: float, interrupted: bool) -> None:
     from .output import aligned, print_json
 
     books, size = model.codebooks_, os.path.getsize(args.output)
@@ -154,13 +154,13 @@ def _tell(args: argparse.Namespace, model: Model, rows: int, seconds: float, int
             found |= {"psi": books.crude_dims, "psi_variance": high, "fit": info, "history": model.history_}
         print_json(found)
         return
-    ended = ", ended by Ctrl-C" if interrupted else ""
+    ended = ", stopped by Ctrl-C" if interrupted else ""
     print(f"{args.output}: {size:,} bytes, learned in {seconds:.1f} s{ended}")
     print(books)
     if choice is not None:
         print(choice)
     else:
-        print(aligned(_facts(model, high)))
+        print(aligned(_facts(model, rows, high)))
     if args.plot is not None:
         print(f"plot: {args.plot}")
     if choice is None:
@@ -169,19 +169,19 @@ def _tell(args: argparse.Namespace, model: Model, rows: int, seconds: float, int
         print(f"      interlace build DATA --model {name} -o my.index")
 
 
-def _facts(model: Model, high: float) -> list[tuple[str, ...]]:
-    """What learning with labels came to."""
+def _facts(model: Model, rows: int, high: float) -> list[tuple[str, ...]]:
+    """Results of learning with labels."""
     info, books = model.fit_info_, model.codebooks_
     score, held = info.get("validation_map"), model.n_samples_fit_ - len(model.sample_)
     text = "none: no rows were held out"
     if score is not None:
-        text = f"{score:.4f}, of {held:,} held-out rows; the best of {info['epochs']} epochs was kept"
+        text = f"{score:.4f} on {held:,} held-out rows, best of {info['epochs']} epochs"
     facts: list[tuple[str, ...]] = [("validation MAP", text)]
     if "ops" in info:
-        cells = f"{info['ops_in_cells']:.2f} in order of the cells"
+        cells = f"{info['ops_in_cells']:.2f} when whole cells are skipped"
         facts.append(("ops per vector", f"{info['ops']:.2f} of {books.n_books} (exact, k = {info['list']}); {cells}"))
     psi = f"{len(books.crude_dims)} of {books.dim} dimensions, {high:.1%} of the variance"
-    facts.append(("psi", psi if len(books.crude_dims) else "none: these books have no split"))
+    facts.append(("psi", psi if len(books.crude_dims) else "none: these codebooks do not split the dimensions"))
     if model.embedding_ is not None:
         facts.append(("embedding", repr(model.embedding_)))
     return facts

@@ -1,4 +1,4 @@
-"""``interlace get``: the vectors that the codes of some rows stand for."""
+"""``interlace get``: prints or writes rows of a store by id."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import json
 
 from .stores import add_ids, add_store
 
-HELP = "get rows of a store by their ids"
+HELP = "get rows of a store by id"
 DESCRIPTION = """\
-Gets the vectors that the codes of rows stand for, which are near those that were added, and not the
-same; --originals gets those that the store keeps. With -o they go to a .npy array, a row for each id
-in the order given; without, each is a line of JSON on stdout with its columns, as `interlace add`
-reads it.
+Gets the decoded vectors of rows, which approximate the vectors that were added. --originals gets the
+original vectors if the store keeps them. With -o, writes a .npy array with one row per id in the given
+order. Without -o, prints one line of JSON per row with its columns, which `interlace add` can read.
 """
 EPILOG = """\
 examples:
@@ -26,12 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace get``."""
     add_store(parser)
     add_ids(parser, "get")
-    parser.add_argument("--originals", action="store_true", help="the vectors themselves, where the store keeps them")
+    parser.add_argument("--originals", action="store_true", help="get the original vectors, which the store must keep")
     parser.add_argument("-o", "--output", metavar="FILE.npy", help="array to write")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Get and write."""
+    """Get rows, and print or write them."""
     from ..errors import InputError
     from .output import in_json, save_npy
     from .stores import given_ids, open_store
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.output is not None:
         if not args.output.endswith(".npy"):
-            raise InputError(f"--output writes .npy files, got {args.output!r}")
+            raise InputError(f"--output must end with .npy, got {args.output!r}")
         check_folder(args.output, "an array", args.ids)
     store = open_store(args.store)
     ids = given_ids(args, store)
@@ -48,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {args.output}: {len(ids):,} x {store.dim}")
         return 0
     snapshot = store.snapshot
-    snapshot.ids_of_rows.rows_of(ids)  # an unknown id is told before the first line
+    snapshot.ids_of_rows.rows_of(ids)  # raises for an unknown id before the first line is printed
     for first in range(0, len(ids), ROWS):
         some = ids[first : first + ROWS]
         vectors = snapshot.get(some, originals=args.originals).tolist()

@@ -1,4 +1,4 @@
-"""``interlace health``: what a store needs."""
+"""``interlace health``: reports whether a store needs maintenance."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import asdict
 from .options import add_json
 from .stores import add_store
 
-HELP = "tell whether a store needs something"
+HELP = "report whether a store needs maintenance"
 DESCRIPTION = """\
-Tells what lies about in a store (removed rows, segments, log), whether its calibration still holds,
-and whether its books still fit the rows that come: the error of rows of late against that of rows
-held out of learning ("drift"). The last lines say what to do.
+Reports deleted rows, segments and log size, whether the calibration is valid for the current rows,
+and drift: the quantization error of recently added rows relative to that of rows held out of
+learning. The last lines recommend what to do.
 """
 EPILOG = """\
 examples:
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look and tell."""
+    """Print the health of a store."""
     from .output import print_json
     from .stores import open_store
 

@@ -1,4 +1,4 @@
-"""How ``--help`` looks: as wide as the terminal, and never wider than one likes to read."""
+"""Layout of ``--help``: as wide as the terminal, at most 100 columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDEST = 100
 
 
 class Help(argparse.HelpFormatter):
-    """Paragraphs are filled; lines that are indented (tables, examples) stay, unless they are too long."""
+    """Fills paragraphs; keeps indented lines (tables, examples) and wraps them only if they are too long."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=min(WIDEST, shutil.get_terminal_size().columns) - 2)
@@ -28,7 +28,7 @@ class Help(argparse.HelpFormatter):
 
 
 def kept(line: str, width: int) -> list[str]:
-    """One line, or several: of a table the last column goes on, a command goes on as the shell wants it."""
+    """Wrap one line: the last column of a table is continued, a command gets backslashes for the shell."""
     if len(line) <= width:
         return [line]
     if column := re.match(r" +\S.*?  +", line):

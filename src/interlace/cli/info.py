@@ -1,4 +1,4 @@
-"""``interlace info``: what is inside a file, from its header and its small sections."""
+"""``interlace info``: describes a file from its header and its small sections."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..engine.margins import KS, TARGETS
 from .options import add_json
 
 if TYPE_CHECKING:
     from .. import Codebooks
 
-HELP = "show what is inside an index file or a store"
+HELP = "describe an index file or a store"
 DESCRIPTION = """\
-Shows what an index (or model, or codebooks) file holds: rows, ids, codebooks, calibration, and
-every section with its type, shape and size; of a store its files and what they hold. Reads only
-headers and small sections, so it is quick for any size; `interlace verify` reads all of it.
+Describes an index, model or codebooks file: rows, ids, codebooks, calibration, and every section with
+its type, shape and size. For a store, describes its files. Reads only headers and small sections, so
+it is fast for any size; `interlace verify` reads every byte.
 """
 EPILOG = """\
 examples:
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(path: str) -> dict[str, Any]:
-    """Everything the command prints, JSON-able."""
+    """Everything that the command prints, as JSON types."""
     from .. import Codebooks, Index
     from ..codec.embedding import embedding_in
     from ..files.storage import read
@@ -79,7 +78,7 @@ def _codebooks(codebooks: Codebooks) -> dict[str, Any]:
 
 
 def _store(path: str) -> dict[str, Any]:
-    """The same of a store; files in place of sections."""
+    """The same for a store, with files instead of sections."""
     from .stores import extras_of, open_store
 
     store = open_store(path)
@@ -91,7 +90,9 @@ def _store(path: str) -> dict[str, Any]:
     made = state.books.calibration
     found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": store.version}
     found |= {"rows": len(store), "ids": state.kind or "none yet", "generation": store.generation}
-    found["calibration"] = None if made is None else {"n": made.n, "ks": list(KS), "targets": list(TARGETS)}
+    found["calibration"] = (
+        None if made is None else {name: made.to_arrays()[1][name] for name in ("n", "ks", "targets")}
+    )
     found["report"] = asdict(report) | {"code_bytes_per_vector": report.code_bytes_per_vector, "text": str(report)}
     found |= _codebooks(store.codebooks)
     if store.embedding is not None:
@@ -121,14 +122,14 @@ def _text(found: dict[str, Any]) -> str:
         facts.append(("choice", found["choice"]))
     if "rows" in found:
         made = found["calibration"]
-        text = "none: a margin below 1 runs as exact"
+        text = "none: a margin below 1 runs exactly"
         if made is not None:
-            text = f"made for {made['n']:,} rows; k up to {max(made['ks'])}, agreement up to {max(made['targets'])}"
+            text = f"for {made['n']:,} rows, k up to {max(made['ks'])}, agreement up to {max(made['targets'])}"
         facts.append(("calibration", text))
     if found["kind"] == "store":
         columns = ", ".join(f"{name} ({kind})" for name, kind in (found["columns"] or {}).items())
         facts += [("columns", columns or "none"), ("originals", found["originals"] or "not kept")]
-        facts.append(("log", f"{found['log_rows']:,} rows that are in no segment yet"))
+        facts.append(("log", f"{found['log_rows']:,} rows that are not in a segment yet"))
         rows: list[tuple[str, ...]] = [("segment", "rows", "removed", "bytes")]
         rows += [(s["name"], *(f"{s[name]:,}" for name in rows[0][1:])) for s in found["segments"]]
     else:

@@ -1,4 +1,4 @@
-"""Files that hold something else than vectors: ids, models."""
+"""Reading files other than vectors: ids, true neighbours, models."""
 
 from __future__ import annotations
 
@@ -9,19 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data import read_vectors
 from ..errors import InputError
-from ..inputs.readers import read_vectors
 from ..inputs.streams import NPY_ERRORS
 
 if TYPE_CHECKING:
     from ..estimators.models import Model
 
 
+def file_kind(path: str) -> str | None:
+    """``index``, ``model``, ``codebooks`` or another kind of interlace file."""
+    from ..files.storage import read
+
+    kind: str | None = read(path).meta.get("kind")
+    return kind
+
+
 def _load_npy(path: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
     except NPY_ERRORS as error:
-        raise InputError(f"{path!r} cannot be read as .npy: {error}") from error
+        raise InputError(f"{path!r} is not a valid .npy file: {error}") from error
     return array
 
 
@@ -38,8 +46,8 @@ def read_ids(path: str) -> NDArray[Any]:
 
 def ids_of_lines(text: str) -> list[Any]:
     """One id per line, integers if all lines are."""
-    lines = text.removesuffix("\n").split("\n")  # splitlines would also cut at U+2028 and the like
-    # "007" stays a string: as an integer it would come back as 7.
+    lines = text.removesuffix("\n").split("\n")  # splitlines would also split at U+2028 and others
+    # "007" stays a string, because the integer 7 would not equal it.
     if lines and all(line.removeprefix("-").isdecimal() and str(int(line)) == line for line in lines):
         return [int(line) for line in lines]
     return list(lines)
@@ -59,7 +67,7 @@ def read_truth(path: str, key: str | None) -> NDArray[Any]:
 
 
 def load_model(path: str, embedding: Any = None) -> Model:
-    """A fitted model of any kind; ``embedding`` is the torch module of one that has its own."""
-    from ..estimators.baselines.registry import load  # only here: most commands load no model
+    """A fitted model of any kind; ``embedding`` is the torch module of a model with a custom embedding."""
+    from ..quantizers import load  # only here: most commands load no model
 
     return load(path, embedding)

@@ -1,4 +1,4 @@
-"""Types of arguments, shared by the commands; a wrong value is wrong usage (exit code 2)."""
+"""Argument types and options shared by the commands; a wrong value is wrong usage (exit code 2)."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def positive(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"a positive integer is needed, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
     return value
 
 
 def natural(text: str) -> int:
     """Zero or a positive integer."""
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"an integer of at least 0 is needed, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected an integer of at least 0, got {text!r}")
     return int(text)
 
 
 def share(text: str) -> float:
-    """A number between 0 and 1."""
+    """A number above 0 and at most 1."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"a number above 0 and at most 1 is needed, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, got {text!r}")
     return value
 
 
@@ -49,12 +49,12 @@ def margin(text: str) -> Margin:
         value = math.nan
     if value == math.inf or 0 < value < 1:
         return value
-    raise argparse.ArgumentTypeError(f"'exact', 'paper', 'inf' or a number between 0 and 1 is needed, got {text!r}")
+    raise argparse.ArgumentTypeError(f"expected 'exact', 'paper', 'inf' or a number between 0 and 1, got {text!r}")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """``--json``."""
-    parser.add_argument("--json", action="store_true", help="print JSON for programs instead of text for people")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def add_embedded(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def add_embedded(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--embedded",
         action="store_true",
-        help="the files hold vectors, not the raw inputs that an index with an embedding takes",
+        help="the files hold embedded vectors instead of raw inputs (for an index with an embedding)",
     )
 
 
@@ -72,11 +72,11 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
 
 
 def memory(text: str) -> int | str:
-    """Bytes, or a number with a unit, which the library reads."""
+    """Bytes, or a number with a unit, which the library parses."""
     return int(text) if text.isascii() and text.isdigit() else text
 
 
-#: Settings that learning takes; an option that was not given is not in the namespace, and the default is the library's.
+#: Learning settings. An option that is not given is not in the namespace, so the default of the library applies.
 LEARNING = (
     *("n_bytes", "n_books", "n_words", "layout", "metric", "n_crude", "rotation", "cross", "effort", "iterations"),
     *("max_train_rows", "max_memory", "seed"),
@@ -84,47 +84,85 @@ LEARNING = (
 
 
 def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> None:
-    """How books are learned: the options of `build` and `fit`, and of `plan`; `relearn` has a metric already."""
+    """Learning options of `build`, `fit` and `plan`; without ``metric`` for `relearn`, which keeps its metric."""
     group = parser.add_argument_group("learning")
 
     def add(to: Any, *names: str, **settings: Any) -> None:
         to.add_argument(*names, default=argparse.SUPPRESS, **settings)
 
     size = group.add_mutually_exclusive_group()
-    add(size, "--n-bytes", "--bytes", type=positive, metavar="N", help="bytes per vector: more is more accurate (8)")
-    add(size, "--n-books", "--books", type=positive, metavar="N", help="the same in books, a norm column not counted")
+    add(
+        size,
+        "--n-bytes",
+        "--bytes",
+        type=positive,
+        metavar="N",
+        help="bytes per vector; more bytes are more accurate (8)",
+    )
+    add(
+        size,
+        "--n-books",
+        "--books",
+        type=positive,
+        metavar="N",
+        help="number of codebooks instead of bytes; a norm column is not counted",
+    )
     layouts = ("auto", "hybrid", "subspace", "residual")
-    add(group, "--layout", choices=layouts, help="how books share the dimensions; auto tries them on a sample (auto)")
+    add(
+        group,
+        "--layout",
+        choices=layouts,
+        help="how codebooks divide the dimensions; auto tries all on a sample (auto)",
+    )
     metrics = ("l2", "ip", "cosine")
     if metric:
         add(group, "--metric", choices=metrics, help="l2 (Euclidean), ip (inner product) or cosine (l2)")
-    add(group, "--n-words", type=positive, metavar="N", help="words of a book, 2 to 256 (256)")
-    add(group, "--n-crude", type=positive, metavar="N", help="books read in the first, crude step (by layout)")
+    add(group, "--n-words", type=positive, metavar="N", help="words per codebook, 2 to 256 (256)")
+    add(
+        group,
+        "--n-crude",
+        type=positive,
+        metavar="N",
+        help="codebooks read in the first (crude) step (depends on the layout)",
+    )
     rotations = ("auto", "principal", "learned", "none")
-    add(group, "--rotation", choices=rotations, help="axes that books stand on; learned is for subspace (auto)")
+    add(
+        group,
+        "--rotation",
+        choices=rotations,
+        help="rotation of the vectors before encoding; learned only with subspace (auto)",
+    )
     cross = ("auto", "none", "exact", "byte", "constant")
-    what = "terms between books that share dimensions: computed, a byte, with labels also a constant (auto)"
+    what = (
+        "cross terms of codebooks that share dimensions: computed, stored in a byte, or, with labels, constant (auto)"
+    )
     add(group, "--cross", choices=cross, help=what)
     efforts = ("fastest", "fast", "balanced", "best")
-    add(group, "--effort", choices=efforts, help="time of learning and coding against accuracy (balanced)")
+    add(group, "--effort", choices=efforts, help="learning and encoding time against accuracy (balanced)")
     add(
         group,
         "--iterations",
         type=natural,
         metavar="N",
-        help="at most this many rounds of learning where books overlap (10)",
+        help="most rounds of learning for codebooks that share dimensions (10)",
     )
-    add(group, "--max-train-rows", type=positive, metavar="N", help="at most so many rows are learned from (65536)")
+    add(group, "--max-train-rows", type=positive, metavar="N", help="learn from at most N rows (65536)")
     add(
         group,
         "--max-memory",
         type=memory,
         metavar="SIZE",
-        help="upper bound, such as 2GB: learns from fewer rows if need be",
+        help="upper bound of memory, such as 2GB; learns from fewer rows if necessary",
     )
-    add(group, "--seed", type=natural, metavar="N", help="same seed, same books (0)")
+    add(
+        group,
+        "--seed",
+        type=natural,
+        metavar="N",
+        help="seed of random numbers; the same seed gives the same codebooks (0)",
+    )
 
 
 def learning(args: argparse.Namespace) -> dict[str, Any]:
-    """Settings of learning that were given."""
+    """The learning settings that were given."""
     return {name: vars(args)[name] for name in LEARNING if name in args}

@@ -1,4 +1,4 @@
-"""What the commands print: JSON, sizes, a progress bar."""
+"""Output of the commands: JSON, aligned text, arrays, progress bars, warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document; numbers that JSON does not have become null."""
+    """Print one JSON document; NaN and infinity become null."""
     print(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
@@ -35,12 +35,12 @@ def _plain(value: Any) -> Any:
 
 
 def in_json(value: Any) -> str:
-    """Values of columns that JSON has no word for, as the text that stands for them: dates, decimals, bytes."""
+    """Text for column values that JSON has no type for: dates, decimals, bytes."""
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def save_npy(path: str, array: NDArray[Any]) -> None:
-    """All of the array, or nothing."""
+    """Write an array atomically."""
     import numpy as np
 
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -63,7 +63,7 @@ def aligned(rows: list[tuple[str, ...]], indent: str = "  ") -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A callback (what, share done) that draws a bar for people who wait longer than a second, and only for them."""
+    """A callback (what, share done) that draws a bar after one second; silent if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield silent
         return
@@ -76,22 +76,22 @@ def progress_bar() -> Iterator[Progress]:
         _BARS.remove(bar)
 
 
-#: Those on the terminal, which must make room for warnings.
+#: Bars on the terminal; they are cleared before a warning is printed.
 _BARS: list[Bar] = []
 
 
 @contextmanager
 def warnings_in_a_line() -> Iterator[list[Warning | str]]:
-    """Warnings of the library as lines like those of errors; a list of them."""
-    said: list[Warning | str] = []
+    """Print warnings of the library in one line each; yields the list of them."""
+    printed: list[Warning | str] = []
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         for bar in _BARS:
             bar.clear()
-        said.append(message)
+        printed.append(message)
         print(f"interlace: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("default", UserWarning)  # all of the library's, each text once
+        warnings.simplefilter("default", UserWarning)  # each text once
         warnings.showwarning = show
-        yield said
+        yield printed

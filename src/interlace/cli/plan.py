@@ -1,4 +1,4 @@
-"""``interlace plan``: what an index would cost, before there is one."""
+"""``interlace plan``: estimates the size, memory and time of an index before it is built."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 
 from .options import add_json, add_learning, add_threads, learning, positive
 
-HELP = "show what an index would cost: bytes, memory, time"
+HELP = "estimate size, memory and build time of an index"
 DESCRIPTION = """\
-Shows the size of an index on disk and in memory, and the memory, operations and time of building
-it. Memory is an upper bound, beside the input. Times are CPU seconds divided by threads, computed
-from the operations and a measurement of a tenth of a second on this machine.
+Estimates the size of an index on disk and in memory, and the memory, operations and time to build it.
+Memory is an upper bound without the input. Times are CPU seconds divided by threads, computed from
+the operations and a measurement of a tenth of a second on this machine.
 """
 EPILOG = """\
 examples:
@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dim", type=positive, metavar="N", required=True, help="dimensions of a vector")
     kinds = ("default", "int64", "string")
     parser.add_argument(
-        "--ids", choices=kinds, default="default", help="kind of ids; default ones (0, 1, ...) are free"
+        "--ids", choices=kinds, default="default", help="kind of ids; default ids (0, 1, ...) need no space"
     )
-    parser.add_argument("--no-times", action="store_true", help="sizes only: nothing is measured")
+    parser.add_argument("--no-times", action="store_true", help="estimate sizes only, without the measurement")
     add_learning(parser)
     add_threads(parser)
     add_json(parser)

@@ -1,4 +1,4 @@
-"""The plot of the demo: recall against speed, and what each margin leaves to the second step."""
+"""The plot of the demo: recall against speed, and the share of rows that survive the crude step at each margin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from .demo_run import Line, Result
 
-# Colours of Okabe and Ito, told apart by colour-blind readers too; peers are grey and told apart by shape.
+# Okabe-Ito colours, distinguishable for colour-blind readers; peers are grey and differ by shape.
 COLOURS = {"hybrid": "#0072B2", "subspace": "#009E73", "residual": "#D55E00"}
 PEERS = {"faiss IndexPQ": ("s", "#777777"), "faiss IndexPQFastScan": ("^", "#777777"), "exact search": ("D", "#111111")}
 
@@ -19,15 +19,15 @@ def draw(result: Result, path: Path) -> Path | None:
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    # Without pyplot there is no global state, and no window.
+    # Not pyplot, which has global state and opens windows.
     figure = Figure(figsize=(11, 5), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     _recall_against_speed(left, result)
     _survivors(right, result)
-    # A legend, not labels at the points: where they fall, and on whom, is another story on every machine.
+    # A legend, because labels at the points would overlap on some machines.
     handles = _legend(result)
-    # Two rows: filled from top to bottom, so that each layout has a column of its own.
+    # Two rows, filled from top to bottom, so that each layout has its own column.
     tight = {"frameon": False, "fontsize": 8.5, "columnspacing": 1.2, "handletextpad": 0.2}
     figure.legend(handles=handles, loc="outside lower center", ncols=(len(handles) + 1) // 2, **tight)
     subtitle = f"{result.rows:,} vectors of {result.dim} dimensions, {result.queries:,} queries, k = 10, one thread"
@@ -37,13 +37,13 @@ def draw(result: Result, path: Path) -> Path | None:
 
 
 def _style(line: Line) -> dict[str, Any]:
-    """Colour by layout, filled for the exact margin."""
+    """Colour by layout; markers of the exact margin are filled."""
     if line.kind != "interlace":
         marker, colour = PEERS[line.method]
         return {"marker": marker, "color": colour, "markersize": 9}
     layout, _, margin = line.method.partition(", ")
     colour = COLOURS[layout]
-    # The hollow ring is larger: often both margins are equally fast, and both should be seen.
+    # The hollow marker is larger, so that both are visible when the margins are equally fast.
     exact = margin == "exact"
     return {
         "marker": "o",
@@ -62,7 +62,7 @@ def _recall_against_speed(axes: Any, result: Result) -> None:
     axes.set_xlim(min(speeds) / 1.5, max(speeds) * 1.5)
     axes.set_ylim(max(0.0, min(recalls) - 0.1), 1.04)
     _plain_log(axes.xaxis, "x")
-    axes.set_xlabel(f"speed against {result.reference}, log scale")
+    axes.set_xlabel(f"speed relative to {result.reference}, log scale")
     axes.set_ylabel("recall@10")
     axes.set_title("Recall against speed: up and right is better", fontsize=10.5, loc="left")
     _tidy(axes)
@@ -77,7 +77,7 @@ def _survivors(axes: Any, result: Result) -> None:
     axes.set_xticks(range(len(margins)), margins)
     axes.set_xlabel("margin: target agreement with the full scan")
     axes.set_ylabel("survivors, share of all rows, log scale")
-    axes.set_title("Rows whose whole code is read", fontsize=10.5, loc="left")
+    axes.set_title("Rows whose full distance is computed", fontsize=10.5, loc="left")
     _tidy(axes)
 
 

@@ -1,4 +1,4 @@
-"""``interlace relearn``: new books from the originals that a store keeps."""
+"""``interlace relearn``: learns new codebooks from the originals of a store."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 from .options import add_json, add_learning, add_threads, learning
 from .stores import add_store
 
-HELP = "learn new books from the kept originals of a store"
+HELP = "learn new codebooks from the originals of a store"
 DESCRIPTION = """\
-Learns books from the originals that a store keeps (`interlace create --originals`), codes all rows by
-them, and calibrates: for a store whose rows are no longer those that its books were learned for, see
-`interlace health`. Searches go on with the old books until the new ones take their place in one step;
-after an error or Ctrl-C before that the store is what it was. Bytes and layout stay unless given.
+Learns codebooks from the originals that a store keeps (`interlace create --originals`), encodes all
+rows again, and calibrates. Use it when `interlace health` reports drift. Searches use the old
+codebooks until the new ones replace them atomically; after an error or Ctrl-C the store is unchanged.
+Bytes and layout are those of the store unless given.
 """
 EPILOG = """\
 examples:
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn and tell."""
+    """Learn and print a summary."""
     from .output import print_json, progress_bar
     from .stores import open_store
 
@@ -44,6 +44,6 @@ def run(args: argparse.Namespace) -> int:
         facts = {"rows": rows, "layout": codebooks.layout, "n_bytes": codebooks.n_bytes, "generation": generation}
         print_json({"store": args.store, **facts, "seconds": seconds})
     else:
-        print(f"{args.store}: {rows:,} rows coded by new books in {seconds:.1f} s")
+        print(f"{args.store}: {rows:,} rows encoded with new codebooks in {seconds:.1f} s")
         print(codebooks)
     return 0

@@ -1,4 +1,4 @@
-"""``interlace remove``: rows out of a store."""
+"""``interlace remove``: removes rows from a store."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import argparse
 from .options import add_json
 from .stores import add_ids, add_store
 
-HELP = "remove rows from a store by their ids"
+HELP = "remove rows from a store by id"
 DESCRIPTION = """\
-Removes rows, all of them or, where an id is not there, none. Their space comes back when the store
-tidies up by itself, or with `interlace compact`.
+Removes rows. If an id is unknown, no row is removed. The store frees the space of removed rows
+automatically from time to time; `interlace compact` frees it at once.
 """
 EPILOG = """\
 examples:
@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace remove``."""
     add_store(parser)
     add_ids(parser, "remove")
-    parser.add_argument("--ignore-missing", action="store_true", help="pass over ids that are not there")
+    parser.add_argument("--ignore-missing", action="store_true", help="ignore unknown ids")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Remove and tell."""
+    """Remove and print how many."""
     from .output import print_json
     from .stores import given_ids, open_store
 
@@ -39,5 +39,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"store": args.store, "removed": removed, "rows": rows})
     else:
-        print(f"{args.store}: {removed:,} row{'s' * (removed != 1)} removed; it has {rows:,}")
+        print(f"{args.store}: {removed:,} row{'s' * (removed != 1)} removed; {rows:,} in the store")
     return 0

@@ -1,4 +1,4 @@
-"""``interlace reproduce``: the figures of the paper, their tables, and a report."""
+"""``interlace reproduce``: runs the experiments of the paper and writes figures, tables and a report."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 HELP = "run the experiments of the paper and draw its figures"
 DESCRIPTION = """\
-Learns what a figure of the paper compares, measures it, and writes one JSON
-for each fit and a picture; prints a table and what came of the claims. Runs
-that are there are left out, so a run that was killed goes on where it was.
-NAME is a figure, 'all', or 'report': the page of all figures (RESULTS.md) from
-what is there.
+Fits and measures the methods that a figure of the paper compares. Writes one
+JSON file per fit and a plot; prints a table and the verdicts on the claims.
+Runs that have a result are skipped, so an interrupted command can be resumed.
+NAME is a figure, 'all', or 'report', which writes a page of all figures
+(RESULTS.md) from the existing results.
 Needs torch, scikit-learn and matplotlib (pip install 'interlace[train,cli]').
-Files of MNIST, CIFAR-10 and SIFT are looked for in the folder that the variable
-INTERLACE_DATA names.
+Files of MNIST, CIFAR-10 and SIFT are searched in the folder that the
+environment variable INTERLACE_DATA names.
 """
 EPILOG = """\
 examples:
   interlace reproduce --list
   interlace reproduce synthetic-cq
-  interlace reproduce synthetic-cq --quick    a minute; numbers say little
-  interlace reproduce codes --plugin mine.py  your own quantizer beside others
+  interlace reproduce synthetic-cq --quick    a minute; not representative
+  interlace reproduce codes --plugin mine.py  compare your own quantizer
   interlace reproduce all --seeds 5
   interlace reproduce report
 """
@@ -40,34 +40,40 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace reproduce``."""
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a figure, 'all' or 'report'; --list tells which")
-    parser.add_argument("--list", action="store_true", help="figures, or the runs of NAME and whether they are there")
-    parser.add_argument("--quick", action="store_true", help="few rows, epochs and books, into a folder of its own")
-    parser.add_argument("--seeds", type=positive, metavar="N", help="seeds 0 to N - 1 (default: by figure)")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a figure (see --list), 'all' or 'report'")
+    parser.add_argument(
+        "--list", action="store_true", help="list the figures, or the runs of NAME and whether they have results"
+    )
+    parser.add_argument("--quick", action="store_true", help="few rows, epochs and books, written to a separate folder")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="seeds 0 to N - 1 (default: depends on the figure)")
     parser.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="leave out what is there; --no-resume refuses results that are there and starts all fits anew",
+        help="skip runs that have results; --no-resume refuses existing results and restarts all fits",
     )
-    parser.add_argument("--out", metavar="DIR", help="folder of the results (default: experiments/results)")
+    parser.add_argument("--out", metavar="DIR", help="folder for results (default: experiments/results)")
     parser.add_argument(
         "--only",
         action="append",
         metavar="NAME",
-        help="runs of this method, line ('ICQ end to end'), data set ('mnist') or number of books ('8'); may be given "
-        "again: '--only ICQ --only SQ+CQ --only 8' are both methods with 8 books",
+        help="only runs of this method, label ('ICQ end to end'), data set ('mnist') or number of books ('8'); "
+        "repeatable: '--only ICQ --only SQ+CQ --only 8' selects both methods with 8 books",
     )
     parser.add_argument(
-        "--plugin", action="append", default=[], metavar="FILE.py", help="register methods; may be given again"
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="Python file that registers methods; repeatable",
     )
-    parser.add_argument("--report", action="store_true", help="write the page of all figures afterwards")
+    parser.add_argument("--report", action="store_true", help="also write the page of all figures")
     parser.add_argument("--size", help=argparse.SUPPRESS)  # tiny, for tests
     add_threads(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run, draw, tell."""
+    """Run, draw, print."""
     from ..errors import InputError
     from ..paper.figures import FIGURES
     from ..paper.plugins import load_plugin
@@ -78,15 +84,15 @@ def run(args: argparse.Namespace) -> int:
         load_plugin(path)
     size = size_of("quick" if args.quick else args.size or "full")
     if args.quick and args.size not in (None, "quick"):
-        raise InputError(f"give --quick or --size, not both; got --size {args.size}")
+        raise InputError(f"--quick and --size {args.size} cannot be combined")
     folder = Path("experiments", "results", size.folder) if args.out is None else Path(args.out)
     store = Store(folder, size.name)
     if args.name is None:
         if not args.list:
-            raise InputError(f"name a figure ({', '.join(FIGURES)}), 'all' or 'report'")
+            raise InputError(f"NAME is missing: pass a figure ({', '.join(FIGURES)}), 'all' or 'report'")
         return _list_figures(size, args.seeds)
     if args.name == "report" and args.list:
-        raise InputError("--list tells figures, or the runs of one; 'report' has none")
+        raise InputError("--list lists figures or the runs of a figure; 'report' has no runs")
     code = 0
     if args.name != "report":
         runs = _wanted(args, size)
@@ -109,9 +115,9 @@ def _wanted(args: argparse.Namespace, size: Size) -> list[Run]:
 
 
 def _only(names: list[str], runs: list[Run], figure: str) -> list[Run]:
-    """The runs that have one of the wanted names of each kind of which there is one, in small letters or large.
+    """Runs that match one of the names of each kind (method or label, data set, number of books), ignoring case.
 
-    Baselines have no books: they stay whatever number is wanted.
+    Baselines have no books and match every number of books.
     """
     from ..errors import InputError
 
@@ -125,7 +131,7 @@ def _only(names: list[str], runs: list[Run], figure: str) -> list[Run]:
     for folded, name in asked.items():
         if not any(folded == other.casefold() for found in known for other in found):
             present = dict.fromkeys(name for kind in kinds for run in runs for name in sorted(kind(run)))
-            raise InputError(f"{figure} has no runs of {name}; it has {'; '.join(present)}")
+            raise InputError(f"--only: {figure} has no runs of {name!r}; choose from {'; '.join(present)}")
     for kind, found in zip(kinds, known, strict=True):
         if wanted := {name for name in found if name.casefold() in asked}:
             runs = [run for run in runs if kind(run) & wanted or not kind(run)]
@@ -146,7 +152,7 @@ def _list_figures(size: Size, seeds: int | None) -> int:
 def _list_runs(runs: list[Run], store: Store) -> int:
     missing = set(store.missing(runs))
     for run in runs:
-        print(f"{'-' if run in missing else 'there':6s}{run.figure:14s}{run.name}")
+        print(f"{'-' if run in missing else 'done':6s}{run.figure:14s}{run.name}")
     return 0
 
 
@@ -166,23 +172,23 @@ def _run(args: argparse.Namespace, runs: list[Run], store: Store, size: Size) ->
             debug=getattr(args, "debug", False),
         )
     except KeyboardInterrupt:
-        lines.say("what is finished is kept; the same command goes on from here")
+        lines.say("finished runs are kept; run the same command again to resume")
         raise
     finally:
         lines.clear()
     figures = list(dict.fromkeys(run.figure for run in runs))
     done = len(outcome.done) + len(outcome.copied)
     there, failed = len(outcome.there), len(outcome.failed)
-    print(f"{done} run{'s'[: done != 1]} done, {there} were there, {failed} failed; results: {store.folder}")
+    print(f"{done} run{'s'[: done != 1]} done, {there} skipped, {failed} failed; results: {store.folder}")
     for name in figures:
-        _show(store, name)
+        _print_figure(store, name)
     for why in dict.fromkeys(outcome.failed.values()):
         print(f"interlace: error: {why}", file=sys.stderr)
     return 1 if outcome.failed else 0
 
 
-def _show(store: Store, name: str) -> None:
-    """The picture, a table, and what came of the claims of the figure."""
+def _print_figure(store: Store, name: str) -> None:
+    """Draw a figure, print its tables and the verdicts on its claims."""
     from ..errors import InputError
     from ..paper.checks import OPEN
     from ..paper.claims import answers
@@ -196,20 +202,20 @@ def _show(store: Store, name: str) -> None:
         return
     try:
         print(f"{name}: {draw(figure_of(name), results, picture(store, name))}")
-    except InputError as error:  # matplotlib is not there; the numbers are
-        print(f"{name}: no picture, {error}")
+    except InputError as error:  # matplotlib is not installed
+        print(f"{name}: no plot, {error}")
     for data in results.data:
         columns = SHORT_VECTORS if data == "vectors" else SHORT
         print(f"\n{title_of(results, data)}\n{aligned(rows_of(results, data, columns))}")
     for note in notes_of(results):
         print(f"\n{note}")
-    told = answers(name, results)
-    print("\nclaims" + ("" if store.size == "full" else f" (of size {store.size}: the answers say little)"))
-    for claim, answer in told:
+    answered = answers(name, results)
+    print("\nclaims" + ("" if store.size == "full" else f" (size {store.size}: not representative)"))
+    for claim, answer in answered:
         if answer.verdict != OPEN:
             print(f"  {answer.verdict}: {claim.sentence} {answer.numbers}")
-    if unknown := sum(answer.verdict == OPEN for _, answer in told):
-        print(f"  not measured: {unknown} of {len(told)}, which need more runs")
+    if unknown := sum(answer.verdict == OPEN for _, answer in answered):
+        print(f"  not measured: {unknown} of {len(answered)}, which need more runs")
 
 
 def _report(store: Store, folder: Path, default: bool) -> None:
@@ -220,7 +226,7 @@ def _report(store: Store, folder: Path, default: bool) -> None:
 
 
 class _Lines:
-    """A line for each run; below it, on a terminal, a bar for each fit that takes longer than a second."""
+    """Prints one line per run and, on a terminal, a progress bar for each fit that takes longer than a second."""
 
     def __init__(self) -> None:
         self._bar: Bar | None = None

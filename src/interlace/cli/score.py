@@ -1,4 +1,4 @@
-"""``interlace evaluate MODEL``: rankings judged by labels."""
+"""``interlace evaluate MODEL``: MAP of rankings by labels."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def score_model(args: argparse.Namespace) -> int:
 
     for name in ("truth", "truth_key"):
         if getattr(args, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} belongs to an index; of a model labels are compared")
+            raise InputError(f"--{name.replace('_', '-')} is for indexes; a model is evaluated with --labels")
     if args.embedded:
-        raise InputError("--embedded belongs to an index; a model takes raw inputs")
+        raise InputError("--embedded is for indexes; a model takes raw inputs")
     if args.queries is None or args.labels is None:
-        raise InputError(f"{args.index!r} is a model: give queries and their labels, QUERIES --labels LABELS")
+        raise InputError(f"{args.index!r} is a model: pass queries and their labels, QUERIES --labels LABELS")
     model = load_model(args.index)
     model.set_params(threads=args.threads)
     queries, labels = _queries(args, model)
@@ -44,7 +44,7 @@ def score_model(args: argparse.Namespace) -> int:
     if found["at"] < found["rows"]:
         facts.append((f"MAP@{found['at']}", f"{found['map_at']:.4f}"))
     if found["float_map"] is not None:
-        facts.append(("without codes", f"MAP {found['float_map']:.4f}, of the float embedding"))
+        facts.append(("without codes", f"MAP {found['float_map']:.4f} (float embedding)"))
     facts.append(("margin", found["margin"]))
     facts.append(("ops per vector", f"{found['ops_per_vector']:.3f} of {found['n_books']}, k = {found['k']}"))
     facts.append(("agreement", f"{found['agreement']:.4f} with the full scan, k = {found['k']}"))
@@ -53,7 +53,7 @@ def score_model(args: argparse.Namespace) -> int:
 
 
 def _queries(args: argparse.Namespace, model: Model) -> tuple[Any, Any]:
-    """At most --sample of them, drawn by --seed."""
+    """At most --sample queries, drawn with --seed, and their labels."""
     rows = _inputs(args.queries, args.queries_key, model)
     labels = labels_of(args.labels, args.labels_key, args.queries, rows)
     if len(rows) > args.sample:
@@ -63,25 +63,25 @@ def _queries(args: argparse.Namespace, model: Model) -> tuple[Any, Any]:
 
 
 def _database(args: argparse.Namespace, model: Model) -> tuple[Any, Any]:
-    """Rows to search and their labels; None and the model's own where none are given."""
+    """Rows to search and their labels; None and the labels of the model if no rows are given."""
     own = getattr(model, "labels_", None)
     if args.vectors is None:
         if args.vectors_labels is not None:
-            raise InputError("--vectors-labels are those of --vectors: give both")
+            raise InputError("--vectors-labels needs --vectors")
         if own is None:
-            raise InputError(f"{args.index!r} was fitted without labels: give --vectors and --vectors-labels")
+            raise InputError(f"{args.index!r} was fitted without labels: pass --vectors and --vectors-labels")
         return None, own
     rows = _inputs(args.vectors, args.vectors_key, model)
     if args.vectors_labels is not None:
         return rows, labels_of(args.vectors_labels, None, args.vectors, rows)
     if own is None or len(own) != len(rows):
-        knows = "no labels" if own is None else f"labels of {len(own):,} rows"
-        raise InputError(f"{args.index!r} has {knows}, {args.vectors!r} has {len(rows):,} rows: give --vectors-labels")
+        stored = "no labels" if own is None else f"labels of {len(own):,} rows"
+        raise InputError(f"{args.index!r} has {stored}, {args.vectors!r} has {len(rows):,} rows: pass --vectors-labels")
     return rows, own
 
 
 def _inputs(path: str, key: str | None, model: Model) -> Any:
-    from ..inputs.readers import read_vectors
+    from ..data import read_vectors
 
     return read_vectors(path, key, input_shape=None if model.embedding_ is None else model.embedding_.input_shape)
 
@@ -96,8 +96,7 @@ def _measure(
     progress: Any,
 ) -> dict[str, Any]:
     from .. import Index
-    from ..evaluate.answers import agreement
-    from ..evaluate.ranking import map_of_ranking
+    from ..evaluate import agreement, map_of_ranking
 
     given = () if database is None else (database, database_labels)
     at = AT if args.at is None else args.at
@@ -109,7 +108,7 @@ def _measure(
     if database is None:
         index = Index.from_codes(model.codebooks_, model.codes_)
         if isinstance(args.margin, float) and args.margin < 1:
-            index.calibrate(threads=args.threads)  # on what codes stand for: the rows themselves are not here
+            index.calibrate(threads=args.threads)  # on decoded rows: the vectors are not available
     else:
         index = model.index(database)
         wanted, own = (np.asarray(v) for v in (labels, database_labels))

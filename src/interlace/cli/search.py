@@ -1,4 +1,4 @@
-"""``interlace search``: the nearest rows of an index for a file of queries."""
+"""``interlace search``: finds the nearest rows of an index or a store for a file of queries."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ if TYPE_CHECKING:
 
 HELP = "find the nearest vectors of each query"
 DESCRIPTION = """\
-Finds the k nearest vectors of each query and tells what the search cost: how many rows its
-crude step ruled out ("survivors" were compared with their whole code), and how long it took.
-Of a store, only rows whose columns fit a filter may be hits, and the best rows may be compared with
-the vectors themselves, where it keeps them.
+Finds the k nearest vectors of each query and prints the cost of the search: rows scanned, survivors
+of the crude step (rows whose full distance was computed), and time. Searches of a store can be
+filtered by columns, and re-ranked by exact distances if the store keeps the original vectors.
 """
 EPILOG = """\
 margins:
-  0.999   agree with the full scan on 99.9 % of all hits (the default; any number below 1)
-  exact   the answer of the full scan, always
+  0.999   99.9 % of the hits agree with the full scan on average (default; any number below 1)
+  exact   always the same result as the full scan
   paper   the rule of the ICQ paper
-  inf     the full scan itself
+  inf     the full scan
 
 examples:
   interlace search my.index queries.npy -k 10
@@ -41,28 +40,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace search``."""
     parser.add_argument("index", metavar="FILE", help="index written by `interlace build`, or a store")
     parser.add_argument(
-        "queries", metavar="QUERIES", help="file of query vectors, one per row, of any kind that build reads"
+        "queries", metavar="QUERIES", help="file of query vectors, one per row, in any format that build reads"
     )
     parser.add_argument("-k", type=positive, default=10, metavar="K", help="neighbours per query (default: 10)")
     parser.add_argument(
-        "--margin", type=margin, default=0.999, help="how careful the crude step is, see below (default: 0.999)"
+        "--margin", type=margin, default=0.999, help="target agreement with the full scan, see below (default: 0.999)"
     )
-    parser.add_argument("--offset", type=natural, default=0, metavar="N", help="pass over the N nearest (default: 0)")
+    parser.add_argument("--offset", type=natural, default=0, metavar="N", help="skip the N nearest (default: 0)")
     parser.add_argument("--key", help="which array, column or data set of QUERIES")
     parser.add_argument(
-        "--truth", metavar="FILE", help="ids of the true neighbours (.ivecs, .npy, ...): print recall@k"
+        "--truth", metavar="FILE", help="ids of the true neighbours (.ivecs, .npy, ...), to print recall@k"
     )
-    parser.add_argument("--truth-key", metavar="KEY", help="which array, column or data set of the truth")
-    parser.add_argument("--output", metavar="HITS.npz", help="write ids, distances and counts of all queries")
+    parser.add_argument("--truth-key", metavar="KEY", help="which array, column or data set of the file of --truth")
+    parser.add_argument("--output", metavar="HITS.npz", help="write ids, distances and counts for all queries")
     parser.add_argument(
-        "--show", type=natural, default=5, metavar="N", help="queries whose hits are printed (default: 5)"
+        "--show", type=natural, default=5, metavar="N", help="print the hits of the first N queries (default: 5)"
     )
     of_stores = parser.add_argument_group("stores")
-    of_stores.add_argument("--filter", metavar="TEXT", help="rows that may be hits, by their columns (docs/store.md)")
-    of_stores.add_argument("--payload", action="store_true", help="print the columns of hits, too")
+    of_stores.add_argument("--filter", metavar="TEXT", help="condition on columns that hits must meet (docs/store.md)")
+    of_stores.add_argument("--payload", action="store_true", help="also print the columns of hits")
     depth = of_stores.add_mutually_exclusive_group()
-    depth.add_argument("--rerank", type=positive, metavar="N", help="compare the N best with their kept originals")
-    depth.add_argument("--recall", type=share, metavar="R", help="re-rank as deep as this recall needs (calibrated)")
+    depth.add_argument("--rerank", type=positive, metavar="N", help="re-rank the N best rows by exact distances")
+    depth.add_argument(
+        "--recall", type=share, metavar="R", help="re-rank as many rows as this recall needs (calibrated)"
+    )
     add_embedded(parser)
     add_threads(parser)
     add_json(parser)
@@ -70,21 +71,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, save, print."""
-    from .. import InputError
+    from .. import InputError, evaluate
     from .. import open as open_index
-    from ..evaluate import answers as evaluate
-    from ..inputs.readers import read_vectors
+    from ..data import read_vectors
     from .inputs import read_truth
     from .output import aligned, print_json, progress_bar
 
     if args.output is not None and not args.output.endswith(".npz"):
-        raise InputError(f"--output writes .npz files, got {args.output!r}")
+        raise InputError(f"--output must end with .npz, got {args.output!r}")
     index = open_index(args.index)
-    how = _of_stores(args, index)
+    options = _search_options(args, index)
     queries = read_vectors(args.queries, args.key, input_shape=None if args.embedded else index.input_shape)
     truth = None if args.truth is None else read_truth(args.truth, args.truth_key)
     with progress_bar() as progress:
-        matches = search(index, queries, args.k, progress, **how)
+        matches = search(index, queries, args.k, progress, **options)
     recall = None if truth is None else evaluate.recall(matches.ids, truth, args.k)
     if args.output is not None:
         _save(args.output, matches)
@@ -101,14 +101,17 @@ def run(args: argparse.Namespace) -> int:
         best = [f"{matches.ids[i, j]} ({matches.distances[i, j]:.4g})" for j in range(min(count, 5))]
         if args.payload and best:
             print(f"query {i}:")
-            rows = [(hit, *values) for hit, values in zip(best, _told(index, matches.ids[i, : len(best)]), strict=True)]
+            rows = [
+                (hit, *values)
+                for hit, values in zip(best, _payload_text(index, matches.ids[i, : len(best)]), strict=True)
+            ]
             print(aligned(rows) + ("\n  ..." if count > 5 else ""))
         else:
             print(f"query {i}: " + ("  ".join(best) + ("  ..." if count > 5 else "") if best else "no hits"))
     if len(matches) > args.show:
         print(
             f"... and {len(matches) - args.show} more queries"
-            + ("" if args.output else "; --output HITS.npz keeps them all")
+            + ("" if args.output else "; write all of them with --output HITS.npz")
         )
     print(matches.stats)
     if matches.stats.queries:
@@ -120,18 +123,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _of_stores(args: argparse.Namespace, index: Index | Store) -> dict[str, Any]:
-    """Keywords of the search; what only stores know is refused for others."""
+def _search_options(args: argparse.Namespace, index: Index | Store) -> dict[str, Any]:
+    """Keywords of ``search``; options that only stores have are refused for an index."""
     from .. import InputError, Store
 
-    how: dict[str, Any] = {name: getattr(args, name) for name in ("margin", "offset", "threads", "embedded")}
+    options: dict[str, Any] = {name: getattr(args, name) for name in ("margin", "offset", "threads", "embedded")}
     given = {name: getattr(args, name) for name in ("filter", "rerank", "recall", "payload")}
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     if given and not isinstance(index, Store):
-        raise InputError(f"--{min(given)} is for stores, and {args.index!r} is an index: `interlace create` makes one")
+        raise InputError(
+            f"--{min(given)} needs a store, {args.index!r} is an index: create one with `interlace create`"
+        )
     if given.pop("payload", False) and isinstance(index, Store) and index.columns is None:
-        raise InputError(f"{args.index!r} has no columns: leave --payload out")
-    return how | given
+        raise InputError(f"{args.index!r} has no columns: do not pass --payload")
+    return options | given
 
 
 def _payload(store: Any, ids: Any) -> list[dict[str, Any]]:
@@ -140,25 +145,25 @@ def _payload(store: Any, ids: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _told(store: Any, ids: Any) -> list[tuple[str, ...]]:
-    """The same for people, who need no 17 digits."""
-    shown = [
-        {name: f"{v:.6g}" if isinstance(v, float) else v for name, v in row.items()} for row in _payload(store, ids)
+def _payload_text(store: Any, ids: Any) -> list[tuple[str, ...]]:
+    """Columns of hits as text, floats with six digits."""
+    return [
+        tuple(f"{name}={f'{value:.6g}' if isinstance(value, float) else value}" for name, value in row.items())
+        for row in _payload(store, ids)
     ]
-    return [tuple(f"{name}={value}" for name, value in row.items()) for row in shown]
 
 
-def search(index: Index | Store, queries: Any, k: int, progress: Progress, **how: Any) -> Matches:
-    """``index.search`` in blocks, so that the bar moves and queries are read as they are needed; same answer."""
+def search(index: Index | Store, queries: Any, k: int, progress: Progress, **options: Any) -> Matches:
+    """``index.search`` in blocks, for the progress bar and to read queries as they are needed; same result."""
     import numpy as np
 
-    from ..engine.hits import SearchStats
+    from .. import SearchStats
 
     n, parts = len(queries), []
     for start in range(0, max(n, 1), QUERIES_PER_BLOCK):
         progress("searching", start / max(n, 1))
         block = queries[start : start + QUERIES_PER_BLOCK]
-        parts.append(index.search(block, k, **how))
+        parts.append(index.search(block, k, **options))
     progress("done", 1.0)
     if len(parts) == 1:
         return parts[0]
@@ -172,7 +177,7 @@ def search(index: Index | Store, queries: Any, k: int, progress: Progress, **how
 
 
 def _save(path: str, matches: Matches) -> None:
-    """All hits; string ids as fixed-width text, because an object array would be a pickle."""
+    """Write all hits atomically; string ids as fixed-width text, because an object array would be a pickle."""
     import numpy as np
 
     ids = matches.ids

@@ -1,4 +1,4 @@
-"""Files that commands write: what would make that fail, or destroy something, is told before minutes of work."""
+"""Checks of output files before minutes of work: they can be written, and nothing else is overwritten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import FileError, InputError, NotAnIndexError
 
 
 def check_folder(output: str, what: str, *sources: str | None) -> None:
-    """There is a folder to write to, and the file is none of those that are read."""
+    """Raise unless the folder of the output exists and is writable, and the output is not an input."""
     if os.path.isdir(output):
         raise InputError(f"cannot write {what} to {output!r}: it is a directory")
     folder = os.path.dirname(os.path.realpath(output))
@@ -23,11 +23,11 @@ def check_folder(output: str, what: str, *sources: str | None) -> None:
             and os.path.exists(source)
             and os.path.samefile(output, source)
         ):
-            raise InputError(f"{output!r} would be replaced, but it is read, too: choose another name")
+            raise InputError(f"{output!r} is also an input and would be overwritten: choose another name")
 
 
 def check_interlace_target(output: str, what: str, *sources: str | None) -> None:
-    """The same for an interlace file, which may replace another one, but nothing else."""
+    """The same for an interlace file, which may replace only another interlace file."""
     from ..files.storage import read
 
     check_folder(output, what, *sources)
@@ -38,7 +38,7 @@ def check_interlace_target(output: str, what: str, *sources: str | None) -> None
     except NotAnIndexError as error:
         if os.path.getsize(output):
             raise InputError(
-                f"not overwriting {output!r}, which is no interlace file: remove it or choose another name"
+                f"not overwriting {output!r}, which is not an interlace file: remove it or choose another name"
             ) from error
     except FileError:
         pass  # a damaged or newer one may be replaced

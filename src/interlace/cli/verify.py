@@ -1,4 +1,4 @@
-"""``interlace verify``: every byte of a file against its checksums, every invariant of an index."""
+"""``interlace verify``: checks every byte of a file against its checksums, and the invariants of an index."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .options import add_json
 
 HELP = "check every byte of an index file or a store"
 DESCRIPTION = """\
-Reads the whole file and compares every section with its checksum; of an index also codes, row
-numbers and ids with each other; of a store all its files. Exit code 0: sound. 1: damaged, or not an
-interlace file.
+Reads the whole file and compares every section with its checksum. For an index, also checks that
+codes, row numbers and ids are consistent. For a store, checks all its files. Exit code 0: no damage;
+1: damaged, or not an interlace file.
 """
 EPILOG = """\
 example:
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check a file or a store; damage is an error."""
+    """Check a file or a store; raises for damage."""
     from .. import Codebooks, FileError, Index, store
     from ..codec.embedding import embedding_in
     from ..files.storage import read
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     try:
         if os.path.isdir(args.file):
-            return _told(args, store.verify(args.file), started)
+            return _print_store(args, store.verify(args.file), started)
         file = read(args.file)
         if file.meta.get("kind") == "index":
             Index.open(args.file).verify()
@@ -56,12 +56,13 @@ def run(args: argparse.Namespace) -> int:
             {"file": args.file, "ok": True, "bytes": file.n_bytes, "sections": len(file.names), "seconds": seconds}
         )
     else:
-        print(f"{args.file}: sound, {file.n_bytes:,} bytes in {len(file.names)} sections checked in {seconds:.2f} s")
+        sections = f"{len(file.names)} sections"
+        print(f"{args.file}: no damage, checked {file.n_bytes:,} bytes in {sections} in {seconds:.2f} s")
     return 0
 
 
-def _told(args: argparse.Namespace, found: Any, started: float) -> int:
-    """What was checked of a store."""
+def _print_store(args: argparse.Namespace, found: Any, started: float) -> int:
+    """Print what was checked in a store."""
     from .output import print_json
 
     seconds = time.perf_counter() - started
@@ -70,7 +71,7 @@ def _told(args: argparse.Namespace, found: Any, started: float) -> int:
         print_json({"file": args.file, "ok": True, **facts, "seconds": seconds})
     else:
         print(
-            f"{args.file}: a sound store of {found.rows:,} rows, {found.n_bytes:,} bytes in {found.files} files "
-            f"checked in {seconds:.2f} s"
+            f"{args.file}: no damage, checked {found.rows:,} rows, {found.n_bytes:,} bytes in {found.files} files in "
+            f"{seconds:.2f} s"
         )
     return 0

@@ -139,9 +139,15 @@ class Model(PersistentEstimator):
             raise InputError(
                 f"this {type(self).__name__} has no labelled rows to search: pass X_database and y_database"
             )
-        codes = self.codes_ if X_database is None else self.encode(X_database)
-        own = self.labels_ if X_database is None else y_database
-        labels = read_labels(own, len(codes), "y_database", "X_database")
+        if X_database is None:
+            return self.scores_of_codes(X, y, self.codes_, self.labels_, at=at)
+        return self.scores_of_codes(X, y, self.encode(X_database), y_database, at=at)
+
+    def scores_of_codes(
+        self, X: Any, y: Any, codes: NDArray[np.uint8], y_database: Any, *, at: Sequence[int | None]
+    ) -> list[float]:
+        """:meth:`scores` against a database of rows that are encoded already (:meth:`encode`), with labels."""
+        labels = read_labels(y_database, len(codes), "y_database", "X_database")
         if y is None and is_dataset(X):
             y = dataset_labels(X)
         rows = self._rows(X)

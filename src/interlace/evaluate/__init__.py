@@ -1,5 +1,5 @@
-"""Measures, one definition each (docs/measures.md): recall and agreement of answers (``answers``), rankings judged by
-labels (``ranking``), error, operations and time (``measures``).
+"""Measures with one definition each (docs/measures.md): recall and agreement (``answers``), MAP of rankings by labels
+(``ranking``), quantization error, operations and time (``measures``).
 """
 
 from .answers import agreement, as_ids, distances_of, exact_neighbours, recall

@@ -1,4 +1,4 @@
-"""How good answers are: recall against the true neighbours, agreement of two searches, and the true neighbours."""
+"""Recall against the true neighbours, agreement of two searches, and exact neighbours by brute force."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..codec.metric import metric_of
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, Rows, as_queries, describe, positive, to_numpy
 
-#: ``exact_neighbours`` holds this many distances at a time.
+#: ``exact_neighbours`` computes this many distances at a time.
 BLOCK_QUERIES, BLOCK_ROWS = 256, 8192
-#: ``distances_of`` holds so many differences at a time, by 8 bytes.
+#: ``distances_of`` computes this many differences at a time, 8 bytes each.
 BLOCK_VALUES = 1 << 22
 
 
 def recall(found_ids: Any, true_ids: Any, k: int, *, found_distances: Any = None, true_distances: Any = None) -> float:
     """Mean share of the true k nearest among the first k found (recall@k, sometimes called k-recall@k).
 
-    Ids are [queries, at least k] (or 1-D for one query; ``Matches`` will do), best first. Padding (-1 or None) in
-    ``found_ids`` never counts; true neighbours that are padding are not asked for.
+    Ids are [queries, at least k] (or 1-D for one query, or ``Matches``), best first. Padding (-1 or None) in
+    ``found_ids`` is never a hit; padding in ``true_ids`` is ignored.
 
-    With distances of both (of the vectors themselves, not of their codes: :func:`distances_of`), ties count: a row
-    found is a hit as well if it is no farther than the k-th true neighbour.
+    With both distances (of the vectors, not of their codes: :func:`distances_of`), ties count: a found row is also a
+    hit if it is no farther than the k-th true neighbour.
     """
     found, truth = as_ids(found_ids, "found_ids"), as_ids(true_ids, "true_ids")
     k = positive(k, "k")
@@ -33,23 +33,23 @@ def recall(found_ids: Any, true_ids: Any, k: int, *, found_distances: Any = None
             raise InputError(f"recall@{k} needs at least {k} ids per query, {name} has {ids.shape[1]}")
     _same_queries(found, truth, "found_ids", "true_ids")
     found, truth = found[:, :k], truth[:, :k]
-    asked = _real(truth).sum(1)
-    if not asked.any():
-        raise InputError("true_ids holds no id at all")
+    n_true = _real(truth).sum(1)
+    if not n_true.any():
+        raise InputError("true_ids holds no ids, only padding")
     if found_distances is None and true_distances is None:
         hits = _common(truth, found)
     else:
         near = _no_farther(found_distances, true_distances, found, truth)
-        hits = np.minimum(_hits_with_ties(found, truth, near), asked)
-    return float((hits[asked > 0] / asked[asked > 0]).mean())
+        hits = np.minimum(_hits_with_ties(found, truth, near), n_true)
+    return float((hits[n_true > 0] / n_true[n_true > 0]).mean())
 
 
 def _no_farther(
     found_distances: Any, true_distances: Any, found: NDArray[Any], truth: NDArray[Any]
 ) -> NDArray[np.bool_]:
-    """bool [queries, k]: which of the found are as near as the last true neighbour."""
+    """bool [queries, k]: found rows that are no farther than the last true neighbour."""
     if found_distances is None or true_distances is None:
-        raise InputError("found_distances and true_distances belong together: give both, or none")
+        raise InputError("found_distances and true_distances must be passed together")
     near = []
     for name, values, ids in (("found_distances", found_distances, found), ("true_distances", true_distances, truth)):
         array = to_numpy(values, name)
@@ -62,7 +62,7 @@ def _no_farther(
 
 
 def _hits_with_ties(found: NDArray[Any], truth: NDArray[Any], near: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Rows found that are true neighbours or as near; one that was found twice counts once."""
+    """Number of distinct found rows that are true neighbours or as near."""
     hits = np.zeros(len(found), np.int64)
     real = _real(found)
     for i, (ids, wanted) in enumerate(zip(found.tolist(), truth.tolist(), strict=True)):
@@ -72,9 +72,9 @@ def _hits_with_ties(found: NDArray[Any], truth: NDArray[Any], near: NDArray[np.b
 
 
 def agreement(a: Any, b: Any) -> float:
-    """Mean over queries of |A and B| / k for two answers of the same k; 1 when they hold the same ids in any order.
+    """Mean over queries of |A and B| / k for two answers of the same k; 1 if they hold the same ids in any order.
 
-    With fewer than k real hits the larger number of them takes the place of k; two empty answers agree.
+    If both have fewer than k hits, the larger number of hits replaces k; two empty answers agree.
     """
     first, second = as_ids(a, "a"), as_ids(b, "b")
     _same_queries(first, second, "a", "b")
@@ -91,9 +91,9 @@ def exact_neighbours(
     """Rows [queries, k] of x nearest to each query and their distances, by brute force over every row.
 
     Distances ascend for every metric, as in ``Matches``: squared (l2), -q.x (ip), 1 - cosine. Ties go to the smaller
-    row; fewer than k rows are padded with -1 and inf. x is read in blocks, so beyond the queries and the answer memory
-    stays below 64 MB (256 queries x 8192 rows of distances, their order) + 8192 * dim * 32 bytes, however long x is.
-    ``dtype=np.float32`` takes half the time, but rounding may then swap near neighbours.
+    row; fewer than k rows are padded with -1 and inf. x is read in blocks: memory is at most 64 MB (distances of 256
+    queries x 8192 rows and their order) + 8192 * dim * 32 bytes, in addition to queries and results.
+    ``dtype=np.float32`` takes half the time, but rounding may swap neighbours at nearly equal distances.
     """
     kind = metric_of(metric)
     k = positive(k, "k")
@@ -122,7 +122,8 @@ def exact_neighbours(
 def distances_of(x: Any, q: Any, rows: Any, metric: str = "l2") -> FloatArray:
     """True distances float32 [queries, k] of given rows of x from each query; inf where a row is -1.
 
-    As :func:`exact_neighbours` has them: squared (l2), -q.x (ip), 1 - cosine; what :func:`recall` needs to see ties.
+    Same definition as in :func:`exact_neighbours`: squared (l2), -q.x (ip), 1 - cosine. :func:`recall` needs them for
+    ties.
     """
     kind = metric_of(metric)
     source = x if isinstance(x, Rows) else Rows(x)
@@ -146,10 +147,10 @@ def distances_of(x: Any, q: Any, rows: Any, metric: str = "l2") -> FloatArray:
 
 
 def _smallest(distances: NDArray[Any], k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Columns and values of the k smallest of each row, by ascending column."""
+    """Columns and values of the k smallest entries of each row, in ascending order of column."""
     columns = np.argpartition(distances, k - 1, axis=1)[:, :k]
     last = np.take_along_axis(distances, columns, 1).max(1)
-    # Where more than k reach the last value, the partition has picked any of them: choose by column.
+    # If more than k entries reach the last value, the partition is arbitrary: prefer smaller columns.
     for row in np.flatnonzero((distances <= last[:, None]).sum(1) > k):
         columns[row] = np.argsort(distances[row], kind="stable")[:k]
     columns.sort(axis=1)
@@ -157,7 +158,7 @@ def _smallest(distances: NDArray[Any], k: int) -> tuple[NDArray[np.int64], NDArr
 
 
 def _merge(best_ids: NDArray[np.int64], best: NDArray[Any], ids: NDArray[np.int64], values: NDArray[Any]) -> None:
-    """Better hits into the running answer. Later rows stand behind, so a stable sort keeps ties by row."""
+    """Merge new hits into the best so far. Later rows come last, so a stable sort resolves ties by row."""
     all_ids, all_values = np.concatenate([best_ids, ids], 1), np.concatenate([best, values], 1)
     order = np.argsort(all_values, axis=1, kind="stable")[:, : best.shape[1]]
     best_ids[:] = np.take_along_axis(all_ids, order, 1)
@@ -165,7 +166,7 @@ def _merge(best_ids: NDArray[np.int64], best: NDArray[Any], ids: NDArray[np.int6
 
 
 def as_ids(ids: Any, name: str) -> NDArray[Any]:
-    """Ids [queries, k] of an answer, strings as objects; ``Matches`` will do."""
+    """Ids [queries, k] of an answer or of ``Matches``; strings as objects."""
     array = to_numpy(getattr(ids, "ids", ids), name)
     array = array[None, :] if array.ndim == 1 else array
     if array.ndim != 2 or array.dtype.kind not in "iuOUST":
@@ -177,20 +178,20 @@ def _same_queries(a: NDArray[Any], b: NDArray[Any], name_a: str, name_b: str) ->
     if len(a) != len(b):
         raise InputError(f"{name_a} has {len(a)} queries, {name_b} has {len(b)}")
     if len(a) == 0:
-        raise InputError(f"{name_a} and {name_b} hold no query")
+        raise InputError(f"{name_a} and {name_b} have no query")
     if (a.dtype == object) != (b.dtype == object):
         raise InputError(f"{name_a} has dtype {a.dtype}, {name_b} has {b.dtype}: strings never equal integers")
 
 
 def _real(ids: NDArray[Any]) -> NDArray[np.bool_]:
-    """Not padding: -1, or None among strings."""
+    """Which ids are not padding (-1, or None for strings)."""
     if ids.dtype == object:
         return np.array([[v is not None for v in row] for row in ids.tolist()], np.bool_).reshape(ids.shape)
     return np.asarray(ids >= 0 if ids.dtype.kind == "u" else ids != -1, np.bool_)
 
 
 def _common(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
-    """Ids of each row of a that the same row of b holds; [n, k, k] comparisons, at most some 16 MB at a time."""
+    """Number of ids in each row of ``a`` that are also in the same row of ``b``; compares about 16 MB at a time."""
     out = np.empty(len(a), np.int64)
     step = max(1, (1 << 24) // max(1, a.shape[1] * b.shape[1]))
     for start in range(0, len(a), step):

@@ -1,7 +1,4 @@
-"""What codes lose and what a search costs: quantization error, table additions, effective length, time.
-
-Public names are in ``evaluate``; docs/measures.md has the definitions.
-"""
+"""Quantization error, operations, effective length, and time ratios; docs/measures.md has the definitions."""
 
 from __future__ import annotations
 
@@ -24,19 +21,19 @@ BLOCK_ROWS = 16384
 
 
 class QuantizationError(NamedTuple):
-    """What :func:`quantization_error` found."""
+    """Result of :func:`quantization_error`."""
 
-    error: float  #: mean over rows of the squared distance of a vector from what its code stands for
-    relative: float | None  #: its share of the rows' total variance; None where they have none
+    error: float  #: mean over rows of the squared distance between a vector and its decoded code
+    relative: float | None  #: error divided by the total variance of the rows; None if the variance is 0
 
 
 def quantization_error(model: Any, x: Any, *, threads: int | None = None) -> QuantizationError:
-    """How far codes are from what they code: the mean squared error, also as a share of the total variance.
+    """Mean squared error of codes, absolute and as a share of the total variance.
 
     ``model`` is a fitted quantizer (anything with ``embed``, ``encode`` and ``decode``) or :class:`Codebooks`; x are
-    its inputs. Errors are those of vectors after the embedding, where there is one: of two embeddings only shares can
-    be compared. The total variance is the mean squared distance of the vectors from their mean, so that a single word
-    at the mean has a share of 1. With the cosine metric vectors have length 1.
+    its inputs. If there is an embedding, errors are those of embedded vectors: compare only shares between embeddings.
+    The total variance is the mean squared distance of the vectors from their mean, so a single word at the mean has a
+    share of 1. With the cosine metric vectors are normalized.
     """
     pairs = _coded(model, x, thread_count(threads)) if isinstance(model, Codebooks) else _coded_by_model(model, x)
     count, error, spread = 0, 0.0, 0.0
@@ -44,13 +41,13 @@ def quantization_error(model: Any, x: Any, *, threads: int | None = None) -> Qua
     for vectors, decoded in pairs:
         wide, n = vectors.astype(np.float64), len(vectors)
         error += float(((wide - decoded) ** 2).sum())
-        # Spread round the mean of all, from that of each block round its own: sums of squares would cancel.
+        # Update of the total variance from that of each block, without the cancellation of sums of squares.
         own = wide.mean(0)
         spread += float(((wide - own) ** 2).sum() + ((own - mean) ** 2).sum() * count * n / (count + n))
         mean = mean + (own - mean) * n / (count + n)
         count += n
     if not count:
-        raise InputError(f"a quantization error needs at least one row, got {describe(x)}")
+        raise InputError(f"quantization_error needs at least one row, got {describe(x)}")
     return QuantizationError(error / count, error / spread if spread > 0 else None)
 
 
@@ -75,16 +72,16 @@ def _coded_by_model(model: Any, x: Any) -> Iterator[tuple[FloatArray, FloatArray
 
 
 def ops_per_vector(work: Any, codebooks: Any = None) -> float:
-    """Table additions per query and database vector of a search: ``Matches`` or its ``stats``. The paper's Average Ops.
+    """Table additions per query and database vector of a search (``Matches`` or its ``stats``): the paper's Ops.
 
-    Alone, those that our search made: one for each visited cell, the crude columns of each scanned row, the others of
-    each survivor. With ``codebooks`` (or what has their ``n_books`` and ``n_crude``) those of the two-step search as
-    the paper has it: every row pays for every crude book, a survivor for all books; K where everything survives. A
-    first book of one word, which codebooks without cells have, adds nothing and is not counted.
+    Without ``codebooks``, the additions of our search: one per visited cell, the crude columns of each scanned row, the
+    other columns of each survivor. With ``codebooks`` (or an object with ``n_books`` and ``n_crude``), those of the
+    paper's two-step search: every row costs all crude books, a survivor costs all books; K if everything survives. A
+    first book with a single word (codebooks without cells) adds nothing and is not counted.
     """
     stats = getattr(work, "stats", work)
     if not isinstance(stats, SearchStats):
-        raise InputError(f"ops are counted in the stats of a search (Matches or SearchStats), got {describe(work)}")
+        raise InputError(f"work must be Matches or SearchStats, got {describe(work)}")
     if codebooks is None:
         return stats.ops_per_vector
     alone = int(isinstance(codebooks, Codebooks) and codebooks.n_cells == 1)
@@ -92,10 +89,10 @@ def ops_per_vector(work: Any, codebooks: Any = None) -> float:
 
 
 def effective_length(bits: float, ops: float, ops_reference: float) -> float:
-    """Bits that the reference would have to use to be searched as fast: ``bits * ops / ops_reference``.
+    """Code length in bits at which the reference needs the same operations: ``bits * ops / ops_reference``.
 
-    ``ops`` are those of a code of ``bits`` bits, ``ops_reference`` those of the reference at the same length: the
-    paper's is supervised quantization searched exhaustively, with as many additions as books.
+    ``ops`` are the operations of a code of ``bits`` bits, ``ops_reference`` those of the reference at the same length.
+    The paper's reference is supervised quantization with exhaustive search, which needs as many additions as books.
     """
     for name, value in (("bits", bits), ("ops", ops), ("ops_reference", ops_reference)):
         number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
@@ -105,7 +102,7 @@ def effective_length(bits: float, ops: float, ops_reference: float) -> float:
 
 
 class TimeRatio(NamedTuple):
-    """What :func:`time_ratio` found: medians in seconds, and the first by the second. Below 1, a is the faster one."""
+    """Result of :func:`time_ratio`: medians in seconds and their ratio a / b; below 1, a is faster."""
 
     ratio: float
     seconds_a: float
@@ -115,10 +112,10 @@ class TimeRatio(NamedTuple):
 def time_ratio(
     a: Callable[[], Any], b: Callable[[], Any], rounds: int = 9, *, clock: Callable[[], float] = time.perf_counter
 ) -> TimeRatio:
-    """Wall-clock time of ``a()`` by that of ``b()``: medians of ``rounds`` calls of each, in turns.
+    """Wall-clock time of ``a()`` divided by that of ``b()``: medians of ``rounds`` interleaved calls of each.
 
-    Both are called once before anything is timed. In every other round b comes first, so that a machine that slows
-    down, or a cache that one leaves warm, favours neither.
+    Both are called once before the timing. In every other round b comes first, so that neither benefits from a
+    changing machine speed or warm caches.
     """
     rounds = positive(rounds, "rounds")
     for name, call in (("a", a), ("b", b)):

@@ -1,4 +1,4 @@
-"""How good rankings are by labels: a row is relevant to a query of the same label. Public names are in ``evaluate``.
+"""Precision of rankings by labels: a row is relevant to a query with the same label.
 
 Average precision of one query over a list of R rows, best first, with rel(i) = 1 where the i-th is relevant:
 
@@ -8,9 +8,9 @@ Average precision of one query over a list of R rows, best first, with rel(i) = 
 |---|---|---|
 | ``"all"`` | the relevant rows of the whole database | MAP, where the list is the whole database |
 | ``"found"`` | the relevant rows among the R of the list | MAP@R of most papers on codes and hashing |
-| ``"possible"`` | min(R, relevant rows of the database) | MAP@R that also asks how many were found |
+| ``"possible"`` | min(R, relevant rows of the database) | MAP@R that also penalizes missing rows |
 
-A query with nothing relevant to count scores 0. Rows stand in the order they are given in: ties are the caller's.
+A query without relevant rows has an AP of 0. Lists are used in the given order: the caller resolves ties.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ..errors import InputError
 from ..inputs.arrays import FloatArray, as_rows, describe, positive, to_numpy
 
 DENOMINATORS = ("found", "all", "possible")
-#: Distances held at a time, by 4 bytes (by 12 in ``rank_all``), and queries that share a block of rows.
+#: Distances in memory, 4 bytes each (12 in ``rank_all``), and queries per block.
 BLOCK_VALUES, BLOCK_QUERIES = 1 << 23, 128
-#: Rows of the database whose products with queries are computed at a time, in double precision, and their numbers.
+#: Rows and values per block of the database, in double precision.
 BLOCK_ROWS, BLOCK_NUMBERS = 2048, 1 << 21
 
 Floats = NDArray[np.float64]
@@ -37,8 +37,8 @@ Floats = NDArray[np.float64]
 def average_precision(relevant: Any, n_relevant: Any = None) -> Floats:
     """Average precision of each query, float64 [queries].
 
-    ``relevant`` is bool [queries, R]: which rows of each list are relevant, best first. It is divided by the number of
-    relevant rows in the list, or by ``n_relevant`` (a number, or one for each query).
+    ``relevant`` is bool [queries, R]: which rows of each list are relevant, best first. The sum is divided by the
+    number of relevant rows in the list, or by ``n_relevant`` (a number, or one per query).
     """
     hits = to_numpy(relevant, "relevant")
     if hits.ndim != 2 or hits.dtype != np.bool_:
@@ -57,14 +57,14 @@ def mean_average_precision(
 ) -> float:
     """MAP of lists of R rows: ``ranked_labels`` [queries, R] are the labels of the rows, best first.
 
-    ``denominator`` is ``"found"``, ``"all"`` or ``"possible"`` (see the top of this module); without it ``"all"`` where
-    ``n_relevant``, the relevant rows of the database for each query, is given, and ``"found"`` where it is not.
+    ``denominator`` is ``"found"``, ``"all"`` or ``"possible"`` (see the top of this module). The default is ``"all"``
+    if ``n_relevant``, the number of relevant rows of the database for each query, is given, else ``"found"``.
     """
     hits = _relevant(ranked_labels, query_labels)
     denominator = denominator or ("found" if n_relevant is None else "all")
     _check_denominator(denominator)
     if n_relevant is None and denominator != "found":
-        raise InputError(f"denominator {denominator!r} needs n_relevant: the relevant rows in the whole database")
+        raise InputError(f"denominator {denominator!r} needs n_relevant, the relevant rows in the whole database")
     if denominator == "found":
         return float(average_precision(hits).mean())
     counts = _counts(n_relevant, len(hits))
@@ -89,14 +89,14 @@ def map_of_ranking(
     denominator: str = "found",
     squares: Any = None,
 ) -> dict[str, float]:
-    """MAP where each query ranks the whole database by squared distance: ``{"map": ..., "map@100": ...}``.
+    """MAP of rankings of the whole database by squared distance: ``{"map": ..., "map@100": ...}``.
 
-    ``map`` counts every relevant row of the database; one entry ``map@R`` for each number in ``at`` looks at the first
-    R rows and divides by ``denominator``. Ties go to the smaller row. Database vectors are floats: decoded codes for
-    the exhaustive scan of an index, embedded rows for the embedding itself. Memory stays at some 100 MB beyond the
-    arguments; 10,000 queries on 60,000 rows of 16 dimensions take well under a minute. ``squares`` [rows] stand in for
-    |row|^2 where a search adds something else to -2 <query, row>, such as a rounded cross term. Queries whose label no
-    row has score 0; it is an error if those are all.
+    ``map`` is over the whole ranking; ``map@R``, for each number R in ``at``, is over the first R rows, divided by
+    ``denominator``. Ties are resolved in favour of the smaller row. Database vectors are floats: decoded codes for
+    the exhaustive scan of an index, embedded rows for the embedding itself. Memory is about 100 MB in addition to the
+    arguments; 10,000 queries on 60,000 rows of 16 dimensions take well under a minute. ``squares`` [rows] replace
+    |row|^2 if a search adds another value to -2 <query, row>, such as a rounded cross term. Queries whose label no row
+    has have an AP of 0; it is an error if no query has a known label.
     """
     own, theirs = to_numpy(query_labels, "query_labels"), to_numpy(database_labels, "database_labels")
     result = scores_of_ranking(queries, database, own, theirs, at, denominator=denominator, squares=squares)
@@ -145,17 +145,17 @@ def scores_of_ranking(
 
 
 def rank_all(queries: Any, decoded: Any, block: int | None = None) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Every row of ``decoded`` for each query by squared distance, nearest first, ties to the smaller row.
+    """Rank all rows of ``decoded`` for each query by squared distance, nearest first, ties by row number.
 
-    Yields which queries, and their rows int64 [queries of the block, rows]: ``block`` queries at a time, or as many as
-    keep the working set at some 100 MB.
+    Yields a slice of queries and their ranked rows int64 [queries of the block, rows], for ``block`` queries at a time
+    (default: as many as fit in about 100 MB).
     """
     q, x = _vectors(queries, decoded)
     block = None if block is None else positive(block, "block")
     numbers = np.arange(len(x), dtype=np.uint64)
     for part, distances in _distances(q, x, block):
-        # A distance of at least 0 orders as its bits do, so that one sort of whole numbers ranks rows and keeps ties by
-        # row: a fraction of the time of a stable argsort.
+        # Floats of at least 0 are ordered like their bits, so one integer sort ranks rows and resolves ties by row,
+        # much faster than a stable argsort.
         keys = distances.view(np.uint32).astype(np.uint64)
         keys <<= np.uint64(32)
         keys |= numbers
@@ -166,30 +166,30 @@ def rank_all(queries: Any, decoded: Any, block: int | None = None) -> Iterator[t
 def _distances(
     q: FloatArray, x: FloatArray, block: int | None = None, squares: Any = None
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Squared distances float32 [queries of a block, rows], good until the next; rows that are equal get equal ones."""
+    """Squared distances float32 [queries of a block, rows], valid until the next block; equal rows have equal ones."""
     if len(x) >= 1 << 31:
         raise InputError(f"a full ranking is made of fewer than 2^31 rows, the database has {len(x)}")
     block = min(len(q), block or min(BLOCK_QUERIES, max(1, BLOCK_VALUES // len(x))))
     n_rows = min(len(x), BLOCK_ROWS, max(1, BLOCK_NUMBERS // max(1, x.shape[1])))
-    # Made once for all blocks: pages that are new take longer than what is written to them.
+    # Allocated once for all blocks, because first touches of new pages are slow.
     distances, products = np.empty((block, len(x)), np.float32), np.empty(block * n_rows)
     doubles = np.empty((n_rows, x.shape[1]))
     own_lengths = np.concatenate([np.einsum("ij,ij->i", rows, rows) for _, rows in _double(x, doubles)])
     squares = own_lengths if squares is None else np.asarray(squares, np.float64)
-    squares = squares + max(0.0, float((own_lengths - squares).max()))  # no distance below zero, ranks as they were
+    squares = squares + max(0.0, float((own_lengths - squares).max()))  # no negative distances, same ranks
     for first in range(0, len(q), block):
         own = q[first : first + block].astype(np.float64)
         own_squares = np.einsum("ij,ij->i", own, own)
         for columns, rows in _double(x, doubles):
             found = products[: len(own) * len(rows)].reshape(len(own), len(rows))
             np.dot(own, rows.T, out=found)
-            # Equal only after rounding to float32: products add up in an order of their own.
+            # Equal rows are equal only after rounding to float32, because BLAS adds products in any order.
             _native.squared_distances(found, own_squares, squares[columns], columns.start, distances[: len(own)])
         yield slice(first, first + len(own)), distances[: len(own)]
 
 
 def _double(x: FloatArray, space: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Rows in double precision, as many at a time as there is space for; good until the next."""
+    """Blocks of rows in double precision in ``space``, valid until the next block."""
     for start in range(0, len(x), len(space)):
         columns = slice(start, min(start + len(space), len(x)))
         rows = space[: columns.stop - start]
@@ -198,8 +198,8 @@ def _double(x: FloatArray, space: Floats) -> Iterator[tuple[slice, Floats]]:
 
 
 def _precision_sums(hits: NDArray[np.bool_], cuts: list[int]) -> Floats:
-    """Sum over relevant rows of the precision where they stand, for lists cut at each number: [cuts, queries]."""
-    # One long row is quicker to look through than rows and columns.
+    """Sum of the precision at each relevant row, for lists cut at each number: [cuts, queries]."""
+    # flatnonzero of one long row is faster than nonzero of a matrix.
     query, place = np.divmod(np.flatnonzero(hits), hits.shape[1])
     before = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=len(hits)))])
     precision = (np.arange(len(query)) - before[query] + 1) / (place + 1)
@@ -242,7 +242,7 @@ def _vectors(queries: Any, database: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def some_labels(labels: NDArray[Any], most: int = 5) -> str:
-    """A few of them, for messages."""
+    """Some labels, for error messages."""
     names = [repr(label) for label in np.unique(labels).tolist()]
     return ", ".join([*names[:most], "..."] if len(names) > most else names)
 

@@ -1,4 +1,4 @@
-"""Public names of :mod:`interlace.paper.judge`: what a fitted model is judged by, beside baselines."""
+"""Public names of :mod:`interlace.paper.judge`: measures of a fitted model, and baselines."""
 
 from ..paper.judge import FLAT, LIST, MARGINS, TARGET, cascade, flat_index, float_map, judge, random_codes, topline
 

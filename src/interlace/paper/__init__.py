@@ -1,6 +1,6 @@
-"""The paper's figures, from one command (``interlace reproduce``), its data sets and how models are judged.
+"""Reproduction of the paper (``interlace reproduce``): figures, data sets, measures and claims.
 
-A figure is data (``figures``): a list of runs (``runs``), each a method, a data set (``sources``) and a seed.
-``runner`` fits and measures (``measure``) those that have no JSON yet (``results``); ``report`` looks at the JSON and
-at nothing else (``summary``, ``claims``, ``drawing``). ``judge`` measures one fitted model beside baselines.
+A figure is a list of runs (``figures``, ``runs``); a run is a method, a data set (``sources``) and a seed. ``runner``
+fits and measures (``measure``) the runs without a JSON file (``results``). ``report`` reads only the JSON files
+(``summary``, ``claims``, ``drawing``). ``judge`` measures one fitted model and baselines.
 """

@@ -1,4 +1,4 @@
-"""How claims are checked: each function makes a check, which answers by a verdict and the numbers behind it."""
+"""Checks of claims: each function returns a check, which gives a verdict and the numbers behind it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from statistics import mean
 from .summary import Mean, Results
 
 HELD, PARTLY, FAILED, OPEN = "held", "held in part", "did not hold", "not measured"
-#: MAP that a setting or a variant may move without mattering, and the share of its operations.
-LITTLE, FEW_OPS = 0.01, 0.05
-#: With so many books ICQ has no crude step, and is SQ+CQ: ahead of it is then not to be asked.
+#: With this many books ICQ has no crude step and equals SQ+CQ, so the two are not compared.
 SAME_BOOKS = 2
-_LEFT_OUT = "; with 2 books both are one method, left out here"
+_LEFT_OUT = "; cases with 2 books are excluded, because both methods are the same there"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """To one claim."""
+    """Verdict on one claim."""
 
     verdict: str
     numbers: str
@@ -28,7 +26,7 @@ class Answer:
 Check = Callable[[Results], Answer]
 
 
-#: A gap, and where it was measured.
+#: Where a gap was measured, and the gap.
 Case = tuple[str, Mean]
 
 
@@ -44,7 +42,7 @@ def _cases(
     their_measure: str | None = None,
     books: Callable[[int], bool] = lambda n: True,
 ) -> list[Case]:
-    """Ours minus theirs wherever both were measured."""
+    """Ours minus theirs for all data sets and numbers of books where both were measured."""
     found = []
     for data in results.data:
         for n_books in filter(books, results.books(data, ours)):
@@ -54,39 +52,39 @@ def _cases(
     return found
 
 
-def _told(cases: Sequence[Case], what: str, sign: int = 1, least: float = 0.0) -> tuple[int, int, str]:
-    """Cases ahead and behind, and the sentence; a gap within two standard errors, or ``least``, counts as neither."""
+def _counted(cases: Sequence[Case], what: str, sign: int = 1, least: float = 0.0) -> tuple[int, int, str]:
+    """Cases ahead and behind, and a summary; a gap within two standard errors, or ``least``, counts as neither."""
     ahead = sum(sign * gap.value > max(gap.noise, least) for _, gap in cases)
     behind = sum(-sign * gap.value > max(gap.noise, least) for _, gap in cases)
     where, worst = min(cases, key=lambda case: sign * case[1].value)
     n = f"{len(cases)} case{'s'[: len(cases) > 1]}"
     numbers = (
         f"{what} {mean(gap.value for _, gap in cases):+.3f} on average over {n}, worst "
-        f"{worst.value:+.3f} ({where}); ahead in {ahead}, behind in {behind}, not told apart in "
+        f"{worst.value:+.3f} ({where}); ahead in {ahead}, behind in {behind}, within noise in "
         f"{len(cases) - ahead - behind}"
     )
     return ahead, behind, numbers
 
 
 def _by_lists(results: Results, ours: str, theirs: str, measure: str, books: Callable[[int], bool]) -> str:
-    """Gaps of MAP for the first hundred rows: codes that rank a class as a whole need not rank it finely."""
+    """Gaps of MAP@100: a good ranking of whole classes does not imply a good order of the first hundred rows."""
     if measure != "map" or not (cases := _cases(results, ours, theirs, "map@100", books=books)):
         return ""
-    ahead, behind, _ = _told(cases, "")
+    ahead, behind, _ = _counted(cases, "")
     return f"; MAP@100 {mean(gap.value for _, gap in cases):+.3f}, ahead in {ahead}, behind in {behind}"
 
 
 def at_least(
     ours: str, theirs: str, least: float = 0.0, *, measure: str = "map", what: str = "MAP", sign: int = 1
 ) -> Check:
-    """Not behind anywhere by more than noise, or ``least``; in most cases behind: did not hold."""
+    """Holds if never behind by more than noise, or ``least``; fails if behind in most cases."""
     books = _other_books(ours, theirs) if measure != "map" else lambda n: True
 
     def check(results: Results) -> Answer:
         cases = _cases(results, ours, theirs, measure, books=books)
         if not cases:
             return Answer(OPEN, "")
-        _, behind, numbers = _told(cases, what, sign, least)
+        _, behind, numbers = _counted(cases, what, sign, least)
         verdict = HELD if not behind else FAILED if 2 * behind > len(cases) else PARTLY
         return Answer(verdict, numbers + _by_lists(results, ours, theirs, measure, books))
 
@@ -100,14 +98,14 @@ def _other_books(ours: str, theirs: str) -> Callable[[int], bool]:
 
 
 def ahead(ours: str, theirs: str, measure: str = "map", what: str = "MAP", sign: int = 1, least: float = 0.0) -> Check:
-    """Ahead everywhere, by more than noise, or ``least``."""
+    """Holds if ahead in all cases by more than noise, or ``least``."""
     books = _other_books(ours, theirs)
 
     def check(results: Results) -> Answer:
         cases = _cases(results, ours, theirs, measure, books=books)
         if not cases:
             return Answer(OPEN, "")
-        better, _, numbers = _told(cases, what, sign, least)
+        better, _, numbers = _counted(cases, what, sign, least)
         verdict = HELD if better == len(cases) else PARTLY if better else FAILED
         numbers += _by_lists(results, ours, theirs, measure, books)
         return Answer(verdict, numbers + ("" if books(SAME_BOOKS) else _LEFT_OUT))
@@ -116,20 +114,20 @@ def ahead(ours: str, theirs: str, measure: str = "map", what: str = "MAP", sign:
 
 
 def fewer_ops(theirs: str, ours: str = "ICQ", reference: str = "exhaustive") -> Check:
-    """Fewer table additions than the other method where there are more than two books."""
+    """Holds if there are fewer table additions than in the other method, for more than two books."""
 
     def check(results: Results) -> Answer:
         cases = _cases(results, ours, theirs, "two-step", reference, lambda n: n > 2)
         if not cases:
             return Answer(OPEN, "")
-        fewer, _, numbers = _told(cases, "operations", -1)
+        fewer, _, numbers = _counted(cases, "operations", -1)
         return Answer(HELD if fewer == len(cases) else PARTLY if fewer else FAILED, numbers)
 
     return check
 
 
 def growing_gap(ours: str = "ICQ") -> Check:
-    """The additions saved grow with the number of books; with two books there are none."""
+    """Holds if the number of saved additions grows with the number of books and is 0 with two books."""
 
     def check(results: Results) -> Answer:
         texts, grows, none = [], True, True
@@ -146,8 +144,8 @@ def growing_gap(ours: str = "ICQ") -> Check:
         if not texts:
             return Answer(OPEN, "")
         verdict = HELD if grows and none else PARTLY if grows or none else FAILED
-        two = "none with 2 books" if none else "also with 2 books, where our search still reads one book first"
-        return Answer(verdict, f"additions saved: {'; '.join(texts)}; {two}")
+        two = "none with 2 books" if none else "some also with 2 books, where our search reads one book first"
+        return Answer(verdict, f"saved additions: {'; '.join(texts)}; {two}")
 
     return check
 
@@ -162,10 +160,10 @@ def equal_length(
     what: str = "MAP",
     operations: bool = False,
 ) -> Check:
-    """Our MAP at its effective length against theirs there; ``long_only``: ahead at long codes, not at short.
+    """Our MAP against theirs at our effective length; ``long_only``: ahead for long codes, not for short ones.
 
-    Where theirs has no code so short it is its shortest that counts, which is more work than ours. ``operations`` tells
-    lengths by the table additions that they stand for, one for each byte.
+    If their shortest code is longer than that, it is used, although it costs more operations than ours. ``operations``
+    gives lengths in table additions, one per byte.
     """
     unit, bits_of_unit = ("additions", 8) if operations else ("bits", 1)
     books = _other_books(ours, theirs)
@@ -200,17 +198,17 @@ def equal_length(
             verdict = HELD if better[-1] and not all(better) else PARTLY if better[-1] else FAILED
         else:
             verdict = HELD if all(better) else PARTLY if any(better) else FAILED
-        told = f"{what} {', '.join(texts)}; ahead in {sum(better)} of {len(better)}"
+        numbers = f"{what} {', '.join(texts)}; ahead in {sum(better)} of {len(better)}"
         if measure == "map" and (lists := gaps(results, "map@100")):
             means = (mean(gap for _, gap in pairs) for _, pairs in sorted(lists.items()))
-            told += f"; MAP@100 {', '.join(f'{gap:+.3f}' for gap in means)}"
-        return Answer(verdict, told + ("" if books(SAME_BOOKS) else _LEFT_OUT))
+            numbers += f"; MAP@100 {', '.join(f'{gap:+.3f}' for gap in means)}"
+        return Answer(verdict, numbers + ("" if books(SAME_BOOKS) else _LEFT_OUT))
 
     return check
 
 
 def peaks_with_most_books(*labels: str) -> Check:
-    """MAP is least with the fewest books and best with the most, on every data set."""
+    """Holds if MAP is lowest with the fewest books and highest with the most, on every data set."""
 
     def check(results: Results) -> Answer:
         texts, rises = [], []
@@ -232,9 +230,9 @@ def peaks_with_most_books(*labels: str) -> Check:
 
 
 def many_informative(results: Results) -> Answer:
-    """Where ICQ gains on SQ+CQ: with many informative features (its text), or with few (its set-up)?"""
+    """Is the gain of ICQ over SQ+CQ larger with many informative features (the paper's text) or few (its set-up)?"""
     sets = ("synthetic1", "synthetic2", "synthetic3")
-    # The same books and draws everywhere: gaps depend on their number.
+    # The same numbers of books and draws for all data sets, because gaps depend on the number of books.
     books = [
         k
         for k in results.books()
@@ -247,7 +245,7 @@ def many_informative(results: Results) -> Answer:
     many, some, few = (Mean.of([gain[i] for gain in gains]) for i in range(3))
     more = Mean.of([gain[0] - gain[2] for gain in gains])
     ahead, larger = many.value > many.noise, more.value > more.noise
-    how = "larger than" if larger else "smaller than" if -more.value > more.noise else "not told apart from that"
+    how = "larger than" if larger else "smaller than" if -more.value > more.noise else "within noise of the gain"
     text = ", ".join(f"{gain.value:+.3f} on {data}" for data, gain in zip(sets, (many, some, few), strict=True))
     return Answer(
         HELD if ahead and larger else PARTLY if ahead else FAILED,
@@ -257,13 +255,13 @@ def many_informative(results: Results) -> Answer:
 
 
 def _gain(results: Results, data: str, books: Sequence[int]) -> float:
-    """Of ICQ over SQ+CQ, mean over numbers of books; nan where one is missing."""
+    """Gain of ICQ over SQ+CQ, averaged over numbers of books; nan if one is missing."""
     gaps = [results.gap(data, k, "ICQ", "SQ+CQ", "map") for k in books]
     return mean(math.nan if gap is None else gap.value for gap in gaps) if gaps else math.nan
 
 
 def lower_error(dense: Sequence[str], product: Sequence[str]) -> Check:
-    """The worst dense books against the best product books of as many bytes, by the error of rows not learned from."""
+    """Holds if the worst dense books have a lower error on held-out rows than the best product books of equal bytes."""
 
     def check(results: Results) -> Answer:
         texts, held = [], []
@@ -282,70 +280,7 @@ def lower_error(dense: Sequence[str], product: Sequence[str]) -> Check:
         verdict = HELD if all(held) else PARTLY if any(held) else FAILED
         return Answer(
             verdict,
-            f"worst of the former against best of the latter, error as a share of the variance: {'; '.join(texts)}",
+            f"worst of the former and best of the latter, error as a share of the variance: {'; '.join(texts)}",
         )
 
     return check
-
-
-def moves_little(prefix: str, limit: float = LITTLE, needed: bool = True) -> Check:
-    """How far MAP moves over the values of one setting; ``needed``: the claim is that it stays within the limit."""
-
-    def check(results: Results) -> Answer:
-        labels = [label for label in results.labels() if label.startswith(prefix)]
-        found = {
-            f"{label} on {data}": gap.value
-            for data in results.data
-            for label in labels
-            for n_books in results.books(data, label)
-            if (gap := results.gap(data, n_books, label, "ICQ", "map")) is not None
-        }
-        if not found:
-            return Answer(OPEN, "")
-        where, worst = max(found.items(), key=lambda item: abs(item[1]))
-        texts = ", ".join(f"{gap:+.3f} ({label})" for label, gap in found.items())
-        return Answer(
-            HELD if (abs(worst) <= limit) == needed else FAILED,
-            f"MAP against the default: {texts}; largest {worst:+.3f} ({where})",
-        )
-
-    return check
-
-
-def needed(label: str, reference: str = "ICQ") -> Check:
-    """Without a part of the method MAP falls or operations rise, beyond noise and by more than a little."""
-
-    def check(results: Results) -> Answer:
-        texts, worse, n = [], 0, 0
-        for data in results.data:
-            for n_books in results.books(data, label):
-                gaps = [results.gap(data, n_books, label, reference, measure) for measure in ("map", "two-step")]
-                if gaps[0] is not None and gaps[1] is not None:
-                    n += 1
-                    ops = results.mean(data, reference, n_books, "two-step")
-                    few = FEW_OPS * ops.value if ops else 0.0
-                    worse += -gaps[0].value > max(gaps[0].noise, LITTLE) or gaps[1].value > max(gaps[1].noise, few)
-                    texts.append(f"{gaps[0].value:+.3f} MAP, {gaps[1].value:+.2f} operations on {data}")
-        if not texts:
-            return Answer(OPEN, "")
-        return Answer(HELD if worse == n else PARTLY if worse else FAILED, f"without it {'; '.join(texts)}")
-
-    return check
-
-
-def margin_suffices(results: Results, target: float = 0.99) -> Answer:
-    """Agreement of the paper's margin with the exhaustive scan, by the constant of sigma."""
-    texts, default = [], []
-    for data in results.data:
-        for label in results.labels(data):
-            if label == "ICQ" or label.startswith("sigma = "):
-                for n_books in results.books(data, label):
-                    found = results.mean(data, label, n_books, "agreement of paper")
-                    if found is not None:
-                        texts.append(f"{found.value:.3f} ({'sigma = 1' if label == 'ICQ' else label}, {data})")
-                        default += [found.value] if label == "ICQ" else []
-    if not default:
-        return Answer(OPEN, "")
-    good = [value >= target for value in default]
-    verdict = HELD if all(good) else PARTLY if any(good) else FAILED
-    return Answer(verdict, f"agreement with the exhaustive scan {', '.join(texts)}")

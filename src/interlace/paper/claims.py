@@ -1,14 +1,14 @@
-"""What the paper claims, and what our results say to it: every claim is answered by numbers, also where it fails.
+"""Claims of the paper and their checks: every claim gets a verdict with numbers, also when it fails.
 
-Those that begin with (Ours:) are not the paper's: what it should have asked as well.
+Claims that begin with (Ours:) are not in the paper.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .ablations import LITTLE, margin_suffices, moves_little, needed
 from .checks import (
-    LITTLE,
     Answer,
     Check,
     ahead,
@@ -18,9 +18,6 @@ from .checks import (
     growing_gap,
     lower_error,
     many_informative,
-    margin_suffices,
-    moves_little,
-    needed,
     peaks_with_most_books,
 )
 from .summary import Results
@@ -28,7 +25,7 @@ from .summary import Results
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, and how it is checked."""
+    """A sentence and its check."""
 
     sentence: str
     check: Check
@@ -36,8 +33,10 @@ class Claim:
 
 _SQ_OPS = "ICQ needs fewer operations than {} at the same number of books."
 _SAME_OPS = "For the same number of operations ICQ is more precise than {}."
-_ERROR = "ICQ does not increase the quantization error: it has no more of it than SQ+CQ with as many books."
-_CASCADE = "(Ours:) ICQ needs fewer operations also where {} is searched by our cascade."
+_ERROR = (
+    "ICQ does not increase the quantization error: it is not higher than that of SQ+CQ with the same number of books."
+)
+_CASCADE = "(Ours:) ICQ also needs fewer operations when {} uses our two-step search."
 CLAIMS: dict[str, tuple[Claim, ...]] = {
     "synthetic-pq": (
         Claim("ICQ is at least as precise as SQ+PQ at the same number of books.", at_least("ICQ", "SQ+PQ")),
@@ -46,7 +45,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim(_SAME_OPS.format("SQ+PQ"), equal_length("SQ+PQ", operations=True)),
         Claim(_CASCADE.format("SQ+PQ"), fewer_ops("SQ+PQ", reference="two-step")),
         Claim(
-            "(Ours:) With labels, too, dense books (SQ+CQ) have a lower quantization error than product books (SQ+PQ).",
+            "(Ours:) Also with labels, dense books (SQ+CQ) have a lower quantization error than product books (SQ+PQ).",
             ahead("SQ+CQ", "SQ+PQ", "error", "error", -1),
         ),
     ),
@@ -55,8 +54,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim(_SQ_OPS.format("SQ+CQ"), fewer_ops("SQ+CQ")),
         Claim("The gap in operations grows with the number of books; there is none with two.", growing_gap()),
         Claim(
-            "SQ+CQ is good on Dataset 3 and ICQ ahead where informative features are many (the set-up of the same "
-            "paper expects the opposite).",
+            "SQ+CQ is good on Dataset 3, and ICQ is ahead with many informative features (the paper's set-up expects "
+            "the opposite).",
             many_informative,
         ),
         Claim(_SAME_OPS.format("SQ+CQ"), equal_length("SQ+CQ", operations=True)),
@@ -75,7 +74,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
     "effective": (
         Claim("ICQ is ahead of SQ at equal effective length.", equal_length("SQ+CQ")),
         Claim(
-            "(Ours:) ICQ is ahead of SQ at equal effective length also where SQ is searched by our cascade.",
+            "(Ours:) ICQ is also ahead of SQ at equal effective length when SQ uses our two-step search.",
             equal_length("SQ+CQ", of_theirs="two-step"),
         ),
         Claim(
@@ -86,57 +85,60 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("ICQ is ahead of DPQ at long codes only.", equal_length("DPQ", long_only=True)),
     ),
     "pqn": (
-        Claim("ICQ is ahead of PQN at the same length, also at short ones.", ahead("ICQ", "PQN")),
+        Claim("ICQ is ahead of PQN at the same code length, also for short codes.", ahead("ICQ", "PQN")),
         Claim("ICQ needs fewer operations than PQN.", fewer_ops("PQN")),
-        Claim("The advantage persists where PQN is combined with CQ: precision.", at_least("ICQ", "PQN+CQ")),
-        Claim("The advantage persists where PQN is combined with CQ: operations.", fewer_ops("PQN+CQ")),
+        Claim("The advantage persists when PQN is combined with CQ: precision.", at_least("ICQ", "PQN+CQ")),
+        Claim("The advantage persists when PQN is combined with CQ: operations.", fewer_ops("PQN+CQ")),
         Claim(_CASCADE.format("PQN"), fewer_ops("PQN", reference="two-step")),
         Claim(_CASCADE.format("PQN+CQ"), fewer_ops("PQN+CQ", reference="two-step")),
         Claim(
-            "PQ books incur a higher quantization error than dense ones (as in its paper, PQN's do not learn it).",
+            "PQ books have a higher quantization error than dense books (as in its paper, PQN does not minimize it).",
             ahead("ICQ", "PQN", "error", "error", -1),
         ),
     ),
-    "unseen": (Claim("ICQ is ahead of SQ on classes that learning has not seen.", ahead("ICQ", "SQ+CQ")),),
+    "unseen": (Claim("ICQ is ahead of SQ on classes that were not in the training data.", ahead("ICQ", "SQ+CQ")),),
     "ablation": (
         Claim("alpha2 matters little as long as the mode is skewed.", moves_little("alpha2")),
         Claim("Learning is sensitive to pi2.", moves_little("pi2", needed=False)),
         Claim(
-            "The robustness term keeps the second mode from emptying out: without it MAP falls.",
+            "The robustness term prevents an empty second mode: without it MAP falls.",
             ahead("ICQ", "no robustness term", least=LITTLE),
         ),
         Claim("The margin sigma accounts for the variability of the remaining books.", margin_suffices),
         Claim("(Ours:) L_P is needed.", needed("no L_P")),
         Claim(
-            "(Ours:) L_P is needed where we do not level the axes.",
+            "(Ours:) L_P is needed if the axes are not levelled.",
             needed("axes not levelled, no L_P", "axes not levelled"),
         ),
         Claim("(Ours:) L_ICQ is needed.", needed("no L_ICQ")),
         Claim(
-            "(Ours:) L_ICQ is needed where groups of books stay soft.",
+            "(Ours:) L_ICQ is needed if groups of books stay soft.",
             needed("soft groups, no L_ICQ", "soft groups to the end"),
         ),
         Claim("(Ours:) gamma1 matters little from a tenth to a hundred times its default.", moves_little("gamma1")),
         Claim("(Ours:) gamma2 matters little from a tenth to ten times its default.", moves_little("gamma2")),
-        Claim("EM and gradient descent both serve for Theta.", at_least("prior by EM", "ICQ", LITTLE)),
+        Claim("EM and gradient descent are both suitable for Theta.", at_least("prior by EM", "ICQ", LITTLE)),
         Claim("Soft constraints are sufficient.", at_least("soft groups to the end", "ICQ", LITTLE)),
-        Claim("(Ours:) The method as written is as precise as our recipe.", at_least("as written", "ICQ", LITTLE)),
+        Claim(
+            "(Ours:) The method as written in the paper is as precise as our recipe.",
+            at_least("as written", "ICQ", LITTLE),
+        ),
     ),
     "codes": (
         Claim(
-            "Dense books are lower in error than product books of as many bytes.",
+            "Dense books have a lower error than product books with the same bytes.",
             lower_error(("CQ", "ICQ residual"), ("PQ", "OPQ", "CKMeans")),
         ),
         Claim(
-            "(Ours:) So are those of the paper's split (ICQ subspace).",
+            "(Ours:) So do the books of the paper's split (ICQ subspace).",
             lower_error(("ICQ subspace",), ("PQ", "OPQ", "CKMeans")),
         ),
-        Claim("(Ours:) CQ is lower in error than PQ.", lower_error(("CQ",), ("PQ",))),
-        Claim("(Ours:) LOPQ is lower in error than OPQ on rows not learned from.", lower_error(("LOPQ",), ("OPQ",))),
+        Claim("(Ours:) CQ has a lower error than PQ.", lower_error(("CQ",), ("PQ",))),
+        Claim("(Ours:) LOPQ has a lower error than OPQ on held-out rows.", lower_error(("LOPQ",), ("OPQ",))),
     ),
 }
 
 
 def answers(figure: str, results: Results) -> list[tuple[Claim, Answer]]:
-    """Every claim of a figure with its answer."""
+    """Every claim of a figure with its verdict."""
     return [(claim, claim.check(results)) for claim in CLAIMS[figure]]

@@ -1,4 +1,4 @@
-"""The figures, drawn from results: one function for each kind."""
+"""Plots of the figures from results: one function per kind of figure."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from .summary import Mean, Results
 
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PINK, "#56B4E9", "#7F3C8D", INK, "#8C6D31", "#B279A2")
 MARKERS = "os^Dvp*XPh"
-#: Those that several figures have look the same in all of them.
+#: Methods of several figures, which look the same in all of them.
 FIRST = ("ICQ", "SQ+CQ", "SQ+PQ", "PQN", "PQN+CQ")
 NAMES = {
     **{"mnist": "MNIST", "cifar10": "CIFAR-10", "gist": "GIST", "lenet": "LeNet", "alexnet": "AlexNet"},
     "unseen": "unseen classes",
 }
-#: Our own search has a crude step for every method; the methods' own papers add up all tables.
-CASCADE = ", our cascade"
+#: Label of a method in our two-step search; its own paper adds up all tables.
+CASCADE = ", our search"
 HOLLOW: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white"}
-#: Of an axis of MAP: narrower ones make a picture of noise.
+#: Smallest range of a MAP axis: a narrower one would show noise.
 LEAST_RANGE = 0.04
 
 
 def draw(figure: Figure, results: Results, path: Path) -> Path:
-    """Write the picture of a figure."""
+    """Write the plot of a figure."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         raise InputError("figures need matplotlib: pip install 'interlace[plot]'") from error
     if not len(results):
-        raise InputError(f"there are no results of {figure.name} to draw; run 'interlace reproduce {figure.name}'")
+        raise InputError(f"{figure.name} has no results to draw; run 'interlace reproduce {figure.name}'")
     rows, columns = _shape(figure, results)
     canvas = Canvas(figsize=(3.6 * max(columns, 1.4) + 0.4, 3.0 * rows + 0.9), layout="constrained")
-    FigureCanvasAgg(canvas)  # without pyplot there is no window and no state
+    FigureCanvasAgg(canvas)  # not pyplot, which has global state and opens windows
     axes = canvas.subplots(rows, columns, squeeze=False)
     {
         "against_ops": _against_ops,
@@ -47,7 +47,7 @@ def draw(figure: Figure, results: Results, path: Path) -> Path:
     }[figure.drawn](axes, results)
     _legend(canvas, axes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Without a date and a version the same results make the same bytes.
+    # Without a date and a version, the same results give the same bytes.
     canvas.savefig(path, dpi=110, metadata={"Software": None})
     return path
 
@@ -68,11 +68,11 @@ def _style(results: Results, label: str) -> dict[str, Any]:
     others = [name for name in results.labels() if name not in FIRST]
     place = FIRST.index(label) if label in FIRST else others.index(label) + (len(FIRST) if shared else 0)
     style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "markersize": 5}
-    return style | {"zorder": 3 if label.startswith("ICQ") else 2}  # with two books it lies on SQ+CQ
+    return style | {"zorder": 3 if label.startswith("ICQ") else 2}  # with two books it covers SQ+CQ
 
 
 def _bars(ax: Any, x: list[Mean], y: list[Mean], label: str, **style: Any) -> None:
-    """A line with error bars of one standard deviation over seeds, both ways."""
+    """A line with error bars of one standard deviation over seeds in x and y."""
     ax.errorbar(
         [p.value for p in x],
         [p.value for p in y],
@@ -95,7 +95,7 @@ def _curve(
     books: bool = False,
     **style: Any,
 ) -> None:
-    """One measure of a line against another; ``books`` writes their number at each point."""
+    """One measure against another; ``books`` annotates each point with its number of books."""
     xs, ys, ks = _points(results, data, label, x, y, "exhaustive")
     _bars(ax, xs, ys, name or label, **_style(results, label) | style)
     if books:
@@ -105,7 +105,7 @@ def _curve(
 def _numbers(
     ax: Any, results: Results, label: str, x: list[Mean], y: list[Mean], books: list[Mean], *, below: bool = False
 ) -> None:
-    """At the points of a line, above to the right; those of a cascade, which lies near, below to the left."""
+    """Annotate points with numbers of books: above to the right, or ``below`` to the left for a neighbouring line."""
     for at, value, k in zip(x, y, books, strict=True):
         offset = (-4, -9) if below else (4, 3)
         place: dict[str, Any] = {"xytext": offset, "ha": "right" if below else "left", "textcoords": "offset points"}
@@ -114,7 +114,7 @@ def _numbers(
 
 
 def _points(results: Results, data: str, label: str, *measures: str) -> list[list[Mean]]:
-    """Means of several measures at each number of books that has all of them."""
+    """Means of several measures for each number of books that has all of them."""
     columns: list[list[Mean]] = [[] for _ in measures]
     for n_books in results.books(data, label):
         found = [results.mean(data, label, n_books, measure) for measure in measures]
@@ -125,7 +125,7 @@ def _points(results: Results, data: str, label: str, *measures: str) -> list[lis
 
 
 def _baselines(ax: Any, results: Results, data: str) -> None:
-    """Level lines; the random one would press everything else to the top."""
+    """Horizontal lines of baselines, without the random one, which would compress the axis."""
     for label in results.labels(data, codes=False):
         point = results.mean(data, label, 0, "map")
         if point is not None and label == BASELINES[0]:
@@ -146,13 +146,13 @@ def _against_ops(axes: Any, results: Results) -> None:
 
 
 def _against_books(axes: Any, results: Results) -> None:
-    shown = _with_lines(results)
-    for (left, right), data in zip(axes, shown, strict=True):
+    with_lines = _with_lines(results)
+    for (left, right), data in zip(axes, with_lines, strict=True):
         _additions(left, results, data)
         for label in results.labels(data):
             _curve(right, results, data, label, "exhaustive", "map")
-        for other in results.data:  # the same images with a single point: trained end to end
-            if other not in shown and other.partition("-")[0] == data.partition("-")[0]:
+        for other in results.data:  # the same images with a single point, trained end to end
+            if other not in with_lines and other.partition("-")[0] == data.partition("-")[0]:
                 for label in results.labels(other):
                     _curve(left, results, other, label, "exhaustive", "two-step", linestyle="")
                     _curve(right, results, other, label, "exhaustive", "map", linestyle="")
@@ -162,7 +162,7 @@ def _against_books(axes: Any, results: Results) -> None:
 
 
 def _additions(ax: Any, results: Results, data: str) -> None:
-    """Those of ICQ; the others add up as many as they have books, one line for all, beside what our cascade adds."""
+    """Additions of ICQ, of the exhaustive scan (one line for all other methods), and of others in our search."""
     ours = [label for label in results.labels(data) if label.startswith("ICQ")]
     others = [label for label in results.labels(data) if label not in ours]
     for label in ours:
@@ -198,7 +198,7 @@ def _against_length(axes: Any, results: Results) -> None:
 
 
 def _finish(ax: Any, title: str, x: str, y: str) -> None:
-    """Doubling along x, with plain numbers; a MAP axis of no less than a few hundredths, which noise does not fill."""
+    """Labels, a logarithmic x axis with plain numbers, and at least ``LEAST_RANGE`` on a MAP axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     ax.set_xscale("log", base=2)
@@ -217,7 +217,7 @@ def _finish(ax: Any, title: str, x: str, y: str) -> None:
 
 
 def _variants(axes: Any, results: Results) -> None:
-    """MAP, operations and what the paper's margin finds, of each variant, the default on top."""
+    """MAP, operations and agreement of the paper's margin for each variant, the default at the top."""
     data = "synthetic2" if "synthetic2" in results.data else next(d for d in results.data if d != "vectors")
     (n_books,) = results.books(data)[-1:]
     labels = results.labels(data)
@@ -255,7 +255,7 @@ def _codes(axes: Any, results: Results) -> None:
 
 
 def title_of(results: Results, data: str) -> str:
-    """Of a data set in tables and pictures: as the paper calls it."""
+    """Title of a data set in tables and plots: the paper's name."""
     return results.data_name(data) if data == "vectors" else _title(data)
 
 
@@ -272,7 +272,7 @@ def _legend(canvas: Any, axes: Any) -> None:
         handles, labels = ax.get_legend_handles_labels()
         for handle, label in zip(handles, labels, strict=True):
             found.setdefault(label, handle)
-    for label in BASELINES:  # level lines after the curves
+    for label in BASELINES:  # baselines after the curves
         if label in found:
             found[label] = found.pop(label)
     if found:

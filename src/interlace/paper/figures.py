@@ -1,4 +1,4 @@
-"""What each figure of the paper is made of, and the list of runs that follows from it."""
+"""The figures of the paper as data, and the list of runs of each figure."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from ..estimators.baselines.registry import method, methods
 from .runs import Run, Series
 from .sizes import Size
 
-#: Not quantizers: a classifier whose answers are searched, and rows in a random order.
+#: Baselines without codes: a search by the predictions of a classifier, and a random ranking.
 TOPLINE, RANDOM = "class topline", "random codes"
 BASELINES = (TOPLINE, RANDOM)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Every series on every data set, for every number of books and every seed."""
+    """All combinations of series, data sets, numbers of books and seeds."""
 
     data: tuple[str, ...]
     series: tuple[Series, ...]
-    books: tuple[int, ...] | None = None  #: None: those of the size
+    books: tuple[int, ...] | None = None  #: None: those of the size of the run
     dim: int | None = None
     seeds: int | None = None  #: at most
-    open: bool = True  #: methods that no figure names join
-    sweep: bool = False  #: series are values of one setting, of which a smaller size takes some
+    open: bool = True  #: registered methods that no figure names are added
+    sweep: bool = False  #: series are values of one setting; smaller sizes run only some of them
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure, its table and its claims."""
+    """One figure."""
 
     name: str
     title: str
-    drawn: str  #: by which function of ``drawing``
+    drawn: str  #: function of ``drawing`` that draws it
     parts: tuple[Part, ...]
     seeds: int = 3
 
@@ -58,7 +58,7 @@ def _baselines(*data: str) -> Part:
 
 
 def _sweep(name: str, *values: Any) -> Part:
-    """On Dataset 2 with 8 books; the default value is that of the series ICQ."""
+    """Other values of one setting, on Dataset 2 with 8 books; the series ICQ has the default value."""
     made = (
         _icq(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}", **{name: value})
         for value in values
@@ -73,13 +73,13 @@ def _layouts(*layouts: str) -> tuple[Series, ...]:
 ICQ, SQ_CQ, SQ_PQ = _series("ICQ"), _series("SQ+CQ"), _series("SQ+PQ")
 EXACT_CROSS = _series("SQ+CQ", "SQ+CQ exact", settings=(("cross", "exact"),))
 DATASETS = ("synthetic1", "synthetic2", "synthetic3")
-#: Of the network with everything else, from its first layer on.
+#: Recipes of end-to-end training.
 _ALEXNET = (("warm_up", 5), ("shape", 1), ("epochs", 6))
 _LENET = (("warm_up", 5), ("shape", 2), ("epochs", 6))
-#: Heads on features that are trained already.
+#: Recipe of heads on features of a trained network.
 _HEAD = (("warm_up", 2), ("shape", 1), ("epochs", 4))
-#: Values that rows held out prefer (experiments/heads.py); PQN is best with the defaults. On wide features cross terms
-#: weigh less for all dense books, and beside the flat loss of PQN so does the error.
+#: Best values on held-out rows (experiments/heads.py); the defaults are best for PQN. On wide features all dense books
+#: need a smaller weight of the cross terms, and with the loss of PQN also of the error.
 _QUICK = (*_HEAD, ("rate_embedding", 1e-3), ("scale", 4.0))
 _ICQ_HEAD = (*_QUICK, ("rate_books", 0.03), ("hard_after", 1), ("cross", 3.0))
 _NETWORKS = (
@@ -87,9 +87,9 @@ _NETWORKS = (
     _series("PQN", changes=_HEAD),
     _series("PQN+CQ", changes=(*_HEAD, ("error", 0.005), ("cross", 0.75))),
 )
-#: The same loss on both sides.
+#: ICQ with the loss of PQN.
 _SAME_LOSS = (_series("ICQ", "ICQ (PQN's loss)", loss="soft_triplet", changes=_HEAD),)
-#: What stands beside the table, once: the same loss, embedding and steps with the books of SQ.
+#: For comparison at one number of books: the books of SQ with the same loss, embedding and learning rates.
 _BESIDE = (
     _series("SQ+CQ", changes=(*_QUICK, ("cross", 3.0))),
     _series("SQ+PQ", changes=(*_QUICK, ("rate_books", 0.03))),
@@ -110,7 +110,7 @@ FIGURES: dict[str, Figure] = {
             "against_ops",
             (
                 Part(DATASETS, (ICQ, SQ_CQ)),
-                # Why SQ+CQ falls behind with many books: one constant stands for the cross terms of all of them.
+                # SQ+CQ is behind with many books because it uses one constant for all cross terms.
                 Part(DATASETS, (EXACT_CROSS,), books=(16,), open=False, seeds=1),
                 _baselines(*DATASETS),
             ),
@@ -162,7 +162,7 @@ FIGURES: dict[str, Figure] = {
         ),
         Figure(
             "unseen",
-            "ICQ and SQ+CQ on classes that learning has not seen",
+            "ICQ and SQ+CQ on classes that were not in the training data",
             "against_books",
             (Part(("mnist-unseen", "cifar10-unseen"), (ICQ, SQ_CQ)), _baselines("mnist-unseen", "cifar10-unseen")),
         ),
@@ -217,7 +217,7 @@ FIGURES: dict[str, Figure] = {
                     tuple(_series(name, labels=False) for name in ("PQ", "OPQ", "CKMeans", "LOPQ", "CQ"))
                     + _layouts("subspace", "hybrid", "residual"),
                 ),
-                # A byte for the cell, one for the scale: two leave nothing for the direction.
+                # MSQ uses one byte for the cell and one for the scale, so 2 bytes leave none for the direction.
                 Part(("vectors",), (_series("MSQ", labels=False),), books=(4, 8, 16), open=False),
                 Part(("vectors",), (_series(RANDOM, labels=False),), books=(0,), open=False),
             ),
@@ -228,26 +228,26 @@ FIGURES: dict[str, Figure] = {
 
 
 def figure_of(name: str) -> Figure:
-    """The one of that name, or an error that lists all."""
+    """The figure of that name; the error lists all names."""
     if name not in FIGURES:
-        raise InputError(f"no figure {name!r}; there are {', '.join(FIGURES)}, 'all' and 'report'")
+        raise InputError(f"NAME must be one of {', '.join(FIGURES)}, 'all' and 'report', got {name!r}")
     return FIGURES[name]
 
 
 def named_methods() -> set[str]:
-    """All that some figure names."""
+    """Methods that appear in a figure."""
     return {series.method for figure in FIGURES.values() for part in figure.parts for series in part.series}
 
 
 def joining(labels: bool) -> list[str]:
-    """Registered methods that no figure names: they join all figures, those that need labels where there are some."""
+    """Registered methods that no figure names; they are added to all figures whose labels they need."""
     return [name for name in methods(None if labels else False) if name not in named_methods()]
 
 
 def _joined(part: Part, name: str) -> Series:
-    """A method among the others of a part, with what all of them change in the recipe.
+    """A method added to a part, with the changes to the recipe that all its series share.
 
-    One that takes no labels learns from the rows as they are.
+    A method without labels learns from the rows themselves.
     """
     labels = method(name).labels
     shared = (change for change in part.series[0].changes if all(change in one.changes for one in part.series))
@@ -255,15 +255,15 @@ def _joined(part: Part, name: str) -> Series:
 
 
 def runs_of(figure: Figure, size: Size, seeds: int | None = None) -> list[Run]:
-    """Every run of a figure, seed by seed: the whole figure is there early, error bars come later."""
+    """Every run of a figure, seed by seed, so that a whole figure is available early."""
     wanted = seeds or min(figure.seeds, size.seeds or figure.seeds)
     found = [run for seed in range(wanted) for part in figure.parts for run in _runs_of_part(figure, part, size, seed)]
     seen: dict[str, Run] = {}
     for run in found:
         if run.method not in BASELINES:
-            method(run.method)  # an unknown one is told before hours of work
+            method(run.method)  # raises for an unknown method before hours of work
         if seen.setdefault(run.name, run) != run:
-            raise InputError(f"two runs of {figure.name} would be {run.name}.json: {run.label!r} needs another name")
+            raise InputError(f"two runs of {figure.name} have the file {run.name}.json: rename {run.label!r}")
     return list(seen.values())
 
 

@@ -1,12 +1,13 @@
-"""What a fitted model is judged by: MAP of the exhaustive scan of its codes, and table additions of three searches.
+"""Measures of a fitted model: MAP of the exhaustive scan of its codes, and the operations of three searches.
 
-Ops are table additions per query and database row. In *two-step* order rows come as they are stored and each pays for
-every crude book; in *crude order* cells come by ascending distance of their word, and a row in a skipped cell still
-counts as paid for (as if every row had its crude sum made first, then sorted). `ops_in_cells` is what our search really
-adds: a cell's word once for all of its rows, and nothing for the rows of skipped cells.
+Ops are table additions per query and database row. In *two-step* order, rows are scanned in storage order and each row
+costs all crude books. In *crude order*, cells are visited by ascending distance of their word, and a row in a skipped
+cell still costs all crude books, as if the crude distances of all rows were computed first and then sorted.
+`ops_in_cells` counts what our search computes: the word of a cell once for all its rows, and nothing for the rows of
+skipped cells.
 
-Beside it stand baselines: `float_map` (the embedding without codes), `topline` (a classifier), `random_codes`, and
-`cascade` (a model made for the exhaustive scan, SQ+CQ say, searched by our calibrated cascade).
+Baselines: `float_map` (the embedding without codes), `topline` (a classifier), `random_codes`, and `cascade` (a model
+designed for the exhaustive scan, such as SQ+CQ, in our calibrated two-step search).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..inputs.literals import Margin
 LIST = 100
 TARGET = 0.999
 MARGINS: tuple[Margin, ...] = (TARGET, "exact", "paper")
-#: The order of rows as they are stored.
+#: Rows in storage order.
 FLAT = "two-step"
 
 
@@ -45,20 +46,20 @@ def judge(
     *,
     full: bool = False,
 ) -> dict[str, Any]:
-    """Everything about one fit. ``held_out`` rows calibrate the margin; queries are seen by nothing before.
+    """All measures of one fit. ``held_out`` rows calibrate the margin; ``queries`` are used for nothing else.
 
-    The database are the rows that the model was fitted on with labels, or ``database`` with ``database_labels``: other
-    rows (classes that were not seen, say), or those of a model that learns without labels. Without labels of queries
-    (None) there is no MAP, and the database needs none. A model whose index is of its own kind, not one :class:`Index`
-    of its codebooks, is searched through that index alone, in crude order.
+    The database is the rows that the model was fitted on with labels, or ``database`` with ``database_labels``: other
+    rows (for example of unseen classes), or the rows of a model that learns without labels. If ``query_labels`` is
+    None, there is no MAP, and the database needs no labels. A model with its own kind of index, instead of an
+    :class:`Index` of its codebooks, is searched with that index only, in crude order.
 
     ``full=True`` adds ``precision@100`` of the exhaustive scan, ``error`` and ``relative_error`` of the codes of the
-    held-out rows, and ``exhaustive_ops``, which is what :func:`cascade` needs.
+    held-out rows, and ``exhaustive_ops``, which :func:`cascade` needs.
     """
     if database is None and database_labels is not None:
-        raise InputError("database_labels belong to a database: give both")
+        raise InputError("database_labels needs database: pass both")
     if query_labels is not None and database is not None and database_labels is None:
-        raise InputError("labels of queries are compared with those of the database: give database_labels too")
+        raise InputError("query_labels needs labels of the database to compare with: pass database_labels")
     if type(model).index is Model.index:
         result, indexes, vectors, labels = _by_codebooks(
             model, queries, query_labels, held_out, database, database_labels
@@ -77,7 +78,7 @@ def judge(
                 "ops_in_cells": found.stats.ops_per_vector,
                 "agreement": agreement(found.ids, truth.ids),
             }
-    if full:  # truth is that of the last order: crude order, of which every model has one
+    if full:  # truth is the exhaustive answer of the last order, crude order, which every model has
         if labels is not None:
             listed = truth.ids[:, : min(LIST, len(labels))]
             result[f"precision@{LIST}"] = precision_at(labels[listed], query_labels, listed.shape[1])
@@ -89,18 +90,21 @@ def judge(
 def _by_codebooks(
     model: Model, queries: Any, query_labels: Any, held_out: Any, database: Any, database_labels: Any
 ) -> tuple[dict[str, Any], dict[str, Any], Any, NDArray[Any] | None]:
-    """Of a model of one set of codebooks: what needs no search, its indexes calibrated, query vectors, labels."""
+    """For a model with one set of codebooks: measures without search, calibrated indexes, query vectors, labels."""
     if database is None and not hasattr(model, "codes_"):
-        raise InputError(f"this {type(model).__name__} keeps no codes of the rows it was fitted on: pass database")
+        raise InputError(f"this {type(model).__name__} has no codes of the rows it was fitted on: pass database")
     codes = model.codes_ if database is None else model.encode(database)
     labels = None if query_labels is None else np.asarray(model.labels_ if database is None else database_labels)
-    result = {} if labels is None else _maps(_with_rows(model, codes, labels), queries, query_labels)
+    result: dict[str, Any] = {}
+    if labels is not None:
+        found = model.scores_of_codes(queries, query_labels, codes, labels, at=(None, LIST, 1000))
+        result = dict(zip(("map", f"map@{LIST}", "map@1000"), found, strict=True))
     codebooks = model.codebooks_
     result |= {"n_crude": codebooks.n_crude, "n_psi": len(codebooks.crude_dims)}
     indexes = {"crude order": Index.from_codes(codebooks, codes)}
     if codebooks.n_crude < codebooks.n_books:
         indexes = {FLAT: flat_index(codebooks, codes), **indexes}
-    else:  # no crude step: every row pays for every book, whatever the margin
+    else:  # no crude step: every row costs every book at any margin
         every = {"ops": float(codebooks.n_books), "ops_in_cells": float(codebooks.n_books), "agreement": 1.0}
         result["searches"] = {f"{FLAT}, {margin}": dict(every) for margin in MARGINS}
     vectors = model.embed(held_out)
@@ -113,12 +117,12 @@ def _by_codebooks(
 def _by_own_index(
     model: Model, queries: Any, query_labels: Any, held_out: Any, database: Any, database_labels: Any
 ) -> tuple[dict[str, Any], dict[str, Any], Any, NDArray[Any] | None]:
-    """The same of one that makes an index of its own kind: all that is asked of it is ``search``.
+    """The same for a model with its own kind of index, of which only ``search`` is used.
 
-    Its ``codebooks_`` must say how many books there are, and how many of them are crude (``n_books``, ``n_crude``).
+    Its ``codebooks_`` must have ``n_books`` and ``n_crude``.
     """
     if database is None:
-        raise InputError(f"the index of {type(model).__name__} is made of rows: pass database")
+        raise InputError(f"the index of {type(model).__name__} is built from rows: pass database")
     result: dict[str, Any] = {}
     labels = None if query_labels is None else np.asarray(database_labels)
     if labels is not None:
@@ -131,75 +135,61 @@ def _by_own_index(
     return result, {"crude order": index}, queries, labels
 
 
-def _maps(model: Model, queries: Any, query_labels: Any) -> dict[str, Any]:
-    """Of the whole ranking and of lists, as ``score`` has them."""
-    found = model.scores(queries, query_labels, at=(None, LIST, 1000))
-    return dict(zip(("map", f"map@{LIST}", "map@1000"), found, strict=True))
-
-
-def _with_rows(model: Model, codes: NDArray[np.uint8], labels: NDArray[Any]) -> Model:
-    """The same model as if it had been fitted on other rows, so that they are coded once for all scores."""
-    other = object.__new__(type(model))
-    vars(other).update(vars(model))
-    other.codes_, other.labels_ = codes, labels
-    return other
-
-
 def float_map(model: Model, x: Any, labels: Any, queries: Any, query_labels: Any) -> dict[str, float]:
-    """The same embedding without codes; x with its labels is the database."""
+    """MAP of the embedding without codes; ``x`` with its ``labels`` is the database."""
     return map_of_ranking(model.embed(queries), model.embed(x), query_labels, labels, at=LIST)
 
 
 def topline(
     x: Any, labels: Any, queries: Any, query_labels: Any, database: Any = None, database_labels: Any = None
 ) -> dict[str, float]:
-    """A plain classifier: database rows by the class it predicts, queries by its probabilities of the classes.
+    """MAP of a logistic regression: database rows are one-hot predicted classes, queries are class probabilities.
 
-    It learns from x with its labels. The database is x, or ``database`` with ``database_labels``.
+    It learns from ``x`` with its ``labels``. The database is ``x``, or ``database`` with ``database_labels``.
     """
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
-        raise InputError("the topline is a classifier of scikit-learn: pip install 'interlace[sklearn]'") from error
+        raise InputError("topline needs scikit-learn: pip install 'interlace[sklearn]'") from error
     if (database is None) != (database_labels is None):
-        raise InputError("database and database_labels belong together: give both, or none")
+        raise InputError("database and database_labels must be passed together")
     rows = x if database is None else database
     classifier = LogisticRegression(max_iter=300).fit(_flat(x), labels)
     predicted = np.eye(len(classifier.classes_), dtype=np.float32)[
         np.searchsorted(classifier.classes_, classifier.predict(_flat(rows)))
     ]
     probabilities = classifier.predict_proba(_flat(queries)).astype(np.float32)
-    # Rows of equal length: the nearest one-hot row is that of the most probable class.
+    # One-hot rows have equal length, so the nearest one is that of the most probable class.
     own = labels if database is None else database_labels
     return map_of_ranking(probabilities, predicted, query_labels, own, at=LIST)
 
 
 def random_codes(x: Any, labels: Any, queries: Any, query_labels: Any, seed: int) -> dict[str, float]:
-    """Rows in a random order for every query."""
+    """MAP of a random ranking for every query."""
     rng = np.random.default_rng(seed)
     database, points = rng.normal(size=(len(x), 16)), rng.normal(size=(len(queries), 16))
     return map_of_ranking(points.astype(np.float32), database.astype(np.float32), query_labels, labels, at=LIST)
 
 
 def cascade(judged: dict[str, Any]) -> dict[str, float]:
-    """A model searched by our calibrated cascade, beside its exhaustive scan: out of ``judge(..., full=True)``.
+    """Our calibrated two-step search compared with the exhaustive scan, from the result of ``judge(..., full=True)``.
 
     ``ops`` are those in crude order at the target agreement, ``exhaustive_ops`` those of the scan (K), ``agreement``
-    is what was reached.
+    is the measured agreement.
     """
     if "exhaustive_ops" not in judged:
-        raise InputError("a cascade is compared with the exhaustive scan: judge with full=True")
+        raise InputError("cascade needs exhaustive_ops: call judge with full=True")
     search = judged["searches"][f"crude order, {TARGET}"]
     return {"ops": search["ops"], "exhaustive_ops": judged["exhaustive_ops"], "agreement": search["agreement"]}
 
 
 def flat_index(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Index:
-    """The same books behind one that has a single word: one cell, rows in the order they were added.
+    """An index with a single cell: a first book of one word is put before the books, rows stay in insertion order.
 
-    Cross terms are constants where the codebooks have constants for them, the mean of each set of books that overlap;
+    Cross terms are constants (the mean over each group of overlapping books) if the codebooks use constants for them;
     otherwise the second step computes them.
     """
-    if codebooks.n_cells == 1:  # they are flat already
+    if codebooks.n_cells == 1:  # flat already
         return Index.from_codes(codebooks, codes)
     books = [Book(np.zeros((1, 1), np.float32), np.zeros(1, np.uint32)), *codebooks.books]
     columns = dict(zip((0, *codebooks.columns), codes.T, strict=True))
@@ -234,5 +224,5 @@ def flat_index(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Index:
 
 
 def _flat(x: Any) -> Any:
-    """Images as rows."""
+    """Images as flat rows."""
     return x.reshape(len(x), -1) if getattr(x, "ndim", 2) > 2 else x

@@ -1,4 +1,4 @@
-"""What a run is judged by. Every number of a table or a figure comes from here; docs/measures.md has definitions."""
+"""Measures of a run. All numbers in tables and figures come from here; docs/measures.md has definitions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from .figures import RANDOM, TOPLINE
 from .judge import LIST, float_map, judge, random_codes, topline
 from .problem import Problem
 
-#: Rows that calibrate margins, and that the error of the codes is measured on: learning has not seen them, as far as
-#: there are enough.
+#: Rows for calibration and for the quantization error; held out of learning if there are enough.
 HELD_OUT_ROWS = 5_000
 RECALLS = (1, 10, 100)
 
@@ -24,12 +23,12 @@ Measures = dict[str, Any]
 
 
 def measure(model: Model, problem: Problem) -> Measures:
-    """A fitted model: rankings by labels or by true neighbours, the error of its codes, and the work of searches."""
+    """Measures of a fitted model: MAP by labels or recall of true neighbours, quantization error, operations."""
     rows, labels = problem.searched
     held_out = np.setdiff1d(np.arange(len(problem.x)), model.sample_)
-    # Small sets leave too few, or none: then rows learned from must do.
+    # If too few rows are held out, training rows are used as well.
     inputs = problem.x[np.concatenate([held_out, model.sample_])[:HELD_OUT_ROWS]]
-    coded = problem.database is None and hasattr(model, "codes_")  # by the fit itself
+    coded = problem.database is None and hasattr(model, "codes_")  # the fit has encoded the database
     database = (None, None) if coded else (rows, labels)
     found = judge(model, problem.queries, problem.query_labels, inputs, *database, full=True)
     found["bytes"] = model.encode(inputs[:1]).shape[1]
@@ -44,7 +43,7 @@ def _recalls(found: NDArray[Any], truth: NDArray[Any]) -> Measures:
 
 
 def baseline(name: str, problem: Problem, seed: int) -> Measures:
-    """What stands beside every table: the classes that a classifier predicts, searched; rows in a random order."""
+    """Measures of a baseline: a search by the predictions of a classifier, or a random ranking."""
     rows, labels = problem.searched
     if labels is None:
         if name != RANDOM:
@@ -58,7 +57,7 @@ def baseline(name: str, problem: Problem, seed: int) -> Measures:
 
 
 def _standardized(x: NDArray[Any], *others: NDArray[Any]) -> list[NDArray[np.float32]]:
-    """Flat rows by the mean and deviation of the first: pixels of 0 to 255 take a classifier for ever."""
+    """Flat rows, standardized by the mean and deviation of ``x``, for faster convergence of the classifier."""
     flat = [np.asarray(part, np.float32).reshape(len(part), -1) for part in (x, *others)]
     mean, deviation = flat[0].mean(0), flat[0].std(0)
     deviation[deviation == 0] = 1.0

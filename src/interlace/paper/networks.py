@@ -1,7 +1,8 @@
-"""One convolutional network for each set of images, trained once, and what its last layer is given.
+"""One convolutional network per set of images, trained once, and the inputs of its last layer as features.
 
-Every method that is compared with a CNN learns its own last layer (a linear embedding) together with its books, on the
-same features: methods differ in their codes alone, and a fit takes minutes where end to end it takes hours.
+Every method that is compared with a CNN learns its own last layer (a linear embedding) together with its books on the
+same features. Methods then differ only in their codes, and a fit takes minutes instead of the hours of end-to-end
+training.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from ..learn.recipe import Recipe
 from .problem import Problem
 from .sizes import Size
 
-#: Of cross-entropy.
+#: Epochs of training with cross-entropy.
 EPOCHS = {"lenet": 5, "alexnet": 8}
 SEED = 0
 
 
 def features(name: str, images: Problem, size: Size, folder: Path, threads: int | None = None) -> Problem:
-    """``mnist-lenet``, ``cifar10-alexnet``: what images are before the last layer, from files if they are there."""
+    """Features of ``mnist-lenet`` or ``cifar10-alexnet``: the inputs of the last layer, cached in ``folder``."""
     kind = name.partition("-")[2]
     folder.mkdir(parents=True, exist_ok=True)
     network = _trained(kind, images, size, folder / f"{name}-{images.description['sha256'][:12]}", threads)
@@ -38,7 +39,7 @@ def features(name: str, images: Problem, size: Size, folder: Path, threads: int 
 
 
 def _trained(kind: str, images: Problem, size: Size, stem: Path, threads: int | None) -> Network:
-    """By cross-entropy, which is the loss of none of the methods; a killed run goes on from its checkpoint."""
+    """Trained with cross-entropy, which no compared method uses; resumes from a checkpoint."""
     path, checkpoint = stem.with_suffix(".icq"), stem.with_suffix(".checkpoint")
     if path.exists():
         model = SQ.load(path)
@@ -55,7 +56,7 @@ def _trained(kind: str, images: Problem, size: Size, stem: Path, threads: int | 
 
 
 def _without_last_layer(network: Network) -> Network:
-    """Its last layer replaced by the identity: both have as many inputs as outputs."""
+    """The network with the identity as last layer, which has as many inputs as outputs."""
     dim = network.dim
     last = {"out.weight": np.eye(dim, dtype=np.float32), "out.bias": np.zeros(dim, np.float32)}
     return Network(network.name, network.input_shape, dim, {**network.weights, **last})

@@ -1,4 +1,4 @@
-"""What a method is given, and what it is asked."""
+"""The data of one run: training rows, database and queries."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from ..evaluate.answers import exact_neighbours
 
-#: True neighbours of each query, found by brute force.
+#: True neighbours per query, computed by brute force.
 NEIGHBOURS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Rows to learn from, a database to search, queries; labels where there are some."""
+    """Training rows, a database to search, and queries, with labels if there are some."""
 
     name: str
-    x: NDArray[Any]  #: rows to learn from
+    x: NDArray[Any]  #: training rows
     queries: NDArray[Any]
     labels: NDArray[Any] | None = None
     query_labels: NDArray[Any] | None = None
-    database: NDArray[Any] | None = None  #: that is searched; None: the rows learned from
+    database: NDArray[Any] | None = None  #: rows to search; None: the training rows
     database_labels: NDArray[Any] | None = None
 
     @property

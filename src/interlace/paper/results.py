@@ -1,4 +1,4 @@
-"""The folder of results: one JSON for each run, written once and never again."""
+"""The folder of results: one JSON file per run, which is never overwritten."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from typing import Any
 from ..errors import InputError
 from .runs import Run
 
-#: Raise it when a JSON means something else than before; older results are then refused, not misread.
+#: Increase it when the meaning of the JSON changes; older results are then refused.
 FORMAT = 1
 
 Result = dict[str, Any]
 
 
 class Store:
-    """``DIR/<figure>/<run>.json``, checkpoints of fits that are under way beside them."""
+    """``DIR/<figure>/<run>.json``, with checkpoints of unfinished fits."""
 
     def __init__(self, folder: str | os.PathLike[str], size: str = "full") -> None:
         self.folder, self.size = Path(folder), size
 
     def path(self, run: Run) -> Path:
-        """Of its JSON."""
+        """Path of the JSON file of a run."""
         return self.folder / run.figure / f"{run.name}.json"
 
     def checkpoint(self, run: Run) -> Path:
-        """Of its fit, while it goes on."""
+        """Path of the checkpoint of its fit."""
         return self.folder / run.figure / f"{run.name}.checkpoint"
 
     def forget(self, run: Run) -> None:
-        """Remove its checkpoint, and what a kill left of one that was being written."""
+        """Remove its checkpoint, and temporary files of interrupted writes."""
         checkpoint = self.checkpoint(run)
         for path in (checkpoint, *checkpoint.parent.glob(f"{glob.escape(checkpoint.name)}.*.tmp")):
             path.unlink(missing_ok=True)
 
     def read(self, run: Run) -> Result | None:
-        """What was measured, None if it was not yet; an error if the file holds something else."""
+        """The result of a run; None if there is none; raises if the file belongs to another run."""
         path = self.path(run)
         if not path.exists():
             return None
@@ -48,21 +48,21 @@ class Store:
             theirs, mine = result["run"], run.to_dict()
             different = next(name for name in mine if theirs[name] != mine[name])
             raise InputError(
-                f"{str(path)!r} is of another run: {different} was {theirs[different]!r}, now {mine[different]!r}; "
-                "move it away, or give another --out"
+                f"{str(path)!r} is the result of another run: {different} was {theirs[different]!r}, is now "
+                f"{mine[different]!r}; move it away, or pass another --out"
             )
         return result
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
-        """Those that were not measured yet, in their order."""
+        """Runs without a result, in order."""
         return [run for run in runs if self.read(run) is None]
 
     def all(self, figure: str) -> list[Result]:
-        """Every result of a figure that is there, by name."""
+        """Every existing result of a figure, sorted by name."""
         return [self._load(path) for path in sorted((self.folder / figure).glob("*.json"))]
 
     def same(self, run: Run, figures: Iterable[str]) -> Result | None:
-        """What another figure measured by the very same fit."""
+        """The result of the same fit in another figure."""
         for figure in figures:
             other = run.in_figure(figure)
             if figure != run.figure and self.path(other).exists():
@@ -72,26 +72,26 @@ class Store:
         return None
 
     def check_data(self, run: Run, sha256: str) -> None:
-        """An error if a run that is finished was made of other rows: a table would compare what cannot be compared."""
+        """Raise if a finished run used other rows, because results on different data cannot be compared."""
         for path in sorted((self.folder / run.figure).glob(f"{run.data}-*-seed{run.seed}.json")):
             theirs = self._load(path)
             if theirs["run"]["data"] == run.data:  # not mnist-lenet for mnist
                 if theirs["data"]["sha256"] != sha256:
                     raise InputError(
-                        f"{str(path)!r} was made of other rows of {run.data} than there are now: "
-                        f"{_other_rows(run.data)}; give another --out, or move the older results away"
+                        f"{str(path)!r} was measured on other rows of {run.data} than the current ones: "
+                        f"{_other_rows(run.data)}; pass another --out, or move the older results away"
                     )
                 return
 
     def check_writable(self) -> None:
-        """Make the folder, and an error of what will not take a file: fits take minutes, and their results are lost."""
+        """Create the folder and raise if it is not writable, before fits take minutes."""
         probe = self.folder / f".{os.getpid()}.tmp"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise InputError(f"results cannot be written into {str(self.folder)!r}: {error.strerror}") from error
+            raise InputError(f"results cannot be written to {str(self.folder)!r}: {error.strerror}") from error
 
     def text(self, run: Run, result: Result) -> str:
         """The JSON of a result."""
@@ -99,19 +99,19 @@ class Store:
         return json.dumps(_rounded(whole), indent=1, allow_nan=False) + "\n"
 
     def write(self, run: Run, result: Result) -> Path:
-        """Atomically; what is there already stays as it is."""
+        """Write a result atomically; an existing file is kept."""
         return self.keep(run, self.text(run, result))
 
     def keep(self, run: Run, text: str) -> Path:
-        """The same for what :meth:`text` made."""
+        """Write the output of :meth:`text` atomically; an existing file is kept."""
         path = self.path(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
             temporary.write_text(text, encoding="utf-8")
             try:
-                os.link(temporary, path)  # unlike a rename it never replaces
-            except OSError:  # another process was quicker, or the file system has no links
+                os.link(temporary, path)  # unlike a rename, it never replaces a file
+            except OSError:  # another process was faster, or the file system has no links
                 if not path.exists():
                     os.replace(temporary, path)
         finally:
@@ -128,16 +128,16 @@ class Store:
         if result["format"] != FORMAT:
             raise InputError(
                 f"{str(path)!r} was written by another version (format {result['format']!r}, this one writes "
-                f"{FORMAT}); give another --out, or move the folder away"
+                f"{FORMAT}); pass another --out, or move the folder away"
             )
         if result["size"] != self.size:
             raise InputError(
-                f"{str(path)!r} is of size {result['size']!r}, this run is {self.size!r}; give another --out"
+                f"{str(path)!r} has size {result['size']!r}, this run has size {self.size!r}; pass another --out"
             )
         try:
             Run.from_dict(result["run"])
         except InputError as error:
-            raise InputError(f"{str(path)!r} is damaged, or of another version: {error}") from error
+            raise InputError(f"{str(path)!r} is damaged, or from another version: {error}") from error
         if not all(isinstance(result.get(name), dict) for name in ("data", "measures")):
             raise InputError(
                 f"{str(path)!r} is damaged (it has no data or no measures): move it away to measure it again"
@@ -146,22 +146,22 @@ class Store:
 
 
 def _other_rows(data: str) -> str:
-    """Why a data set of one name has other rows elsewhere."""
+    """Why a data set may have different rows on another machine."""
     if data == "vectors":
-        return "SIFT there, rows that are generated where its file is not"
+        return "they are SIFT vectors if its file exists, and generated otherwise"
     if data.endswith(("-lenet", "-alexnet")):
-        return "they are features of a network, which every machine trains for itself"
+        return "they are features of a network that is trained on each machine"
     if data in ("cifar10-gist", "cifar10-unseen"):
-        return "GIST features differ in their last bits from machine to machine"
+        return "the last bits of GIST features depend on the machine"
     return "the generator, the files or their reader differ"
 
 
 def _rounded(value: Any) -> Any:
-    """Five places: more is noise, and files that differ in nothing else should not differ."""
+    """Floats with five digits, so that noise does not change files."""
     if isinstance(value, dict):
         return {str(key): _rounded(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_rounded(inner) for inner in value]
-    if hasattr(value, "item"):  # numbers of NumPy
+    if hasattr(value, "item"):  # NumPy scalars
         value = value.item()
     return float(f"{value:.5g}") if isinstance(value, float) else value

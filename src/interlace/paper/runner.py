@@ -1,4 +1,4 @@
-"""Runs what is missing, one run after the other; a kill at any moment loses nothing that was finished."""
+"""Executes missing runs one after the other; an interruption never loses a finished run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .runs import Run
 from .sizes import Size
 from .sources import GENERATED, load
 
-#: What a data set costs against a synthetic one, roughly: for the time that is left.
+#: Rough cost of a data set relative to a synthetic one, to estimate the remaining time.
 COSTS = {"mnist": 6.0, "cifar10": 6.0, "vectors": 4.0}
 
 Say = Callable[[str], None]
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Outcome:
-    """What came of the runs that were asked for."""
+    """Requested runs by outcome."""
 
     done: list[Run] = field(default_factory=list)
     copied: list[Run] = field(default_factory=list)
@@ -53,23 +53,23 @@ def run_all(
 ) -> Outcome:
     """Fit, measure and write every run that has no result yet.
 
-    A run that fails (data that are not there, an error in a user's method) is told and left out, the others go on; with
-    ``debug`` its error is raised. A folder that cannot be written is told before anything is fitted. With
-    ``resume=False`` results that are there are an error, and checkpoints of fits that were killed are removed.
-    ``progress`` makes, for each fit, what its estimator takes under that name.
+    If a run fails (missing data, an error in a user's method), the error is reported and the other runs continue; with
+    ``debug`` it is raised. A folder that is not writable is an error before the first fit. With ``resume=False``
+    existing results are an error, and checkpoints of interrupted fits are removed. ``progress()`` returns the parameter
+    ``progress`` of each estimator.
     """
     missing = store.missing(runs)
     outcome = Outcome(there=[run for run in runs if run not in set(missing)])
     if not resume:
-        _start_anew(store, runs, outcome.there)
-    for run in outcome.there:  # a kill between its result and the end of its checkpoint leaves both
+        _restart(store, runs, outcome.there)
+    for run in outcome.there:  # an interruption after writing the result leaves its checkpoint
         store.forget(run)
     if missing:
         store.check_writable()
     left, clock = sum(_cost(run, size) for run in missing), _Clock()
     worker = _Worker(store, size, threads, progress, say)
     for number, run in enumerate(missing, 1):
-        if store.read(run) is not None:  # another process was quicker
+        if store.read(run) is not None:  # another process was faster
             outcome.there.append(run)
             continue
         known = store.same(run, FIGURES)
@@ -84,10 +84,10 @@ def run_all(
                 if debug:
                     raise
                 why = _why(error)
-                say("  failed as before" if why in outcome.failed.values() else f"  failed: {why}")
+                say("  failed with the same error" if why in outcome.failed.values() else f"  failed: {why}")
                 outcome.failed[run] = why
             else:
-                store.keep(run, text)  # what cannot be written ends it: later results would be lost as well
+                store.keep(run, text)  # a write error stops all runs: later results would be lost as well
                 store.forget(run)
                 outcome.done.append(run)
                 clock.passed(_cost(run, size))
@@ -96,7 +96,7 @@ def run_all(
 
 
 class _Worker:
-    """Holds the data of the last run: the next one mostly has the same."""
+    """Fits and measures runs; keeps the data of the last run, which the next one usually shares."""
 
     def __init__(self, store: Store, size: Size, threads: int | None, progress: Callable[[], Any], say: Say) -> None:
         self.store, self.size, self.threads, self.progress, self.say = store, size, threads, progress, say
@@ -104,27 +104,25 @@ class _Worker:
         self._refused: dict[tuple[str, int], Exception] = {}
 
     def problem(self, run: Run) -> Problem:
-        """Its data; what could not be loaded once is not looked for again."""
+        """Data of a run; a failure to load it is remembered."""
         key = run.data, run.seed
         if key in self._refused:
             raise self._refused[key]
         if self._loaded is None or self._loaded[0] != key:
-            self._loaded = None  # two large sets need not be in memory
+            self._loaded = None  # never two data sets in memory
             try:
                 found = load(run.data, run.seed, self.size, self.store.folder / "networks", self.threads)
             except (InterlaceError, FileNotFoundError) as error:
                 self._refused[key] = error
                 raise
             if found.name == GENERATED:
-                self.say(
-                    f"  no SIFT file was found: {run.data} are rows that are generated, to compare among themselves"
-                )
+                self.say(f"  SIFT file not found: {run.data} are generated; compare results only with each other")
             self._loaded = key, found
         return self._loaded[1]
 
     def result(self, run: Run) -> Result:
-        """All that the JSON holds beside the run itself."""
-        with _heard() as said:
+        """Contents of the JSON file, except the run itself."""
+        with _recorded_warnings() as texts:
             problem = self.problem(run)
             self.store.check_data(run, problem.description["sha256"])
             started = time.perf_counter()
@@ -138,11 +136,11 @@ class _Worker:
             "fit_seconds": seconds,
             "seconds": time.perf_counter() - started,
             "versions": versions(),
-            "warnings": said,
+            "warnings": texts,
         }
 
     def fitted(self, run: Run, problem: Problem) -> Model:
-        """The estimator of a run, fitted; it goes on from a checkpoint that a kill left."""
+        """The fitted estimator of a run; resumes from a checkpoint if there is one."""
         settings: dict[str, Any] = dict(run.settings)
         if run.labels:
             changes = dict(run.changes) | dict(self.size.recipe)
@@ -162,28 +160,26 @@ class _Worker:
         )
         if not isinstance(model, Model):
             made = type(model).__name__
-            raise InputError(
-                f"the method {run.method!r} makes an instance of {made}, not an interlace.estimators.models.Model"
-            )
+            raise InputError(f"the method {run.method!r} must return an interlace.estimators.models.Model, got {made}")
         return model.fit(problem.x, problem.labels) if run.labels else model.fit(problem.x)
 
 
 @contextmanager
-def _heard() -> Iterator[list[str]]:
-    """Warnings as a list of what they said; that of an interrupted fit becomes the interruption that it was."""
-    said: list[str] = []
+def _recorded_warnings() -> Iterator[list[str]]:
+    """List of the texts of warnings; the warning of an interrupted fit is raised as KeyboardInterrupt."""
+    texts: list[str] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             warnings.simplefilter("error", FitInterruptedWarning)
-            yield said
+            yield texts
     except FitInterruptedWarning as error:
         raise KeyboardInterrupt from error
-    said += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+    texts += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
 
 
 class _Clock:
-    """Seconds for each unit of cost so far -> what is left."""
+    """Estimates the remaining time from the seconds per unit of cost so far."""
 
     def __init__(self) -> None:
         self._started, self._cost = time.perf_counter(), 0.0
@@ -199,24 +195,25 @@ class _Clock:
 
 
 def _cost(run: Run, size: Size) -> float:
-    """Against a synthetic set, in which every book costs as much as a third of what comes before."""
+    """Cost of a run relative to others; a book costs a third of the fixed part."""
     rows = COSTS.get(run.data.partition("-")[0], 1.0) if size.rows is None else 1.0
     network = {512: 4.0, 1024: 8.0}.get(run.dim or 0, 1.0) * (1.0 if run.embedding == "linear" else 10.0)
     return rows * network * (3 + run.n_books)
 
 
-def _start_anew(store: Store, runs: Iterable[Run], there: list[Run]) -> None:
+def _restart(store: Store, runs: Iterable[Run], there: list[Run]) -> None:
+    """Refuse existing results and remove checkpoints."""
     if there:
         raise InputError(
-            f"{str(store.folder)!r} has results of {len(there)} of these runs ({there[0].name}.json, ...), which are "
-            "never overwritten: move them away, or give another --out"
+            f"--no-resume: {str(store.folder)!r} has results of {len(there)} of these runs ({there[0].name}.json ...), "
+            "which are never overwritten: move them away, or pass another --out"
         )
     for run in runs:
         store.forget(run)
 
 
 def _why(error: Exception) -> str:
-    """In one line; errors that nobody foresaw with their kind."""
+    """Error text in one line; with the type if it is not one of ours."""
     known = isinstance(error, InterlaceError | OSError)
     text = str(error) if known else f"{type(error).__name__}: {error} (--debug shows where)"
     return " ".join(text.split())
@@ -227,14 +224,14 @@ def _measured(result: Result) -> Result:
 
 
 def _fit_of(model: Model) -> dict[str, Any]:
-    """How learning went, as far as the method tells."""
+    """Information about the fit, as far as the method provides it."""
     info = model.fit_info_
     names = ("epochs", "validation_map", "loss", "recipe")
     return {name: info[name] for name in names if name in info}
 
 
 def versions() -> dict[str, str]:
-    """Of what the numbers depend on."""
+    """Versions of the packages that the numbers depend on."""
     found = {"interlace": __version__, "python": platform.python_version()}
     for name in ("numpy", "torch", "scikit-learn"):
         with suppress(metadata.PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""How much of a figure is run: all of it, enough to see that it runs, or enough for a test."""
+"""Sizes of runs: full, quick (shows that everything runs) and tiny (for tests)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from ..errors import InputError
 from .runs import Settings
 
-#: K of every figure.
+#: Numbers of books of every figure.
 BOOKS = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
 class Size:
-    """Limits; None is none."""
+    """Limits; None means unlimited."""
 
     name: str
     books: tuple[int, ...] = BOOKS
-    seeds: int | None = None  #: at most, unless the user asks for a number
+    seeds: int | None = None  #: at most, unless the user passes a number
     rows: int | None = None
     queries: int | None = None
     recipe: Settings = ()  #: changes to every recipe
-    network_epochs: int | None = None  #: of the shared networks
-    sweep: int | None = None  #: values tried of one setting
-    data: int | None = None  #: data sets of a part
-    dim: int | None = None  #: of embeddings, at most
+    network_epochs: int | None = None  #: epochs of the shared networks
+    sweep: int | None = None  #: values of each swept setting
+    data: int | None = None  #: data sets of each part
+    dim: int | None = None  #: most dimensions of embeddings
 
     @property
     def folder(self) -> str:
-        """Where its results go, below the results of full size."""
+        """Sub-folder of its results."""
         return "" if self.name == "full" else self.name
 
 
@@ -46,7 +46,7 @@ SIZES = {
 
 
 def size_of(name: str) -> Size:
-    """The one of that name, or an error that lists all."""
+    """The size of that name; the error lists all names."""
     if name not in SIZES:
-        raise InputError(f"no size {name!r}; there are {', '.join(SIZES)}")
+        raise InputError(f"size must be one of {', '.join(SIZES)}, got {name!r}")
     return SIZES[name]

@@ -1,4 +1,4 @@
-"""Data of the figures by name: rows to learn from, a database, queries; cut to the size that is run."""
+"""Data sets of the figures by name: training rows, database and queries, limited to the size of the run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .networks import features
 from .problem import Problem
 from .sizes import Size
 
-#: SIFT rows of ``vectors``, and their queries.
+#: SIFT rows and queries of ``vectors``.
 SIFT_ROWS, SIFT_QUERIES = 100_000, 1_000
-GENERATED = "generated"  #: what ``vectors`` are where there is no SIFT
-UNSEEN = 3  #: classes that are left out
+GENERATED = "generated"  #: source of ``vectors`` without the SIFT file
+UNSEEN = 3  #: classes excluded from training
 
 
 def load(name: str, seed: int, size: Size, networks: Path, threads: int | None = None) -> Problem:
-    """The data set of that name, drawn or split by ``seed`` where it is drawn; networks are kept in a folder."""
+    """The data set of that name; ``seed`` draws or splits it, ``networks`` is the folder of trained networks."""
     if name not in NAMES:
-        raise InputError(f"no data {name!r}; there are {', '.join(NAMES)}")
+        raise InputError(f"data must be one of {', '.join(NAMES)}, got {name!r}")
     first, _, kind = name.partition("-")
     if first.startswith("synthetic"):
         return _labelled(_cut(sets.synthetic(int(first[-1]), seed), size))
@@ -49,7 +49,7 @@ NAMES = (
 
 
 def _cut(whole: DataSet, size: Size) -> DataSet:
-    """The first rows: all sets are shuffled."""
+    """The first rows; all data sets are shuffled."""
 
     def part(array: NDArray[Any] | None, most: int | None) -> Any:
         return None if array is None else array[:most]
@@ -68,7 +68,7 @@ def _labelled(found: DataSet) -> Problem:
 
 
 def _gist(size: Size) -> DataSet:
-    """All of it comes from a cache, after some minutes the first time; a part is computed anew."""
+    """CIFAR-10 as GIST features, cached for full size (computed in minutes the first time); parts are not cached."""
     if size.rows is None:
         return cifar.cifar10(features="gist")
     images = _cut(cifar.cifar10(), size)
@@ -76,13 +76,13 @@ def _gist(size: Size) -> DataSet:
 
 
 def _unseen(found: DataSet, seed: int) -> Problem:
-    """Learned from the other classes; rows of those left out are the database, their test rows the queries."""
+    """Training rows of the seen classes; database and queries of the unseen classes."""
     seen, unseen = splits.unseen_classes(found, UNSEEN, seed)
     return Problem(unseen.name, seen.x, unseen.queries, seen.labels, unseen.query_labels, unseen.x, unseen.labels)
 
 
 def _vectors(seed: int, size: Size) -> Problem:
-    """SIFT where it is, else rows that are generated: clusters in 64 dimensions of falling spread."""
+    """SIFT if its file exists, otherwise generated clusters in 64 dimensions with decreasing variances."""
     try:
         found = sets.sift300k()
         rows, queries, name = found.x[:SIFT_ROWS], found.queries[:SIFT_QUERIES], "sift"

@@ -1,4 +1,4 @@
-"""Results of a figure, looked up and put together: means over seeds, gaps between two lines, effective lengths."""
+"""Summaries of the results of a figure: means over seeds, gaps between two methods, effective lengths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..evaluate.measures import effective_length
 from .results import Result
 
-#: Measures by name, where they stand in a JSON.
+#: Measures by name, with their keys in a JSON file.
 MEASURES: dict[str, tuple[str, ...]] = {
     "map": ("map",),
     "map@100": ("map@100",),
@@ -39,7 +39,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Mean:
-    """Of a measure over seeds."""
+    """Mean of a measure over seeds."""
 
     value: float
     spread: float  #: standard deviation; 0 for one seed
@@ -47,12 +47,12 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Mean:
-        """Of at least one."""
+        """Mean of at least one value."""
         return cls(mean(values), stdev(values) if len(values) > 1 else 0.0, len(values))
 
     @property
     def noise(self) -> float:
-        """Two standard errors; 0 for one seed, of which nothing is known."""
+        """Two standard errors; 0 for one seed, for which it is unknown."""
         return 2 * self.spread / math.sqrt(self.n)
 
     def text(self, places: int = 3) -> str:
@@ -62,7 +62,7 @@ class Mean:
 
 
 def value_of(result: Result, measure: str) -> float | None:
-    """None where a result has no such measure."""
+    """A measure of a result; None if the result does not have it."""
     if measure == "exhaustive":
         n_books = int(result["run"]["n_books"])
         return float(n_books) if n_books else None
@@ -75,7 +75,7 @@ def value_of(result: Result, measure: str) -> float | None:
 
 
 class Results:
-    """Those of one figure. ``order`` are its lines as it lists them; others follow by name, ICQ's first."""
+    """Results of one figure. ``order`` lists its labels; other labels follow by name, those of ICQ first."""
 
     def __init__(self, results: Iterable[Result], order: Sequence[str] = ()) -> None:
         self._results, self._order = list(results), list(order)
@@ -85,15 +85,15 @@ class Results:
             key, found = (run["data"], run["seed"]), (result["data"]["sha256"], f"{run['label']}, {run['n_books']}")
             if sums.setdefault(key, found)[0] != found[0]:
                 raise InputError(
-                    f"results of {run['figure']} on {run['data']}, seed {run['seed']} are of different data: "
-                    f"{sums[key][1]} books against {found[1]} books; move the older ones away and run again"
+                    f"results of {run['figure']} on {run['data']}, seed {run['seed']} have different data: "
+                    f"{sums[key][1]} books and {found[1]} books; move the older ones away and run again"
                 )
 
     def __len__(self) -> int:
         return len(self._results)
 
     def by_seed(self) -> list[Results]:
-        """The results of each seed, alone."""
+        """The results of each seed."""
         return [
             Results((r for r in self._results if r["run"]["seed"] == seed), self._order)
             for seed in sorted(self._named("seed"))
@@ -104,15 +104,15 @@ class Results:
 
     @property
     def data(self) -> list[str]:
-        """Names of the data sets, in order."""
+        """Names of the data sets, sorted."""
         return sorted(self._named("data"))
 
     def data_name(self, data: str) -> str:
-        """What a data set was made of: ``vectors`` is ``sift`` or ``generated``."""
+        """Source of a data set: ``vectors`` is ``sift`` or ``generated``."""
         return next(str(r["data"]["name"]) for r in self._results if r["run"]["data"] == data)
 
     def warned(self) -> dict[str, dict[str, int]]:
-        """What fits warned of, without its details: how many fits of each line did."""
+        """Number of fits of each label by warning, without the details of the warning."""
         found: dict[str, dict[str, int]] = {}
         for result in self._results:
             for what in {text.partition(" (")[0] for text in result.get("warnings", ())}:
@@ -121,11 +121,11 @@ class Results:
         return dict(sorted(found.items()))
 
     def versions(self) -> list[str]:
-        """Of interlace, that made these."""
+        """Versions of interlace that made these results."""
         return sorted({str(result.get("versions", {}).get("interlace", "unknown")) for result in self._results})
 
     def labels(self, data: str | None = None, codes: bool = True) -> list[str]:
-        """Lines, in their order; those without books only with ``codes=False``."""
+        """Labels in order; with ``codes=False`` those without books."""
         found = {
             result["run"]["label"]
             for result in self._results
@@ -135,7 +135,7 @@ class Results:
         return sorted(found, key=lambda label: (places.get(label, len(places)), not label.startswith("ICQ"), label))
 
     def books(self, data: str | None = None, label: str | None = None) -> list[int]:
-        """Numbers of books, ascending, without the 0 of baselines."""
+        """Numbers of books, ascending, without baselines."""
         return sorted(
             {
                 r["run"]["n_books"]
@@ -145,14 +145,14 @@ class Results:
         )
 
     def of(self, data: str, label: str, n_books: int) -> dict[int, Result]:
-        """By seed."""
+        """Results by seed."""
         wanted = {"data": data, "label": label, "n_books": n_books}
         return {
             r["run"]["seed"]: r for r in self._results if all(r["run"][name] == value for name, value in wanted.items())
         }
 
     def mean(self, data: str, label: str, n_books: int, measure: str) -> Mean | None:
-        """Over seeds; None where nothing was measured."""
+        """Mean over seeds; None if nothing was measured."""
         values = [value_of(result, measure) for result in self.of(data, label, n_books).values()]
         known = [value for value in values if value is not None]
         return Mean.of(known) if known else None
@@ -160,20 +160,20 @@ class Results:
     def gap(
         self, data: str, n_books: int, ours: str, theirs: str, measure: str, their_measure: str | None = None
     ) -> Mean | None:
-        """Ours minus theirs, seed by seed; None where no seed has both."""
+        """Mean of ours minus theirs over seeds that have both; None if there are none."""
         a, b = self.of(data, ours, n_books), self.of(data, theirs, n_books)
         pairs = [(value_of(a[s], measure), value_of(b[s], their_measure or measure)) for s in a.keys() & b.keys()]
         gaps = [x - y for x, y in pairs if x is not None and y is not None]
         return Mean.of(gaps) if gaps else None
 
     def effective_length(self, data: str, label: str, n_books: int, reference: str, of_theirs: str) -> float | None:
-        """Bits that the reference would need for the same work: l * ops / ops of the reference (the paper's)."""
+        """Code length with which the reference needs the same operations: l * ops / ops of the reference."""
         ours = self.mean(data, label, n_books, "two-step")
         theirs = self.mean(data, reference, n_books, of_theirs)
         return None if ours is None or theirs is None else effective_length(8 * n_books, ours.value, theirs.value)
 
     def at_length(self, data: str, label: str, bits: float, measure: str = "map") -> float | None:
-        """A measure of a line between its code lengths: straight in their logarithm, flat beyond the ends."""
+        """A measure at any code length: linear in the logarithm between measured lengths, constant beyond them."""
         points = [(8 * k, self.mean(data, label, k, measure)) for k in self.books(data, label)]
         known = [(length, found.value) for length, found in points if found is not None]
         if not known:

@@ -1,8 +1,8 @@
-"""Pictures of a model and of its search: the variances and their prior, the losses, what a margin costs.
+"""Plots of a model and of its search: variances and their prior, losses, cost of margins.
 
-Every function draws into ``ax``, or into a new figure of pyplot, and returns the axes; nothing is shown or saved.
-Figures of your own should have ``layout="constrained"``: legends stand below the axes. matplotlib (extra ``plot``) is
-imported when the first picture is drawn.
+Every function draws into ``ax``, or into a new pyplot figure, and returns the axes; nothing is displayed or saved. Use
+``layout="constrained"`` for your own figures, because legends are below the axes. matplotlib (extra ``plot``) is
+imported on first use.
 """
 
 from .history import losses

@@ -1,4 +1,4 @@
-"""How learning went: the parts of the objective by epoch, and the score on held-out rows."""
+"""Parts of the objective by epoch, and the validation MAP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The parts of the objective by their name in ``history_``: what they are called, colour, dashes.
+#: Parts of the objective by their name in ``history_``: label, colour, line style.
 PARTS: dict[str, tuple[str, str, Any]] = {
     "embedding": ("$L_E$", BLUE, "-"),
     "quantization": ("$L_C$, error of the codes", VERMILION, "--"),
@@ -41,18 +41,18 @@ PARTS: dict[str, tuple[str, str, Any]] = {
 
 
 def losses(model: Any, ax: Axes | None = None) -> Axes:
-    """The weighted parts of the objective by epoch, phases shaded; the validation MAP on an axis of its own.
+    """Draw the weighted parts of the objective by epoch with phases shaded, and the validation MAP on a second axis.
 
-    ``model`` was fitted with labels, or is its ``history_``.
+    ``model`` is a model fitted with labels, or its ``history_``.
     """
     history = getattr(model, "history_", None) if isinstance(model, Model) else model
     if history is None:
         how = "was fitted without labels" if hasattr(model, "codebooks_") else "is not fitted"
-        raise InputError(f"this {type(model).__name__} {how}: only learning with labels has losses by epoch")
+        raise InputError(f"losses need a model fitted with labels; this {type(model).__name__} {how}")
     if not isinstance(history, Sequence) or not all(isinstance(r, Mapping) and "phase" in r for r in history):
-        raise InputError(f"losses are drawn from a model or its history_, got {kind_of(history)}")
+        raise InputError(f"losses need a model or its history_, got {kind_of(history)}")
     if not history:
-        raise InputError("the history is empty: no epoch was learned")
+        raise InputError("the history is empty: it has no epochs")
     axes = axes_or_new(ax, (7.2, 3.8))
     _draw(axes, history)
     return axes
@@ -73,7 +73,7 @@ def _draw(ax: Any, history: Sequence[Mapping[str, Any]]) -> None:
     if found and min(found) > 0:
         ax.set_yscale("log")
         ax.set_ylabel("loss, weighted (log scale)")
-    else:  # L_P is a log-likelihood and may be of either sign
+    else:  # L_P is a log-likelihood and may be negative
         ax.set_yscale("symlog", linthresh=1e-3)
         ax.set_ylabel("loss, weighted (symmetric log)")
     ax.set_xlabel("epoch")
@@ -84,7 +84,7 @@ def _draw(ax: Any, history: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _phases(ax: Any, phases: list[str], epochs: list[int]) -> None:
-    """A band for each run of epochs of one phase, its name on top where it fits."""
+    """Shade phases, and write the name of a phase at the top if it fits."""
     starts = [i for i, phase in enumerate(phases) if i == 0 or phase != phases[i - 1]]
     for number, (first, last) in enumerate(zip(starts, [*starts[1:], len(phases)], strict=True)):
         left, right = epochs[first] - 0.5, epochs[last - 1] + 0.5

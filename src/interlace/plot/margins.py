@@ -1,4 +1,4 @@
-"""What a margin costs, and what it loses."""
+"""Operations of each margin against its agreement with the exhaustive scan."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .style import BLUE, INK, SMALL, VERMILION, axes_or_new, kind_of, legend_bel
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Constants of sigma that the paper's margin is tried with.
+#: Constants of sigma for the paper's margin.
 SIGMAS = (0.25, 1.0, 4.0, 16.0)
 MARGINS: tuple[Any, ...] = (*(("paper", c) for c in SIGMAS), *margin_rules.TARGETS, "exact")
-#: How each kind of margin is drawn: colour, marker, dashes, name, what stands beside a point.
+#: Style of each kind of margin: colour, marker, line style, label, annotation of a point.
 SERIES = {
     "paper": (VERMILION, "^", "--", r"paper: crude distance within c$\sigma$ of the k-th", r"{:g}$\sigma$"),
     "target": (BLUE, "s", "-", "calibrated for a target agreement", "{:g}"),
@@ -32,18 +32,18 @@ SERIES = {
 
 @dataclass(frozen=True)
 class MarginPoint:
-    """What one margin costs, and what it finds."""
+    """Cost and agreement of one margin."""
 
     margin: str  #: ``"paper"``, ``"target"`` or ``"exact"``
     value: float  #: the constant of sigma, or the target; 1 for exact
     ops_per_vector: float  #: table additions per query and row
-    agreement: float  #: mean share of an answer that the exhaustive scan gives too
-    survivors: float  #: share of the rows that were compared with their whole code
-    recall: float | None  #: recall@k, where the true neighbours were given
-    hits: int  #: which the agreement is a mean of: queries x k
+    agreement: float  #: mean share of each answer that the exhaustive scan also returns
+    survivors: float  #: share of the rows whose full distance was computed
+    recall: float | None  #: recall@k if true neighbours were given
+    hits: int  #: queries x k, the number of hits behind the agreement
     k: int
     exhaustive: int  #: table additions per row of the exhaustive scan
-    rule: str  #: that ran, as ``SearchStats.margin``
+    rule: str  #: the rule that ran, as in ``SearchStats.margin``
 
 
 def margin_points(
@@ -52,18 +52,20 @@ def margin_points(
     """Cost and agreement of an index at each margin.
 
     ``margins`` holds ``"exact"``, targets below 1 and ``("paper", c)``, the paper's rule with c times sigma
-    (``"paper"`` is c = 1); by default some of each. Targets that the index is not calibrated for are left out; where
-    nothing is left, that is an error. ``truth`` are ids of true neighbours [queries, at least k]. An answer holds all
-    rows at most: so does k.
+    (``"paper"`` is c = 1); by default some of each. Targets that the index is not calibrated for are omitted; if
+    nothing remains, ``InputError`` is raised. ``truth`` holds ids of true neighbours [queries, at least k]. ``k`` is
+    reduced to the number of rows.
     """
     if not isinstance(index, Index):
-        raise InputError(f"margins are moved for an Index, such as model.index(x), got {kind_of(index)}")
+        raise InputError(f"index must be an Index, such as model.index(x), got {kind_of(index)}")
     if queries is None:
-        raise InputError("margins are tried by queries: pass some that are like yours, not rows of the index")
+        raise InputError("queries are needed to compare margins: pass real ones, not rows of the index")
     k, workers = min(positive(k, "k"), max(len(index), 1)), thread_count(threads)
     vectors, _ = index.searcher.space.search_vectors(queries)
     if not len(vectors) or not len(index):
-        raise InputError(f"margins are tried by queries on rows, got {len(vectors)} queries and {len(index)} rows")
+        raise InputError(
+            f"margins need at least one query and one row, got {len(vectors)} queries and {len(index)} rows"
+        )
     true_ids = None if truth is None else as_ids(truth, "truth")
     books = index.codebooks
 
@@ -74,10 +76,10 @@ def margin_points(
     everything, _ = search(margin_rules.EVERYTHING)
     points = []
     one = isinstance(margins, str | float | int)
-    asked = MARGINS if margins is None else (margins,) if one else tuple(margins)
-    for margin in asked:
+    requested = MARGINS if margins is None else (margins,) if one else tuple(margins)
+    for margin in requested:
         name, value, rule = _rule(margin, index, k)
-        if rule.native.is_exact and isinstance(margin, float | int):  # what a target falls back to
+        if rule.native.is_exact and isinstance(margin, float | int):  # the target is not calibrated
             continue
         rows, stats = search(rule)
         found = None if true_ids is None else recall(index.ids_of_rows.take(rows), true_ids, k)
@@ -86,31 +88,32 @@ def margin_points(
         cost = stats.ops_per_vector, same, stats.survivors / (len(vectors) * len(index))
         points.append(MarginPoint(name, value, *cost, found, hits, k, books.n_books, rule.label))
     if not points:
-        raise InputError(f"no margin of {asked!r} is calibrated for k = {k}: ask for 'exact' or 'paper'")
+        raise InputError(f"no margin of {requested!r} is calibrated for k = {k}: pass 'exact' or 'paper'")
     return points
 
 
 def _rule(margin: Any, index: Index, k: int) -> tuple[str, float, margin_rules.Rule]:
-    sigma = index.codebooks.residual_variance
+    """The kind of a margin, its constant or target, and the rule that a search runs."""
     if isinstance(margin, tuple):
         if len(margin) != 2 or margin[0] != "paper" or not isinstance(margin[1], int | float) or not margin[1] >= 0:
             raise InputError(f"a margin is 'exact', a target, or ('paper', a constant of at least 0), got {margin!r}")
         constant = float(margin[1])
-        rule = margin_rules.parse("paper", k=k, n=len(index), calibration=None, sigma=constant * sigma)
+        sigma = constant * index.codebooks.residual_variance
+        rule = margin_rules.parse("paper", k=k, n=len(index), calibration=None, sigma=sigma)
         return "paper", constant, replace(rule, label=f"paper (sigma x {constant:g})")
     rule = index.engine.rule(margin, k)
     if margin == math.inf:
-        raise InputError("inf is the exhaustive scan that the others are compared with")
+        raise InputError("margin inf is the exhaustive scan, which all margins are compared with: leave it out")
     return (margin, 1.0, rule) if isinstance(margin, str) else ("target", float(margin), rule)
 
 
 def ops_against_agreement(
     index: Any, queries: Any = None, k: int = 100, margins: Any = None, truth: Any = None, ax: Axes | None = None
 ) -> Axes:
-    """Table additions per vector against agreement with the exhaustive scan, as the margin moves.
+    """Draw table additions per vector against agreement with the exhaustive scan, for several margins.
 
-    ``index`` is an :class:`Index`, asked by ``queries`` as :func:`margin_points` tells, or the points it returned.
-    Agreement is drawn by the logarithm of what is missing; the topmost line is 100 %.
+    ``index`` is an :class:`Index`, measured with ``queries`` by :func:`margin_points`, or the points it returned.
+    The agreement axis is logarithmic in 1 - agreement; its top is 100 %.
     """
     given = isinstance(index, list) and bool(index) and all(isinstance(p, MarginPoint) for p in index)
     points = index if given else margin_points(index, queries, k, margins, truth)
@@ -120,7 +123,7 @@ def ops_against_agreement(
 
 
 def _draw(ax: Any, points: list[MarginPoint]) -> None:
-    least = 0.3 / points[0].hits  # where no hit is missing: below a single one
+    least = 0.3 / points[0].hits  # where no hit is missing: less than one hit
     drawn: list[Any] = []
     for name, (colour, marker, dashes, label, _) in SERIES.items():
         own = sorted((p for p in points if p.margin == name), key=lambda p: p.value)
@@ -143,9 +146,9 @@ def _draw(ax: Any, points: list[MarginPoint]) -> None:
 
 
 def _name_points(ax: Any, points: list[MarginPoint], least: float) -> None:
-    """The constant or the target beside each point, but for those too near another of their kind."""
+    """Annotate points with their constant or target, except those too close to another one of their kind."""
     taken: list[tuple[str, float, float]] = []
-    # 1 sigma is the paper's own: it is named first.
+    # 1 sigma, the paper's own, is annotated first.
     for point in sorted(points, key=lambda p: (p.margin, p.value != 1, p.value)):
         if point.margin == "exact":
             continue
@@ -155,7 +158,7 @@ def _name_points(ax: Any, points: list[MarginPoint], least: float) -> None:
             continue
         taken.append((point.margin, x, y))
         colour, _, _, _, text = SERIES[point.margin]
-        # Those of the paper stand left of their points, the others below them, clear of the markers beside.
+        # Annotations of the paper's margin go to the left, the others below, clear of the markers.
         left = point.margin == "paper"
         how = {"xytext": (-6, 3) if left else (0, -6), "textcoords": "offset points", "color": colour}
         side = {"ha": "right", "va": "bottom"} if left else {"ha": "center", "va": "top"}
@@ -163,9 +166,9 @@ def _name_points(ax: Any, points: list[MarginPoint], least: float) -> None:
 
 
 def _agreement_axis(ax: Any, least: float, worst: float) -> None:
-    """0 %, 90 %, 99 %, ... from below, 100 % on top."""
+    """Ticks 0 %, 90 %, 99 %, ... upwards, 100 % at the top."""
     ax.set_yscale("log")
     ax.set_ylim(min(1.0, worst * 2), least)
-    shown = [10.0**-i for i in range(12) if 2 * least < 10.0**-i <= min(1.0, worst * 2)]
-    ax.set_yticks([*shown, least], [*(f"{100 * (1 - tick):.10g} %" for tick in shown), "100 %"])
+    ticks = [10.0**-i for i in range(12) if 2 * least < 10.0**-i <= min(1.0, worst * 2)]
+    ax.set_yticks([*ticks, least], [*(f"{100 * (1 - tick):.10g} %" for tick in ticks), "100 %"])
     ax.yaxis.set_minor_locator(importlib.import_module("matplotlib.ticker").NullLocator())

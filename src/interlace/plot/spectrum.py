@@ -1,4 +1,4 @@
-"""The variances along the axes of the books, psi among them, and the prior that tells it."""
+"""Variances along the axes of the codebooks, with psi and the prior."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ LEAST_DENSITY = 1e-4
 
 
 def variance_spectrum(model: Any, prior: Prior | None = None, ax: Axes | None = None) -> Axes:
-    """The variances, largest first, psi in colour; beside them the density of the fitted prior and its two modes.
+    """Draw the variances, largest first, with psi in colour, and the density of the fitted prior and its two modes.
 
-    ``model`` is a fitted ``ICQ`` or ``SQ``, or its ``codebooks_``, which hold no prior: give it. Books without a split
-    (``residual``, ``SQ``) have no psi, and models without a prior no density.
+    ``model`` is a fitted ``ICQ`` or ``SQ``, or its ``codebooks_``, which do not contain a prior: pass it. Codebooks
+    without a split (``residual``, ``SQ``) have no psi; without a prior, no density is drawn.
     """
     codebooks = getattr(model, "codebooks_", None) if isinstance(model, Model) else model
     if not isinstance(codebooks, Codebooks):
-        raise InputError(f"the variances of a fitted model or of Codebooks are drawn, got {kind_of(model)}")
+        raise InputError(f"model must be a fitted model or Codebooks, got {kind_of(model)}")
     if prior is None and isinstance(model, Model):
         prior = model.prior_
     if prior is not None and not isinstance(prior, Prior):
         raise InputError(f"prior must be the prior_ of a model, got {describe(prior)}")
     variances = codebooks.variances.astype(np.float64)
     if not len(variances):
-        raise InputError(f"these codebooks (layout {codebooks.layout!r}) do not tell the variances of their axes")
+        raise InputError(f"these codebooks (layout {codebooks.layout!r}) do not contain the variances of their axes")
     psi = np.isin(np.arange(len(variances)), codebooks.crude_dims)
     if prior is not None and not psi.any():
         psi = prior.high(variances)
@@ -53,7 +53,7 @@ def _bars(ax: Any, variances: NDArray[np.float64], psi: NDArray[np.bool_], psi_n
     ranked, high = variances[order], psi[order]
     total, n = max(float(variances.sum()), 1e-300), len(variances)
     places = np.arange(1, n + 1)
-    width = 0.8 if n <= 128 else 1.0  # gaps between more bars than that only flicker
+    width = 0.8 if n <= 128 else 1.0  # gaps between more bars would not be visible
     drawn = []
     for part, colour, name in ((high, BLUE, psi_name), (~high, GREY, "the others")):
         if part.any():
@@ -70,11 +70,11 @@ def _bars(ax: Any, variances: NDArray[np.float64], psi: NDArray[np.bool_], psi_n
 
 
 def _density(ax: Any, prior: Prior) -> None:
-    """The prior on its side: the same axis of variances, its density to the right."""
-    # Takes its room from the axes themselves: those of users may have neighbours.
+    """Draw the density of the prior to the right, with the same axis of variances."""
+    # Takes its space from these axes only, because a figure of the user may have others.
     divider = importlib.import_module("mpl_toolkits.axes_grid1").make_axes_locatable(ax)
     side = divider.append_axes("right", size="38%", pad=0.12, sharey=ax)
-    # Fine near 0: the low mode is often a hundredth of the axis wide.
+    # Fine near 0, because the low mode is often only a hundredth of the axis wide.
     top = ax.get_ylim()[1]
     values = np.concatenate([np.linspace(0, 0.02, 200, endpoint=False), np.linspace(0.02, 1, 600)]) * top
     whole, share = prior.density(values), prior.responsibilities(values)

@@ -1,4 +1,4 @@
-"""What the pictures share: colours, axes, legends. matplotlib is imported here, when the first of them is drawn."""
+"""Colours, axes and legends of the plots. matplotlib is imported here, on first use."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..inputs.arrays import describe
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colours of Okabe and Ito, told apart by colour-blind readers too; lines differ in their dashes as well.
+# Okabe-Ito colours, distinguishable for colour-blind readers; lines also differ in their style.
 BLUE, ORANGE, GREEN, VERMILION, PINK, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#999999"
 INK, FAINT, PALE = "#222222", "#666666", "#F2F2F2"
 SMALL = 8.5
 
 
 def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The user's axes, or those of a new figure, in inches."""
+    """The axes of the user, or those of a new figure of ``size`` in inches."""
     try:
         pyplot = importlib.import_module("matplotlib.pyplot")
     except ImportError as error:
@@ -31,7 +31,7 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 
 def tidy(ax: Any, grid: str) -> None:
-    """No box, a faint grid along one axis or both."""
+    """Remove the top and right spines, and add a faint grid."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(True, axis=grid, alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
@@ -44,7 +44,7 @@ def whole_numbers(axis: Any) -> None:
 
 
 def legend_below(ax: Any, drawn: list[Any], columns: int) -> None:
-    """Outside, where no curve runs: so many points below, under the label of the axis, whatever the size."""
+    """A legend below the label of the x axis, at a fixed distance in points."""
     transforms = importlib.import_module("matplotlib.transforms")
     below = ax.transAxes + transforms.ScaledTranslation(0, -34 / 72, ax.get_figure().dpi_scale_trans)
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below, "borderaxespad": 0.0}
@@ -53,7 +53,7 @@ def legend_below(ax: Any, drawn: list[Any], columns: int) -> None:
 
 
 def kind_of(value: Any) -> str:
-    """For errors: what came."""
+    """Description of a value for error messages."""
     if not isinstance(value, Model):
         return describe(value)
     return f"{'a fitted' if hasattr(value, 'codebooks_') else 'an unfitted'} {type(value).__name__}"

@@ -1,8 +1,14 @@
-"""Encode and search in plain NumPy: slow, readable, and the oracle of every native test.
+"""Encode and search in plain NumPy: slow, readable, and the oracle of all native tests.
 
-Floats are float32, and sums run over dimensions one by one, as the kernels do, so results agree to the last bit. Terms
-that are kept as whole numbers of a step are integers here too. Read these files to learn what the library computes, and
-cpp/core to learn how it does so quickly.
+Read these files to learn what the library computes, and cpp/core to learn how it is computed fast.
+
+- ``terms``: inner products, and the cross terms 2 v.w between words of different books
+- ``lookup``: the tables of a query, one per cell and column; a distance is a sum of table entries
+- ``scan``: search; a row's crude distance uses the crude columns, its full distance all columns and the cross term
+- ``coding``: encoding of a vector by beam search over the books
+
+Results equal those of the native code to the last bit: floats are float32 and are added in the same order, and terms
+that native code stores as integers (multiples of a step) are integers here as well.
 """
 
 from ..codec.terms import dense_words, squares

@@ -1,4 +1,4 @@
-"""Codes by beam search over the books, then sweeps over the words chosen."""
+"""Encoding: beam search over the books, then sweeps that improve one word at a time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..codec.terms import F, Integers, squares
 from ..inputs.arrays import FloatArray
 from .terms import CellTerms, PairTerms, cell_terms, inner, pair_terms, rotate, saturated
 
-CELLS = 2  # the beam begins with so many where later books overlap
-START = -8192  # the smallest step of a table: three largest cross terms fit below it
+CELLS = 2  # cells at the start of the beam if later books overlap
+START = -8192  # integer of the smallest table entry; leaves room for three largest cross terms in int16
 MOST_STEPS = F(40959)
 
 
 def encode(
     codebooks: Codebooks, x: FloatArray, beam: int | None = None, sweeps: int | None = None
 ) -> NDArray[np.uint8]:
-    """Codes uint8 [n, 1 + n_columns] of float32 rows, by beam search over the books in their order."""
+    """Codes uint8 [n, 1 + n_columns] of float32 rows: the cell (word of the first book), then one code per column."""
     coder = _Coder(
         codebooks,
         cell_terms(codebooks),
@@ -35,7 +35,7 @@ Path = tuple[np.float32, list[int]]  # score, words of the books so far
 
 
 def _best(paths: list[Path], n: int) -> list[Path]:
-    """Those of the smallest scores; a tie goes to the one found first."""
+    """The n paths with the smallest scores; ties are resolved in favour of the earlier path."""
     return sorted(paths, key=lambda path: path[0])[:n]
 
 
@@ -48,7 +48,7 @@ class _Coder:
     sweeps: int
 
     def code(self, x: FloatArray) -> list[int]:
-        """Cells first; then each book extends the paths. A path's score is |x - its words|^2 - |x|^2."""
+        """Codes of one vector: paths start with cells, each book extends them; scores are |x - words|^2 - |x|^2."""
         y = rotate(self.codebooks, x, centre=True)
         linear = [squares(b) - F(2) * inner(y[b.support], b.words.T) for b in self.codebooks.books]
         n_books = len(linear)
@@ -56,9 +56,9 @@ class _Coder:
         beam = self.beam if any_linked or self.cells.step > 0 else 1  # independent books need no beam
         paths = _best([(score, [w]) for w, score in enumerate(linear[0])], min(beam, CELLS) if any_linked else beam)
         for j in range(1, n_books):
-            if self.pairs.linked(j):  # every word of every path competes
+            if self.pairs.linked(j):  # keep the best combinations of paths and words
                 paths = _best([longer for path in paths for longer in self._extended(linear[j], path, j)], beam)
-            else:  # each path takes its best word
+            else:  # independent of other words: each path takes its best word
                 paths = [self._settled(linear[j], path, j) for path in paths]
         [(_, codes)] = _best(paths, 1)
         for _ in range(self.sweeps):
@@ -68,23 +68,25 @@ class _Coder:
         return [codes[0], *norm_or_word]
 
     def _own(self, linear: FloatArray, cell: int, j: int) -> FloatArray:
-        """|w|^2 - 2 (x - c).w"""
+        """|w|^2 - 2 (x - c).w for all words w of book j, where c is the word of the cell."""
         return linear + self.cells.of[j][cell].astype(F) * self.cells.step if j in self.cells.of else linear
 
     def _settled(self, linear: FloatArray, path: Path, j: int) -> Path:
+        """The path with the best word of book j, which depends on no other book but the first."""
         score, codes = path
         table = self._own(linear, codes[0], j)
         word = int(np.argmin(table))
         return score + table[word], [*codes, word]
 
     def _extended(self, linear: FloatArray, path: Path, j: int) -> list[Path]:
+        """The path with each word of book j; scores include cross terms with the words chosen before."""
         score, codes = path
         low = score + self._own(linear, codes[0], j).min()
         sums = self._sums(linear, codes, j)
         return [(low + self.pairs.step * F(s - START), [*codes, w]) for w, s in enumerate(sums)]
 
     def _sums(self, linear: FloatArray, codes: list[int], j: int) -> Integers:
-        """The table of book j in steps above its minimum, and the cross terms with the other words that are chosen."""
+        """The table of book j in integer steps above its minimum, plus its cross terms with the other chosen words."""
         table = self._own(linear, codes[0], j)
         above = (table - table.min()) * (F(1) / self.pairs.step) + F(0.5)
         sums = np.where(above < MOST_STEPS, above, MOST_STEPS).astype(np.int64) + START
@@ -106,7 +108,7 @@ class _Coder:
         return codes != before
 
     def _norm_code(self, index: int, codes: list[int]) -> int:
-        """Index of the value next to the cross terms that the norm covers and no earlier one does."""
+        """Code of the norm value closest to the sum of the cross terms that only this norm covers (no earlier one)."""
         norm, earlier = self.codebooks.norms[index], self.codebooks.norms[:index]
         steps = 0
         for a, i in enumerate(norm.covers):

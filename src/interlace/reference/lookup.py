@@ -1,4 +1,4 @@
-"""What a query makes before it scans: a table for every book in every cell."""
+"""The tables of a query: what each code of each column adds to a distance, for every cell."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from .terms import INF, CellTerms, cell_terms, inner, rotate, saturated, squared
 
 @dataclass(frozen=True)
 class Tables:
-    """base float32 [n_cells]; tables float32 [n_cells, n_columns, 256], padded with inf.
+    """Tables of one query.
 
-    ``minima`` float32 [n_cells, n_columns]: no entry of the table is smaller. ``bound``: size of a distance's terms.
+    ``base`` float32 [n_cells] is the part of the distance that all rows of a cell share. ``tables`` float32 [n_cells,
+    n_columns, 256] has the contribution of each code, padded with inf. ``minima`` float32 [n_cells, n_columns] are
+    lower bounds of the entries of each table. ``bound`` is an upper bound of the sum of the absolute terms of a
+    distance, which limits its rounding error.
     """
 
     base: FloatArray
@@ -26,7 +29,7 @@ class Tables:
 
 
 def tables(codebooks: Codebooks, q: FloatArray) -> Tables:
-    """Distance of a row = base[cell] + sum over columns of tables[cell, column, code] + its cross term."""
+    """Tables such that distance = base[cell] + sum over columns of tables[cell, column, code] + cross term of a row."""
     l2 = codebooks.metric_type.is_squared
     y = rotate(codebooks, q, centre=l2)
     base = _base(codebooks, q, y)
@@ -44,12 +47,12 @@ def tables(codebooks: Codebooks, q: FloatArray) -> Tables:
 
 
 def constant(codebooks: Codebooks) -> np.float32:
-    """What norms without a column add to every distance."""
+    """Constant cross terms (norms without a column), which are added to every distance."""
     return sum((norm.values[0] for norm in codebooks.norms if not norm.stored), F(0))
 
 
 def _base(codebooks: Codebooks, q: FloatArray, y: FloatArray) -> FloatArray:
-    """|q - c|^2 for every word c of the first book, or -(q.c), with what does not depend on the row."""
+    """|q - c|^2 (l2) or -(q.c) for every word c of the first book, plus everything that is the same for all rows."""
     cell = codebooks.books[0]
     offset = F(codebooks.metric_type.offset) + constant(codebooks)
     if not codebooks.metric_type.is_squared:
@@ -57,7 +60,7 @@ def _base(codebooks: Codebooks, q: FloatArray, y: FloatArray) -> FloatArray:
             offset -= q[d] * codebooks.mean[d]
         return np.asarray(offset - inner(y[cell.support], cell.words.T))
     covered = np.zeros(codebooks.dim, bool)
-    for book in codebooks.books:  # whose tables hold q^2: the cell's, and those that share no dimension
+    for book in codebooks.books:  # tables with q^2: that of the cell, and those of books without a shared dimension
         if book is cell or not any(overlap(book, other) for other in codebooks.books if other is not book):
             covered[book.support] = True
     for free in np.flatnonzero(~covered):
@@ -66,7 +69,7 @@ def _base(codebooks: Codebooks, q: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def _own_table(codebooks: Codebooks, column: int, y: FloatArray) -> FloatArray:
-    """The part of a column's table that is the same for all cells."""
+    """The part of the table of a column that is the same for all cells; ``column`` < 0 is norm -1 - column."""
     if column < 0:
         return codebooks.norms[-1 - column].values
     book = codebooks.books[column]
@@ -79,7 +82,7 @@ def _own_table(codebooks: Codebooks, column: int, y: FloatArray) -> FloatArray:
 
 
 def _minima_in_steps(table: FloatArray, terms: Integers, step: np.float32) -> FloatArray:
-    """Lower bound of table + step * terms in every cell, from integers: what the native search adds up quickly."""
+    """Lower bound of table + step * terms in every cell, computed in integers like the native search."""
     low = table.min()
     factor = (F(1) / step) * F(1 - 2.0**-20)
     steps = np.floor(np.minimum((table - low) * factor, F(32767))).astype(np.int64)

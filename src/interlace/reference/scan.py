@@ -1,4 +1,9 @@
-"""Search in cells, in the order of the kernels: crude distances first, whole ones of what is left."""
+"""Search: visits cells in ascending order of their base, prunes rows by crude distances, computes full distances.
+
+The crude distance of a row uses only the crude columns. It is compared with a limit derived from tau, the k-th best
+full distance so far, and from *floors*, lower bounds of the crude distance and of the rest in a cell. Rows within the
+limit are *survivors*: their full distance is computed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ ANY_GAP = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Hit:
-    """One answer, with the crude distance it was judged by and the floors of its cell."""
+    """One result, with its crude distance and the floors of its cell."""
 
     distance: np.float32
     row: int
@@ -41,11 +46,11 @@ def search(
     allowed: NDArray[np.bool_] | None = None,
     cuts: Sequence[int] = (),
 ) -> tuple[list[Hit], int]:
-    """The k best rows of one query, and how many rows were compared with the whole code.
+    """The k best rows of one query, and the number of survivors (rows whose full distance was computed).
 
-    Cells in ascending order of their base, rows of a cell in their order. A row is ruled out when its crude distance
-    exceeds the limit; the limit falls with tau, the distance of the k-th best so far. ``cuts``: rows at which the
-    segments after the first begin; each has its own floors of cross terms.
+    Cells are visited in ascending order of their base, rows of a cell in insertion order. A row is discarded if its
+    crude distance exceeds the limit, which falls with tau, the k-th best distance so far. ``cuts`` are the first rows
+    of the segments after the first one; each segment has its own floors of cross terms.
     """
     scan = _Scan.of(codebooks, codes, q, cuts)
     cells = _cells_to_visit(scan, q, k, rule, allowed)
@@ -64,7 +69,7 @@ def search(
             if crude > _limit(hits, k, rule, share, floors):
                 continue
             survivors += 1
-            hit = Hit(scan.whole(row, crude), row, crude, floors.crude, floors.crude + floors.rest)
+            hit = Hit(scan.full(row, crude), row, crude, floors.crude, floors.crude + floors.rest)
             hits = sorted([*hits, hit], key=lambda hit: (hit.distance, hit.row))[:k]
     return [replace(hit, distance=_reported(codebooks, hit.distance)) for hit in hits], survivors
 
@@ -78,9 +83,9 @@ def range_search(
     allowed: NDArray[np.bool_] | None = None,
     cuts: Sequence[int] = (),
 ) -> tuple[list[Hit], int]:
-    """All rows whose distance is at most the radius, nearest first, and how many were compared with the whole code.
+    """All rows with a distance of at most the radius, nearest first, and the number of survivors.
 
-    The exact rule of :func:`search` with the radius in place of tau; ``exhaustive`` compares every row.
+    Uses the exact rule of :func:`search` with the radius instead of tau; with ``exhaustive`` every row survives.
     """
     scan = _Scan.of(codebooks, codes, q, cuts)
     hits: list[Hit] = []
@@ -92,7 +97,7 @@ def range_search(
         if not exhaustive and crude > (radius - floors.rest) + floors.slack:
             continue
         survivors += 1
-        distance = scan.whole(row, crude)
+        distance = scan.full(row, crude)
         if distance <= radius:
             hits.append(Hit(distance, row, crude, floors.crude, floors.crude + floors.rest))
     hits = sorted(hits, key=lambda hit: (hit.distance, hit.row))
@@ -101,7 +106,7 @@ def range_search(
 
 @dataclass(frozen=True)
 class _Floors:
-    """No crude distance in a cell is below ``crude``, no rest below ``rest``; ``slack`` is what rounding may add."""
+    """Lower bounds for the rows of a cell: of the crude distance, and of the rest; ``slack`` bounds rounding errors."""
 
     crude: np.float32
     rest: np.float32
@@ -110,13 +115,13 @@ class _Floors:
 
 @dataclass(frozen=True)
 class _Scan:
-    """Rows and one query: what distances and their bounds are made of."""
+    """The codes of all rows and the tables of one query: distances and their lower bounds."""
 
     codebooks: Codebooks
     codes: NDArray[np.uint8]
     t: Tables
     dense: DenseWords
-    cross: Integers  # [n_cells] smallest cross sums
+    cross: Integers  # [n_cells] smallest cross sum of the rows of each cell
 
     @classmethod
     def of(cls, codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, cuts: Sequence[int]) -> _Scan:
@@ -125,6 +130,7 @@ class _Scan:
         return cls(codebooks, codes, tables(codebooks, q), dense_words(codebooks), cross)
 
     def floors(self, cell: int) -> _Floors:
+        """Lower bounds of a cell: sums of the smallest entries of each table, and its smallest cross term."""
         t, n_crude, n_columns = self.t, self.codebooks.n_crude_columns, len(self.codebooks.columns)
         base = crude = t.base[cell]
         for j in range(n_crude):
@@ -137,55 +143,57 @@ class _Scan:
         return _Floors(crude, rest, F(n_columns + 8) * F(2.0**-23) * (np.abs(base) + t.bound))
 
     def crude(self, row: int) -> np.float32:
-        """The first step: crude columns only."""
+        """Crude distance: base and crude columns."""
         code = self.codes[row]
         distance: np.float32 = self.t.base[code[0]]
         for j in range(self.codebooks.n_crude_columns):
             distance = distance + self.t.tables[code[0], j, code[1 + j]]
         return distance
 
-    def whole(self, row: int, crude: np.float32) -> np.float32:
-        """The second step: the other columns and the cross term."""
+    def full(self, row: int, crude: np.float32) -> np.float32:
+        """Full distance: the crude distance, the other columns and the cross term."""
         code, distance = self.codes[row], crude
         for j in range(self.codebooks.n_crude_columns, len(self.codebooks.columns)):
             distance = distance + self.t.tables[code[0], j, code[1 + j]]
         if self.dense.of:
             distance = distance + self.dense.cross_term(self.dense.cross_sum(code))
-        # Squared distances are sums of terms of both signs, which rounding may leave below 0. With a constant in place
-        # of cross terms they are approximate: rows are ranked by what they have, and reported at 0.
+        # Rounding may leave a squared distance below 0, so it is clamped. With constant cross terms distances are only
+        # approximate: rows are ranked by the unclamped value, and clamped when they are reported.
         return distance if self.approximate else _reported(self.codebooks, distance)
 
     @property
     def approximate(self) -> bool:
-        """Whether a constant stands for cross terms."""
+        """Whether cross terms are replaced by a constant."""
         return any(not norm.stored for norm in self.codebooks.norms)
 
 
 def _reported(codebooks: Codebooks, distance: np.float32) -> np.float32:
+    """Squared distances are clamped at 0."""
     return distance if not codebooks.metric_type.is_squared or distance > 0 else ZERO
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """In ascending order of their base; the first ``near`` are visited in any case (cpp/core/rule.h)."""
+    """Non-empty cells in ascending order of base; the first ``near`` are always visited (cpp/core/rule.h)."""
 
     order: list[int]
     near: int
     share: np.float32
-    floor: np.float32 = ZERO  # what tables add to each base at least, where it is the same in all cells
+    floor: np.float32 = ZERO  # smallest sum of table entries, if tables are the same in all cells
     slack: np.float32 = -INF
     one_floor: bool = False  # tables are the same in all cells
 
 
 @np.errstate(invalid="ignore")
 def _beyond_slack(base: np.float32, tau: np.float32, cells: _Cells) -> bool:
+    """Whether a cell exceeds tau by more than the slack, in lower bounds or, for l2 with cell terms, in distances."""
     if cells.one_floor:
         return bool(base + cells.floor - tau > cells.slack)
     return bool(np.sqrt(max(base, F(0))) - np.sqrt(max(tau, F(0))) > cells.slack)
 
 
 def _span(t: Tables, sizes: Sequence[int]) -> np.float32:
-    """What an average row adds to the smallest entries of the tables of a cell; 16 sums side by side, as native."""
+    """Mean over codes of the table entries above their minimum, summed over columns; 16 lanes like the native code."""
     span = F(0)
     for table, n in zip(t.tables[0], sizes, strict=True):
         above = np.zeros(256, F)
@@ -199,8 +207,9 @@ def _span(t: Tables, sizes: Sequence[int]) -> np.float32:
     return span
 
 
-@np.errstate(over="ignore", invalid="ignore")  # a room without bounds, a slack without bounds
+@np.errstate(over="ignore", invalid="ignore")  # tau and slack may be infinite
 def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDArray[np.bool_] | None) -> _Cells:
+    """The order of the cells, and how many of them a calibrated rule always visits; others may be skipped by slack."""
     codebooks, codes, base = scan.codebooks, scan.codes, scan.t.base
     sizes = np.bincount(codes[:, 0] if allowed is None else codes[allowed, 0], minlength=len(base))
     order = [int(cell) for cell in np.argsort(base + F(0), kind="stable") if sizes[cell]]
@@ -218,9 +227,9 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
     if one_floor:
         for j in range(len(codebooks.columns)):
             floor = floor + scan.t.minima[order[0], j]
-    # Where books share no dimension with the first, the base knows nothing of theirs.
+    # If books share no dimension with the first, the base does not include their part of the distance.
     if nearest + (floor if codebooks.metric_type.is_squared else F(0)) > F(native.reach) * length:
-        return _Cells(order, len(order), F(1))  # far from all that the rule was made for: exactly
+        return _Cells(order, len(order), F(1))  # farther than the calibration queries: search exactly
     unit = max(nearest, F(native.least))
     if not codebooks.metric_type.is_squared:
         total = F(0)
@@ -228,7 +237,7 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
             total += base[cell] - nearest
         unit = total / F(len(order))
     spread = spread_of(native.weight, native.stop, len(order))
-    near = rows = 0  # k rows are visited in any case
+    near = rows = 0  # at least k rows are visited
     while near < len(order) and (rows < k or base[order[near]] - nearest <= spread[near] * unit):
         rows += int(sizes[order[near]])
         near += 1
@@ -246,7 +255,7 @@ def spread_of(weight: float, stop: float, n_cells: int) -> FloatArray:
 
 
 def _limit(hits: list[Hit], k: int, rule: Rule, share: np.float32, floors: _Floors) -> np.float32:
-    """The largest crude distance that is still compared with the whole code (cpp/core/rule.h)."""
+    """The largest crude distance of a survivor (cpp/core/rule.h)."""
     if len(hits) < k or rule.native.kind == "everything":
         return INF
     tau = hits[-1].distance
@@ -254,16 +263,16 @@ def _limit(hits: list[Hit], k: int, rule: Rule, share: np.float32, floors: _Floo
         return np.float32(hits[-1].crude + F(rule.native.sigma))
     if share == 1:
         return np.float32((tau - floors.rest) + floors.slack)
-    room = tau - (floors.crude + floors.rest)  # negative: nothing in the cell can be near enough
+    room = tau - (floors.crude + floors.rest)  # negative: no row of the cell can be among the k best
     return np.float32((floors.crude + (share * room if room > 0 else room)) + floors.slack)
 
 
 def exhaustive(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, k: int) -> list[Hit]:
-    """The k best rows by their whole codes."""
+    """The k best rows by full distances of all rows."""
     return search(codebooks, codes, q, k, EVERYTHING)[0]
 
 
 def distance_to_decoded(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray) -> NDArray[np.float64]:
-    """What the tables stand for, straight from the decoded vectors, in double precision."""
+    """Distances to the decoded vectors in double precision, which the tables approximate."""
     decoded = codebooks.decode(codes).astype(np.float64)
     return codebooks.metric_type.pair_distances(q.astype(np.float64), decoded)

@@ -1,4 +1,12 @@
-"""Sums in the order of the kernels, and the terms that are kept as whole numbers of a step."""
+"""Inner products, and cross terms between words of different books.
+
+For a vector coded as the sum of words w_0 + w_1 + ...,
+
+    |q - sum|^2 = |q|^2 + sum_j (|w_j|^2 - 2 q.w_j) + sum_{i<j} 2 w_i.w_j
+
+The products 2 w_i.w_j are the cross terms; books without a common dimension have none. Cross terms with the first book
+(the cell) are stored as *cell terms*, those between other books are computed from rounded words.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +40,7 @@ def squared(x: FloatArray, columns: FloatArray) -> FloatArray:
 
 
 def rotate(codebooks: Codebooks, x: FloatArray, centre: bool) -> FloatArray:
-    """One vector in the coordinates of the books: (x - mean) R, or x R."""
+    """One vector in the coordinates of the books: (x - mean) R if ``centre``, else x R."""
     y = x - codebooks.mean if centre else x
     return y if codebooks.rotation is None else inner(y, codebooks.rotation)
 
@@ -45,21 +53,21 @@ def cross_terms(a: Book, b: Book, dim: int) -> FloatArray:
 
 
 def saturated(sums: Integers) -> Integers:
-    """As 16 bits hold them."""
+    """Clipped to the range of int16, as the native code saturates."""
     return np.clip(sums, -32768, 32767)
 
 
 @dataclass(frozen=True)
 class CellTerms:
-    """2 c.w of the cell's word c and a word w of a later book, in whole steps: ``of[book]`` [n_cells, n_words]."""
+    """Cross terms 2 c.w of the words c of cells and w of a later book, in steps: ``of[book]`` [n_cells, n_words]."""
 
     of: dict[int, Integers]
-    step: np.float32  # one for all books, so that steps can be added up; 0: there are no terms
+    step: np.float32  # the same for all books, so that integers can be added; 0 if there are no terms
     bound: np.float32  # sum over columns of the largest |term|
 
 
 def cell_terms(codebooks: Codebooks) -> CellTerms:
-    """The terms that make a table differ from cell to cell, as int16 numbers."""
+    """The part of the tables that depends on the cell, rounded to int16 multiples of one step."""
     cell, exact = codebooks.books[0], {}
     bound = largest = F(0)
     for column in codebooks.columns:
@@ -73,18 +81,18 @@ def cell_terms(codebooks: Codebooks) -> CellTerms:
 
 @dataclass(frozen=True)
 class PairTerms:
-    """2 w_i.w_j of overlapping books 1 <= i < j in whole steps: ``of[i, j]`` [words of i, words of j]. For coding."""
+    """Cross terms 2 w_i.w_j of overlapping books 1 <= i < j in steps, for encoding: ``of[i, j]`` [words of i, of j]."""
 
     of: dict[Pair, Integers]
     step: np.float32
 
     def linked(self, j: int) -> bool:
-        """Whether the best word of book j depends on those of other books than the first."""
+        """Whether the best word of book j depends on the words of other books than the first."""
         return bool(self.step > 0) and any(j in pair for pair in self.of)
 
 
 def pair_terms(codebooks: Codebooks) -> PairTerms:
-    """A quarter of the range of int16, so that several of them can be added up in it."""
+    """Cross terms of all pairs of books after the first, in a quarter of the range of int16, so that sums fit."""
     books, exact = codebooks.books, {}
     largest = F(0)
     for i in range(1, len(books)):
@@ -97,7 +105,7 @@ def pair_terms(codebooks: Codebooks) -> PairTerms:
 
 
 def cross_floors(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Integers:
-    """The smallest cross sum of the rows of each cell; 0 for a cell without rows."""
+    """The smallest cross sum of the rows in each cell, a lower bound for all of them; 0 for an empty cell."""
     dense = dense_words(codebooks)
     sums = [[dense.cross_sum(row) for row in codes[codes[:, 0] == cell]] for cell in range(codebooks.n_cells)]
     return np.array([min(of_cell, default=0) for of_cell in sums])

@@ -1,4 +1,4 @@
-"""Computed arrays are kept, checked, and made anew when they are not what they were."""
+"""Computed arrays are cached, checked, and computed again if their file is damaged."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_another_source_or_parameter_is_another_file(key):
 
 
 @pytest.mark.parametrize("damage", ["flipped", "header", "truncated", "empty", "foreign", "another key"])
-def test_a_damaged_file_is_made_anew_with_a_warning(damage, tmp_path):
+def test_a_damaged_file_is_computed_again_with_a_warning(damage, tmp_path):
     make, key = Maker(), {"source": "abc"}
     cached("thing", key, make)
     [file] = (tmp_path / "cache").iterdir()
@@ -75,7 +75,7 @@ def test_a_damaged_file_is_made_anew_with_a_warning(damage, tmp_path):
         cut = {"truncated": content[:-100], "empty": b"", "foreign": b"\x93NUMPY and so on"}
         file.write_bytes(cut.get(damage, content))
     calls = make.calls
-    with pytest.warns(UserWarning, match="thing is computed anew, its cache cannot be used"):
+    with pytest.warns(UserWarning, match="computing thing again"):
         check(cached("thing", key, make))
     assert make.calls == calls + 1
     check(cached("thing", key, make))  # whole again, and silent
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file"))
     make = Maker()
     for calls in (1, 2):
-        with pytest.warns(UserWarning, match="cache cannot be written .INTERLACE_CACHE"):
+        with pytest.warns(UserWarning, match="thing is not cached.*INTERLACE_CACHE"):
             check(cached("thing", {}, make))
         assert make.calls == calls
 

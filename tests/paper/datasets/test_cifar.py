@@ -110,12 +110,12 @@ def test_a_pickle_cannot_run_anything(tmp_path):
     evil = tmp_path / "mine" / "data_batch_1"
     target = tmp_path / "ran"
     evil.write_bytes(b"cos\nmkdir\n(" + text(str(target).encode()) + b"tR.")
-    with pytest.raises(il.InputError, match="data_batch_1' is damaged.*it names os.mkdir, which no batch does"):
+    with pytest.raises(il.InputError, match="data_batch_1' is damaged.*it names os.mkdir"):
         cifar10(tmp_path / "mine")
     assert not target.exists()
     for content in (b"\x80\x02}.", b"\x80\x02]].", python_2_pickle(RECORDS[:4]).replace(b"u1", b"u2"), b"I1\n."):
         evil.write_bytes(content)
-        with pytest.raises(il.InputError, match="data_batch_1' is damaged, or no batch"):
+        with pytest.raises(il.InputError, match="data_batch_1' is damaged, or not a Python batch"):
             cifar10(tmp_path / "mine")
 
 
@@ -152,7 +152,7 @@ def test_sheets_of_images(tmp_path, monkeypatch):
     with pytest.raises(il.InputError, match="labels.npy' must hold 60000 labels, got shape"):
         cifar10(tmp_path / "mine")
     (folder / "labels.npy").write_bytes(b"nothing")
-    with pytest.raises(il.InputError, match="labels.npy' cannot be read as .npy"):
+    with pytest.raises(il.InputError, match="labels.npy' is not a valid .npy file"):
         cifar10(tmp_path / "mine")
     (folder / "labels.npy").unlink()
     with pytest.raises(FileNotFoundError, match="labels.npy"):

@@ -115,7 +115,7 @@ def test_what_is_missing_is_named_with_the_folders_and_the_way_to_get_it(tmp_pat
     assert f"{tmp_path / 'gone'} (no such folder)" in message
     assert str(tmp_path / "shared" / "data") in message
     assert "INTERLACE_DATA" in message
-    assert "To get it: the four .gz files of http" in message
+    assert "To get it: the four files of http" in message
 
 
 @pytest.mark.parametrize("folder", ["mnist", "MNIST/raw", "."])
@@ -195,13 +195,13 @@ def test_synthetic(name, informative):
 
 def test_synthetic_bad_names_and_seeds(monkeypatch):
     for name in (0, 4, "1", 1.0, True, None):
-        with pytest.raises(il.InputError, match="synthetic data sets are 1, 2 and 3, got"):
+        with pytest.raises(il.InputError, match="must be 1, 2 or 3, got"):
             synthetic(name)
     for seed in (-1, 2**32, 1.0, None):
         with pytest.raises(il.InputError, match="seed must be an integer"):
             synthetic(1, seed)
     monkeypatch.setitem(__import__("sys").modules, "sklearn.datasets", None)
-    with pytest.raises(il.InputError, match="made by scikit-learn: pip install scikit-learn"):
+    with pytest.raises(il.InputError, match="synthetic needs scikit-learn: pip install scikit-learn"):
         synthetic(1)
 
 

@@ -63,7 +63,7 @@ def test_seeds_draw_every_class():
     ("keywords", "message"),
     [
         ({"n_classes": 0}, "n_classes must be a positive integer"),
-        ({"n_classes": 10}, "must leave a class to learn from: 'toy' has 10, got 10"),
+        ({"n_classes": 10}, "n_classes .*'toy', 10, got 10"),
         ({"seed": -1}, "seed must be an integer of at least 0"),
     ],
 )
@@ -77,7 +77,7 @@ def test_classes_are_left_out_of_sets_that_have_them():
     with pytest.raises(il.InputError, match="'bare' has none"):
         unseen_classes(bare)
     one_sided = DataSet("odd", np.zeros((4, 1)), np.zeros((1, 1)), labels=np.arange(4), query_labels=np.array([9]))
-    with pytest.raises(il.InputError, match="'odd' has no query of the classes left out"):
+    with pytest.raises(il.InputError, match="'odd' has no query of the unseen classes"):
         unseen_classes(one_sided, 1)
 
 

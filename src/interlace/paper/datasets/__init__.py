@@ -1,1 +1,1 @@
-"""Data sets of the paper: found on disk, checked, cut into splits; features that take minutes are cached."""
+"""Data sets of the paper: files, checksums, splits, and cached features."""

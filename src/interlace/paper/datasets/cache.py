@@ -1,8 +1,8 @@
-"""What took minutes to compute, kept in a folder of the user's until the inputs or the parameters change.
+"""A cache of computed features in a folder of the user; entries depend on the inputs and the parameters.
 
-The folder is that named by INTERLACE_CACHE, else the platform's: ``$XDG_CACHE_HOME/interlace`` (``~/.cache/interlace``)
-on Linux, ``~/Library/Caches/interlace`` on macOS, ``%LOCALAPPDATA%\\interlace`` on Windows. It may be deleted at any
-time.
+The folder is named by INTERLACE_CACHE, else it is the folder of the platform: ``$XDG_CACHE_HOME/interlace``
+(``~/.cache/interlace``) on Linux, ``~/Library/Caches/interlace`` on macOS, ``%LOCALAPPDATA%\\interlace`` on Windows.
+It may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def cache_folder() -> Path:
-    """Where computed features are kept; it need not exist."""
+    """Folder of cached features; it may not exist yet."""
     if named := os.environ.get(VARIABLE):
         return Path(named)
     if sys.platform == "win32":
@@ -40,11 +40,11 @@ def cache_folder() -> Path:
 
 
 def cached(name: str, key: dict[str, Any], make: Callable[[], Arrays]) -> Arrays:
-    """What ``make`` returns, from the file of that name and key if there is one.
+    """The arrays of ``make()``, read from the cache if it has an entry for ``name`` and ``key``.
 
-    ``key`` is JSON-able and holds all that the arrays depend on: checksums of the source, parameters, a version. A file
-    is written whole or not at all. A damaged one is made anew, and a folder that cannot be written costs the time of
-    computing again; both with a warning.
+    ``key`` has JSON types and holds all that the arrays depend on: checksums of the source, parameters, a version.
+    Files are written atomically. If a file is damaged, the arrays are computed again; if the folder is not writable,
+    they are not cached. Both cause a warning.
     """
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     path = cache_folder() / f"{name}-{digest[:16]}.safetensors"
@@ -52,14 +52,15 @@ def cached(name: str, key: dict[str, Any], make: Callable[[], Arrays]) -> Arrays
         try:
             return _read(path, key)
         except (FileError, OSError) as error:
-            warn_user(f"{name} is computed anew, its cache cannot be used: {error}")
+            warn_user(f"computing {name} again, because its cache cannot be used: {error}")
     arrays = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         storage.write(path, arrays, {"kind": "cache", "key": key})
     except OSError as error:
         warn_user(
-            f"{name} will be computed again next time, its cache cannot be written ({VARIABLE} says where): {error}"
+            f"{name} is not cached and will be computed again, because its file cannot be written (set {VARIABLE} to "
+            f"another folder): {error}"
         )
     return arrays
 
@@ -67,6 +68,8 @@ def cached(name: str, key: dict[str, Any], make: Callable[[], Arrays]) -> Arrays
 def _read(path: Path, key: dict[str, Any]) -> Arrays:
     file = storage.read(path)
     if file.meta.get("key") != json.loads(json.dumps(key)):
-        raise DamagedFileError(f"{str(path)!r} was made of something else")
+        raise DamagedFileError(f"{str(path)!r} was computed from another key")
     file.verify()
-    return {name: np.array(file.array(name)) for name in file.names}  # not mapped: the folder may be emptied
+    return {
+        name: np.array(file.array(name)) for name in file.names
+    }  # a copy, because files of the cache may be deleted

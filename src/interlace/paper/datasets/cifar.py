@@ -1,4 +1,4 @@
-"""CIFAR-10 from files that the user has: an official version, or lossless WebP sheets of the same images."""
+"""CIFAR-10 from local files: an official version, or lossless WebP sheets of the same images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .gabor import DEFAULTS, VERSION, gist
 from .pickled import read_batch
 from .sets import DataSet
 
-#: Of the official ``.bin`` files: a label byte and 3,072 bytes of an image, channels first, 10,000 times.
+#: MD5 of the official ``.bin`` files: 10,000 records of one label byte and 3,072 image bytes, channels first.
 _MD5 = {
     "data_batch_1": "5dd7e06a14cb22eb9f671a540d1b7c25",
     "data_batch_2": "5ea93a67294ea407fff1d09f752e9692",
@@ -39,10 +39,10 @@ def cifar10(root: str | PathLike[str] | None = None, *, features: str = "pixels"
     """50k images of ten classes and 10k test images as queries, with labels.
 
     ``features="pixels"`` are bytes [3, 32, 32]; ``"gist"`` are 512 GIST features, float32 (:func:`gist`), computed once
-    in some minutes and kept in the cache of :func:`cache_folder`: from then on the images are not asked for.
+    in some minutes and cached in :func:`cache_folder`; later calls do not need the images.
 
-    Reads the official binary or Python version (the latter without running its pickles) or, with Pillow, WebP sheets of
-    100 x 100 images beside a ``labels.npy``; all must hold the images of the official checksums.
+    Reads the official binary or Python version (without executing its pickles) or, with Pillow, WebP sheets of
+    100 x 100 images with a ``labels.npy``; the images must match the official checksums.
     """
     if features not in FEATURES:
         raise InputError(f"features must be one of {', '.join(FEATURES)}, got {features!r}")
@@ -76,7 +76,7 @@ def _pixels(root: str | PathLike[str] | None) -> DataSet:
 
 
 def _batch(number: int, name: str, md5: str, root: str | PathLike[str] | None) -> Records:
-    """The official records of one batch, whatever form its file has."""
+    """The records of one batch in the official format, from any supported file."""
     path = find(_SOURCE, [f"{name}.bin", f"{name}.webp", name], root)
     content = path.read_bytes()
     if path.suffix == ".webp":
@@ -89,20 +89,20 @@ def _batch(number: int, name: str, md5: str, root: str | PathLike[str] | None) -
 
 
 def _from_sheet(path: Path, number: int) -> Records:
-    """The official records of a sheet: its images row by row, labels from the file beside it."""
+    """The records of a sheet in the official format: images row by row, labels from ``labels.npy``."""
     try:
         from PIL import Image
     except ImportError as error:
         raise InputError(f"{path.name} needs Pillow: pip install pillow, or use the official files") from error
     labels = _labels(path.parent / "labels.npy")
-    largest, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None  # 10 million pixels look like an attack to it
+    largest, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None  # Pillow refuses 10 million pixels by default
     try:
         with Image.open(path) as image:
             sheet = np.asarray(image.convert("RGB"))
-    except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for damaged files
+    except (OSError, ValueError, SyntaxError) as error:  # raised by Pillow for damaged files
         if isinstance(error, PermissionError):
             raise
-        raise InputError(f"{str(path)!r} is damaged or truncated: {error}; get it anew") from error
+        raise InputError(f"{str(path)!r} is damaged or truncated: {error}; download it again") from error
     finally:
         Image.MAX_IMAGE_PIXELS = largest
     if sheet.shape != (3200, 3200, 3):
@@ -117,7 +117,7 @@ def _labels(path: Path) -> NDArray[np.uint8]:
     try:
         labels = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise InputError(f"{str(path)!r} cannot be read as .npy: {error}") from error
+        raise InputError(f"{str(path)!r} is not a valid .npy file: {error}") from error
     if labels.shape != (6 * _ROWS,) or labels.dtype.kind not in "iu":
         raise InputError(f"{str(path)!r} must hold {6 * _ROWS} labels, got shape {labels.shape} and {labels.dtype}")
     return np.asarray(labels, np.uint8)

@@ -1,7 +1,7 @@
-"""Files of named sets: where they are looked for, how to get them, and whether they are what they should be.
+"""Files of named data sets: where they are searched, where to get them, and their checksums.
 
-Files are looked for in ``root``, else in the folder named by INTERLACE_DATA, else in ``../shared/data`` beside the
-checkout. Nothing is downloaded; what is found is compared with its checksum.
+Files are searched in ``root``, else in the folder named by INTERLACE_DATA, else in ``../shared/data`` next to the
+checkout. Nothing is downloaded; files are compared with their checksums.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ VARIABLE = "INTERLACE_DATA"
 
 @dataclass(frozen=True)
 class Source:
-    """A set as it is distributed."""
+    """A data set as it is distributed."""
 
-    folders: tuple[str, ...]  #: sub-folders that its files may be in, the one to recommend first
-    how: str  #: where to get it, for the message when it is missing
+    folders: tuple[str, ...]  #: sub-folders of its files, the recommended one first
+    how: str  #: where to get it, for error messages
 
 
 def find(source: Source, names: list[str], root: str | PathLike[str] | None) -> Path:
-    """The first of ``names`` (forms of one file) in one of the folders, in a sub-folder of a known name or not."""
+    """The first existing file of ``names`` (variants of one file), in the folders or their known sub-folders."""
     folders = _folders(root)
     for base in folders:
         for place in (*(base / folder for folder in source.folders), base):
@@ -38,38 +38,38 @@ def find(source: Source, names: list[str], root: str | PathLike[str] | None) -> 
     looked = ", ".join(f"{base}{'' if base.is_dir() else ' (no such folder)'}" for base in dict.fromkeys(folders))
     others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
     raise FileNotFoundError(
-        f"{source.folders[0]}/{names[0]}{others} was not found in {looked}; name its folder by root= or by the "
-        f"variable {VARIABLE}. To get it: {source.how}"
+        f"{source.folders[0]}/{names[0]}{others} was not found in {looked}; pass its folder as root= or in the "
+        f"environment variable {VARIABLE}. To get it: {source.how}"
     )
 
 
 def _folders(root: str | PathLike[str] | None) -> list[Path]:
-    """Where to look, most wanted first; a folder the user names in the call is the only one."""
+    """Folders to search, in order; only ``root`` if it is given."""
     if root is not None:
         return [Path(root)]
     named = [Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []
     checkout = Path(__file__).resolve().parents[4]
-    # An installed copy has no checkout around it; then the current folder is the best guess.
+    # An installed copy is not in a checkout, so the current folder is searched as well.
     return [*named, checkout.parent / "shared" / "data", Path.cwd().parent / "shared" / "data"]
 
 
 def read(path: Path) -> bytes:
-    """Its content, unpacked if it is a .gz."""
+    """Content of a file, decompressed if it is a .gz."""
     content = path.read_bytes()
     if path.suffix != ".gz":
         return content
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{str(path)!r} is damaged or truncated: {error}; get it anew") from error
+        raise InputError(f"{str(path)!r} is damaged or truncated: {error}; download it again") from error
 
 
 def check(path: Path, content: bytes, checksum: str) -> None:
-    """Compare what a file holds (unpacked) with its checksum: sha256, or md5 where only that was published."""
+    """Compare the (decompressed) content of a file with its checksum: sha256, or md5 if only that is published."""
     kind = {64: "sha256", 32: "md5"}[len(checksum)]
     found = hashlib.new(kind, content, usedforsecurity=False).hexdigest()
     if found != checksum:
         raise InputError(
             f"{str(path)!r} is not the expected file: it holds {len(content):,} bytes of {kind} {found[:12]}... "
-            f"instead of {checksum[:12]}...; it is damaged, truncated or another one: get it anew"
+            f"instead of {checksum[:12]}...; it is damaged, truncated or a different file: download it again"
         )

@@ -1,16 +1,16 @@
-"""GIST features: how strong edges of each scale and direction are in each part of an image.
+"""GIST features: the strength of edges of each scale and direction in each part of an image.
 
 Oliva and Torralba, Modeling the Shape of the Scene: A Holistic Representation of the Spatial Envelope, 2001, with the
-constants of the authors' own program: the features are theirs, except that the cells of the grid come row by row.
+constants of the authors' program: the features are the same, except that grid cells are in row-major order.
 
 1. Grey, stretched to 0 ... 255; log(1 + grey).
-2. Prefilter: frequencies below ``cutoff`` cycles per image go, what is left is divided by .2 + its local deviation.
-3. Gabor filters G, products with the spectrum of the image, which is mirrored at its borders. In polar coordinates of
-   the frequency (f cycles per pixel, angle t), at scale s and orientation o of n:
+2. Prefilter: frequencies below ``cutoff`` cycles per image are removed, the rest is divided by .2 + local deviation.
+3. Gabor filters G, multiplied with the spectrum of the image, which is mirrored at its borders. In polar coordinates
+   of the frequency (f cycles per pixel, angle t), at scale s and orientation o of n:
 
        G(f, t) = exp(-3.5 (f / f_s - 1)^2 - (pi n^2 / 32) t_o^2),  f_s = .3 / 1.85^s,  t_o = t + pi o / n in -pi ... pi
 
-4. The size of the complex response, averaged over each cell of the grid.
+4. The magnitude of the complex response, averaged over each cell of the grid.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ...errors import InputError
 from ...inputs.arrays import FloatArray, as_rows, describe, positive, to_numpy
 from ...progress import as_progress
 
-#: What ``gist`` computes unless told otherwise; caches are keyed by it.
+#: Default parameters of ``gist``; part of the cache key.
 DEFAULTS: dict[str, Any] = {"scales": 4, "orientations": 8, "grid": 4, "cutoff": 4.0, "padding": 32}
-#: Goes up when the same parameters give other features than before.
+#: Increased when the same parameters give different features.
 VERSION = 1
-#: Values of a padded spectrum held at a time, by 8 bytes: more of them leave the cache.
+#: Values of padded spectra processed at a time, 8 bytes each, so that they fit in the processor cache.
 BLOCK_VALUES = 1 << 18
-#: Pixels that the prefilter mirrors at each border.
+#: Pixels mirrored at each border by the prefilter.
 BORDER = 5
 
 
@@ -48,9 +48,9 @@ def gist(
     """GIST features float32 [n, scales * orientations * grid * grid], 512 by default, of square images.
 
     Images are [n, size, size] or [n, channels, size, size], bytes or floats; channels are averaged. Features are in the
-    order scale (finest first), orientation, row and column of the grid. Adding to the brightness of an image, or
-    multiplying it, changes nothing: each is stretched to the full range first. An image of one brightness has features
-    of 0. ``padding`` pixels are mirrored at each border before the filters.
+    order scale (finest first), orientation, row and column of the grid. Features do
+    not depend on the brightness and contrast of an image, which is stretched to the full range first. A constant image
+    has features of 0. ``padding`` pixels are mirrored at each border before the filters.
     """
     array = to_numpy(images, "images")
     if array.ndim not in (3, 4) or array.shape[-1] != array.shape[-2]:
@@ -72,7 +72,7 @@ def gist(
         white = _prefiltered(_grey(array[start : start + block], start), cutoff)
         spectra = np.fft.fft2(_mirrored(white, padding, padding))
         for number, one in enumerate(filters):
-            # Only the image itself is wanted, not its mirrored borders: rows are dropped before the second transform.
+            # The mirrored borders are not needed: rows are dropped before the second transform.
             inside = slice(padding, padding + size)
             response = np.fft.ifft(np.fft.ifft(spectra * one, axis=1)[:, inside], axis=2)[:, :, inside]
             cells = pool @ np.abs(response).astype(np.float32, copy=False) @ pool.T
@@ -82,7 +82,7 @@ def gist(
 
 
 def _grey(images: NDArray[Any], first: int) -> FloatArray:
-    """Each image from 0 to 255. Channels are added, not averaged: sums of bytes are exact, and the stretch is one."""
+    """Each image stretched to 0 to 255. Channels are added: sums of bytes are exact, and scale has no effect."""
     values = as_rows(images.reshape(len(images), -1), name="images", first_row=first)
     size = images.shape[-1]
     grey = values.reshape(len(images), -1, size, size).sum(1)
@@ -92,13 +92,13 @@ def _grey(images: NDArray[Any], first: int) -> FloatArray:
 
 
 def _prefiltered(grey: FloatArray, cutoff: float) -> FloatArray:
-    """Details at the same contrast everywhere."""
+    """Images with low frequencies removed and local contrast normalized."""
     size = grey.shape[-1]
     odd = (size + 2 * BORDER) % 2
     logs = _mirrored(np.log1p(grey), BORDER, BORDER + odd)
     side = logs.shape[-1]
     cycles = np.fft.fftfreq(side) * side
-    # Half of its height at the cutoff. Half of the spectrum will do: images are real, and the filter is even.
+    # Half height at the cutoff. Half of the spectrum is enough, because images are real and the filter is even.
     low = np.exp(-(cycles[:, None] ** 2 + cycles[None, : side // 2 + 1] ** 2) * math.log(2) / cutoff**2)
     low = low.astype(np.float32)
 
@@ -116,10 +116,10 @@ def _mirrored(images: FloatArray, before: int, after: int) -> FloatArray:
 
 
 def _filters(side: int, scales: int, orientations: int) -> FloatArray:
-    """[scales * orientations, side, side], as the spectrum of an image has its frequencies."""
+    """[scales * orientations, side, side], with frequencies in the order of np.fft.fft2."""
     y, x = np.meshgrid(np.fft.fftfreq(side), np.fft.fftfreq(side), indexing="ij")
     radius, angle = np.hypot(x, y), np.arctan2(y, x)
-    # -1/2 on an axis of even length: as in the authors' program, the last frequency is the negative one.
+    # On an axis of even length the Nyquist frequency is -1/2, as in the authors' program.
     out = []
     for scale in range(scales):
         along = -3.5 * (radius / (0.3 / 1.85**scale) - 1) ** 2
@@ -131,7 +131,7 @@ def _filters(side: int, scales: int, orientations: int) -> FloatArray:
 
 
 def _pool(size: int, grid: int) -> FloatArray:
-    """[grid, size]: the mean of each of ``grid`` runs of pixels, as equal as whole pixels allow."""
+    """[grid, size]: averages each of ``grid`` ranges of pixels of nearly equal length."""
     edges = np.linspace(0, size, grid + 1).astype(int)
     pool = np.zeros((grid, size), np.float32)
     for cell, (start, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True)):

@@ -1,4 +1,4 @@
-"""A batch of CIFAR-10's Python version. It is a pickle; nothing that it names is imported or run."""
+"""Reads a batch of CIFAR-10's Python version, which is a pickle, without importing or executing anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...errors import InputError
 
 
 class _Stub:
-    """Takes the place of an object: keeps what it would be made of."""
+    """Placeholder for an object: keeps its constructor arguments and state."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments, self.state = arguments, ()
@@ -24,14 +24,14 @@ class _Stub:
 
 
 class _Array(_Stub):
-    """numpy's array, or the function that makes one."""
+    """numpy.ndarray, or the function that reconstructs one."""
 
 
 class _Dtype(_Stub):
-    """numpy's dtype."""
+    """numpy.dtype."""
 
 
-#: numpy renamed its inner modules; all that an array of bytes names.
+#: All names in the pickle of an array of bytes; numpy has renamed its inner modules.
 _KNOWN: dict[tuple[str, str], type[_Stub]] = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
@@ -43,7 +43,7 @@ _KNOWN: dict[tuple[str, str], type[_Stub]] = {
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _KNOWN:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, which no batch does")
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which is not expected in a batch")
         return _KNOWN[module, name]
 
 
@@ -60,6 +60,6 @@ def read_batch(path: Path, content: bytes) -> tuple[NDArray[np.uint8], NDArray[n
             raise ValueError(f"it has {len(images)} images and labels of shape {labels.shape}")
     except Exception as error:  # a damaged pickle may fail in any way
         raise InputError(
-            f"{str(path)!r} is damaged, or no batch of CIFAR-10's Python version: {str(error) or type(error).__name__}"
+            f"{str(path)!r} is damaged, or not a Python batch of CIFAR-10: {str(error) or type(error).__name__}"
         ) from error
     return labels, images

@@ -1,5 +1,4 @@
-"""Named data sets: ``sift300k``, ``mnist`` (files the user has), ``digits`` and ``synthetic`` (by
-scikit-learn)."""
+"""Named data sets: ``sift300k`` and ``mnist`` (local files), ``digits`` and ``synthetic`` (scikit-learn)."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ _SIFT = Source(("sift300k",), "it is not distributed; il.data.read_vectors opens
 _SIFT_SHA256 = "9981fe7706cf0eafc1319baa38bcd3e53d889bac8168e9fba749e0565f2f2861"
 _MNIST = Source(
     ("mnist", "MNIST/raw"),  # the second is where torchvision keeps it
-    "the four .gz files of http://yann.lecun.com/exdb/mnist, packed or not; where that page refuses, "
-    "https://ossci-datasets.s3.amazonaws.com/mnist has them, and torchvision.datasets.MNIST(root, download=True) too",
+    "the four files of http://yann.lecun.com/exdb/mnist, as .gz or unpacked; if that page does not work, use "
+    "https://ossci-datasets.s3.amazonaws.com/mnist or torchvision.datasets.MNIST(root, download=True)",
 )
-# Of the content, not of the .gz: files packed anew or not at all are the same data.
+# Of the decompressed content, so that .gz and unpacked files are equivalent.
 _MNIST_SHA256 = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
     "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
@@ -32,12 +31,12 @@ _MNIST_SHA256 = {
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Vectors to index and queries to ask; the rest is None where a set does not have it."""
+    """Vectors to index and queries; other fields are None if the data set does not have them."""
 
     name: str
     x: NDArray[Any]  #: [n, dim] rows to index
     queries: NDArray[Any]  #: [n_queries, dim], none of them in x
-    learn: NDArray[Any] | None = None  #: [n_learn, dim] rows to learn from, none of them in x
+    learn: NDArray[Any] | None = None  #: [n_learn, dim] training rows, none of them in x
     truth: NDArray[Any] | None = None  #: [n_queries, 100] rows of x nearest to each query, by L2
     labels: NDArray[Any] | None = None  #: [n] class of each row of x
     query_labels: NDArray[Any] | None = None  #: [n_queries]
@@ -56,7 +55,7 @@ def mnist(root: str | PathLike[str] | None = None) -> DataSet:
     """60k images of digits as rows of 784 bytes, 10k test images as queries, with labels; .gz or unpacked files."""
     parts = {}
     for name, checksum in _MNIST_SHA256.items():
-        # Unpacked copies are also spread with a dot before "idx".
+        # Some unpacked copies have a dot before "idx".
         names = [f"{name}.gz", name, name.replace("-idx", ".idx")]
         path = find(_MNIST, names, root)
         content = read(path)
@@ -77,7 +76,7 @@ def digits(n_queries: int = 297) -> DataSet:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise InputError("the digits are part of scikit-learn: pip install scikit-learn") from error
+        raise InputError("digits needs scikit-learn: pip install scikit-learn") from error
     images, labels = load_digits(return_X_y=True)
     if not isinstance(n_queries, int | np.integer) or not 0 < n_queries < len(images):
         raise InputError(f"n_queries must be 1 to {len(images) - 1}, got {n_queries}")
@@ -94,17 +93,17 @@ def synthetic(name: int, seed: int = 0) -> DataSet:
     ``make_classification(n_samples=11_000, n_features=64, n_informative=32 / 16 / 8, n_redundant=2, n_repeated=0,
     n_classes=10, n_clusters_per_class=1, class_sep=2.0, flip_y=0.01, hypercube=True, shuffle=True,
     random_state=seed)``, every dimension standardised by the mean and the standard deviation of the first 10,000 rows,
-    which are ``x``; the last 1,000 are the queries. float32; a seed is a draw of the data.
+    which are ``x``; the last 1,000 are the queries. float32; ``seed`` draws the data.
     """
     informative = {1: 32, 2: 16, 3: 8}.get(name) if isinstance(name, int) and name is not True else None
     if informative is None:
-        raise InputError(f"the synthetic data sets are 1, 2 and 3, got {name!r}")
+        raise InputError(f"name of a synthetic data set must be 1, 2 or 3, got {name!r}")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise InputError(f"seed must be an integer of 0 to 2^32 - 1, got {seed!r}")
+        raise InputError(f"seed must be an integer from 0 to 2^32 - 1, got {seed!r}")
     try:
         from sklearn.datasets import make_classification
     except ImportError as error:
-        raise InputError("the synthetic data sets are made by scikit-learn: pip install scikit-learn") from error
+        raise InputError("synthetic needs scikit-learn: pip install scikit-learn") from error
     x, y = make_classification(
         n_samples=11_000,
         n_features=64,

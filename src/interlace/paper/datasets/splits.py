@@ -1,4 +1,4 @@
-"""Parts of a labelled set that experiments draw from it: classes left out, triplets."""
+"""Splits of a labelled data set: unseen classes, triplets."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .sets import DataSet
 
 
 def unseen_classes(dataset: DataSet, n_classes: int = 3, seed: int = 0) -> tuple[DataSet, DataSet]:
-    """Leave classes out, drawn by ``seed``: a set of the other ones to learn from, and one of these to search.
+    """Split by class, drawn with ``seed``: a data set of the seen classes to learn from, and one of the unseen classes.
 
-    The first holds the rows and queries of the classes that are seen, the second the rows (to index) and queries of
-    those left out, after Sablayrolles, Douze, Usunier, Jegou (How Should We Evaluate Supervised Hashing?, 2017). Both
-    keep their order and their labels as they were; true neighbours and rows to learn from are dropped.
+    The first holds the rows and queries of the seen classes, the second the rows (to index) and queries of the
+    ``n_classes`` unseen ones, after Sablayrolles, Douze, Usunier, Jegou (How Should We Evaluate Supervised Hashing?,
+    2017). Order and labels do not change; true neighbours and training rows are dropped.
     """
     labels, query_labels = dataset.labels, dataset.query_labels
     if labels is None or query_labels is None:
-        raise InputError(f"classes are left out of sets with labels; {dataset.name!r} has none")
+        raise InputError(f"unseen_classes needs a data set with labels, {dataset.name!r} has none")
     classes = np.unique(labels)
     n_classes, seed = positive(n_classes, "n_classes"), positive(seed, "seed", least=0)
     if n_classes >= len(classes):
         raise InputError(
-            f"n_classes must leave a class to learn from: {dataset.name!r} has {len(classes)}, got {n_classes}"
+            f"n_classes must be below the number of classes of {dataset.name!r}, {len(classes)}, got {n_classes}"
         )
     left_out = np.random.default_rng(seed).choice(classes, n_classes, replace=False)
     rows, queries = np.isin(labels, left_out), np.isin(query_labels, left_out)
     if not queries.any():
-        raise InputError(f"{dataset.name!r} has no query of the classes left out: {np.sort(left_out).tolist()}")
+        raise InputError(f"{dataset.name!r} has no query of the unseen classes {np.sort(left_out).tolist()}")
 
     def part(name: str, of_x: NDArray[np.bool_], of_queries: NDArray[np.bool_]) -> DataSet:
         return replace(
@@ -50,10 +50,10 @@ def unseen_classes(dataset: DataSet, n_classes: int = 3, seed: int = 0) -> tuple
 
 
 def triplets(labels: Any, n: int = 400_000, seed: int = 0) -> NDArray[np.int64]:
-    """Rows int64 [n, 3] drawn by ``seed``: an anchor, another row of its class, and a row of another class.
+    """Row numbers int64 [n, 3], drawn with ``seed``: an anchor, another row of its class, and a row of another class.
 
-    Each anchor is any row that has both, the positive any other row of its class, the negative any row of the other
-    classes, all with equal chances; triplets may come twice.
+    Anchors are drawn uniformly from the rows that have both, positives from the other rows of the class, negatives from
+    the rows of other classes; triplets may repeat.
     """
     array = to_numpy(labels, "labels")
     if array.ndim != 1 or array.dtype.kind not in "iubUSTO":
@@ -64,15 +64,15 @@ def triplets(labels: Any, n: int = 400_000, seed: int = 0) -> NDArray[np.int64]:
     if len(classes) < 2 or sizes.max(initial=0) < 2:
         most = int(sizes.max(initial=0))
         raise InputError(
-            f"triplets need two classes, one of them with two rows; there are {len(classes)}, of at most {most} rows"
+            f"triplets need two classes, one of them with two rows; got {len(classes)} classes of at most {most} rows"
         )
-    order = np.argsort(numbers, kind="stable")  # class after class
-    first = np.cumsum(sizes) - sizes  # where each begins
+    order = np.argsort(numbers, kind="stable")  # sorted by class
+    first = np.cumsum(sizes) - sizes  # first position of each class
     of_place = numbers[order]
     place = rng.choice(np.flatnonzero(sizes[of_place] > 1), n)
     mine = of_place[place]
     size, start = sizes[mine], first[mine]
-    # From the anchor at least one and less than a whole turn on among its class.
+    # The positive is 1 to size - 1 positions after the anchor in its class, cyclically.
     positive_place = start + (place - start + rng.integers(1, size)) % size
     other = rng.integers(0, len(order) - size)
     negative_place = np.where(other < start, other, other + size)

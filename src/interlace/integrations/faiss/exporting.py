@@ -1,0 +1,146 @@
+"""``to_faiss``: the faiss index that sums the same words for the same codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...codec.codebooks import MAX_WORDS, Book, Codebooks, Codes
+from ...errors import InputError
+from ...index.index import Index
+from ...inputs.arrays import FloatArray, describe
+from .common import disjoint, faiss_module, word_sums
+from .transforms import transforms_of
+
+
+def to_faiss(index: Index) -> Any:
+    """A faiss index with the words, codes and ids of ``index``; its exhaustive search gives our distances.
+
+    Squared distances for l2; for ip and cosine faiss returns the score (``Matches.scores``), largest first. A norm
+    column is not exported: faiss gets exact squared lengths instead. faiss has no string ids, so they are refused. An
+    embedding is not exported either: embed queries with ``index.embedding(queries)`` first.
+    """
+    faiss = faiss_module("to_faiss")
+    if not isinstance(index, Index):
+        raise InputError(f"to_faiss needs an interlace Index, got {describe(index)}")
+    if index.ids_of_rows.kind == "string":
+        raise InputError(
+            "to_faiss needs int64 ids, this index has string ids; build it with int64 ids and map them to your strings"
+        )
+    codebooks, stored = index.codebooks, index.engine.codes_of(index.engine.kept_rows())
+    codes = stored[:, [0, *(1 + codebooks.columns.index(b) for b in range(1, codebooks.n_books))]]
+    core, chain, packed = _core_of(faiss, codebooks, codes)
+    outer = core
+    if chain:
+        outer = faiss.IndexPreTransform(core)
+        for transform in reversed(chain):
+            outer.prepend_transform(transform)
+    named = None if index.ids_of_rows.kind == "default" else faiss.IndexIDMap2(outer)
+    core.add_sa_codes(packed)  # the wrappers only add vectors, so codes go to the core and ntotal is set by hand
+    outer.ntotal = len(index)
+    if named is None:
+        return outer
+    named.ntotal = len(index)
+    faiss.copy_array_to_vector(np.ascontiguousarray(index.ids), named.id_map)
+    named.construct_rev_map()
+    return named
+
+
+def _core_of(faiss: Any, codebooks: Codebooks, codes: Codes) -> tuple[Any, list[Any], NDArray[np.uint8]]:
+    """The empty faiss index for the codes, the transforms before it, and the codes in its packing."""
+    chain, shift = transforms_of(faiss, codebooks)
+    books = list(codebooks.books)
+    cells = not disjoint(books)
+    if not disjoint(books[cells:]):
+        l2 = codebooks.metric == "l2"
+        return _additive(faiss, codebooks, shift), chain, np.hstack([codes, _lengths(books, codes)]) if l2 else codes
+    # Books in order of their dimensions: from_faiss reordered them, so a round trip restores the original codes.
+    order = sorted(range(cells, len(books)), key=lambda b: int(books[b].support.min(initial=codebooks.dim)))
+    order = [*range(cells), *order]
+    books, codes = [books[b] for b in order], codes[:, order]
+    slots = _slots(codebooks.dim, books[cells:])
+    if not np.array_equal(slots.ravel(), np.arange(codebooks.dim)):
+        remap = faiss.RemapDimensionsTransform(codebooks.dim, slots.size, False)
+        faiss.copy_array_to_vector(slots.ravel().astype(np.int32), remap.map)
+        chain.append(remap)
+    if not cells:
+        return _product(faiss, codebooks, books, slots, shift), chain, codes
+    core = _ivf(faiss, codebooks, books, slots, shift)
+    return (
+        core,
+        chain,
+        codes[:, 1 - core.coarse_code_size() :],
+    )  # a single list has no number in codes
+
+
+def _dense(codebooks: Codebooks, book: Book) -> FloatArray:
+    """Words over all dimensions [256, dim], padded with copies of the last word, which change no distance."""
+    words = np.zeros((MAX_WORDS, codebooks.dim), np.float32)
+    words[:, book.support] = book.words[np.minimum(np.arange(MAX_WORDS), len(book.words) - 1)]
+    return words
+
+
+def _slots(dim: int, books: list[Book]) -> NDArray[np.int64]:
+    """Dimensions of each book [n_books, width], padded with -1 to the equal width that faiss requires.
+
+    Dimensions that no book covers still count in distances: they are appended to the narrowest books, whose words are 0
+    there.
+    """
+    blocks = [book.support.astype(np.int64).tolist() for book in books]
+    for free in sorted(set(range(dim)) - {d for block in blocks for d in block}):
+        min(blocks, key=len).append(free)
+    width = max(len(block) for block in blocks)
+    return np.array([block + [-1] * (width - len(block)) for block in blocks], np.int64)
+
+
+def _at(slots: NDArray[np.int64], words: FloatArray) -> FloatArray:
+    """Words [n_words, dim] in the dimensions of ``slots``, 0 on padding."""
+    return np.where(slots >= 0, words[:, slots], np.float32(0))
+
+
+def _product(faiss: Any, codebooks: Codebooks, books: list[Book], slots: NDArray[np.int64], shift: FloatArray) -> Any:
+    core = faiss.IndexPQ(slots.size, len(slots), 8, _metric(faiss, codebooks))
+    words = [_at(row, _dense(codebooks, book) + shift) for row, book in zip(slots, books, strict=True)]
+    faiss.copy_array_to_vector(np.stack(words).ravel(), core.pq.centroids)
+    core.is_trained = True
+    return core
+
+
+def _ivf(faiss: Any, codebooks: Codebooks, books: list[Book], slots: NDArray[np.int64], shift: FloatArray) -> Any:
+    metric = _metric(faiss, codebooks)
+    cells = _at(slots.ravel(), _dense(codebooks, codebooks.books[0])[: codebooks.n_cells] + shift)
+    quantizer = faiss.IndexFlat(slots.size, metric)
+    quantizer.add(cells)
+    core = faiss.IndexIVFPQ(quantizer, slots.size, codebooks.n_cells, len(slots), 8, metric)
+    words = [_at(row, _dense(codebooks, book)) for row, book in zip(slots, books[1:], strict=True)]
+    faiss.copy_array_to_vector(np.stack(words).ravel(), core.pq.centroids)
+    core.by_residual = core.is_trained = True
+    core.precompute_table()
+    core.nprobe = codebooks.n_cells  # exhaustive, like our search
+    return core
+
+
+def _additive(faiss: Any, codebooks: Codebooks, shift: FloatArray) -> Any:
+    """An IndexResidualQuantizer; for l2 with stored squared lengths, which is much faster than decoding every row."""
+    words = np.stack([_dense(codebooks, book) for book in codebooks.books])
+    words[0] += shift
+    types = faiss.AdditiveQuantizer
+    search_type = types.ST_norm_float if codebooks.metric == "l2" else types.ST_LUT_nonorm
+    core = faiss.IndexResidualQuantizer(codebooks.dim, len(words), 8, _metric(faiss, codebooks), search_type)
+    faiss.copy_array_to_vector(words.ravel(), core.rq.codebooks)
+    core.rq.max_beam_size = codebooks.beam
+    core.rq.train_type |= core.rq.Skip_codebook_tables  # otherwise reading a file computes (256 n_books)^2 / 2 floats
+    core.rq.is_trained = core.is_trained = True
+    return core
+
+
+def _lengths(books: list[Book], codes: Codes) -> NDArray[np.uint8]:
+    """Squared lengths of the decoded rows as the four bytes of a float, uint8 [n, 4]."""
+    squares = [np.einsum("ij,ij->i", sums, sums, dtype=np.float64) for sums in word_sums(books, codes)]
+    return np.concatenate([np.zeros(0), *squares]).astype("<f4").view(np.uint8).reshape(-1, 4)
+
+
+def _metric(faiss: Any, codebooks: Codebooks) -> Any:
+    return faiss.METRIC_L2 if codebooks.metric == "l2" else faiss.METRIC_INNER_PRODUCT
