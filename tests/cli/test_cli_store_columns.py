@@ -109,7 +109,7 @@ class TestCreate:
             code, _, err = run("create", "s", "--from", "x.books", "--column", column)
             assert code == 2
             assert message in err
-        fails(run("create", "s", "--from", "x.books", "--column", "a:number"), "'number' is no type of Arrow")
+        fails(run("create", "s", "--from", "x.books", "--column", "a:number"), "'number' is not an Arrow type")
         twice = ("--column", "a:int8", "--column", "a:int8")
         fails(run("create", "s", "--from", "x.books", *twice), "--column a is given 2 times")
         fails(run("create", "s", "--from", "x.index", "--payload", "p.csv"), "--payload needs --column")

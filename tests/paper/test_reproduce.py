@@ -15,7 +15,7 @@ from interlace.learn.recipe import LOSSES, Recipe
 from interlace.paper.claims import CLAIMS
 from interlace.paper.figures import BASELINES, FIGURES, figure_of, joining, named_methods, runs_of
 from interlace.paper.plugins import load_plugin
-from interlace.paper.results import FORMAT, Store
+from interlace.paper.results import FORMAT, ResultFolder
 from interlace.paper.runs import Run, slug
 from interlace.paper.sizes import SIZES, size_of
 from interlace.paper.sources import NAMES
@@ -138,9 +138,9 @@ class TestFigures:
             unregister("sq cq")
 
 
-class TestStore:
+class TestResultFolder:
     def test_what_was_written_is_read_and_never_written_over(self, tmp_path: Path) -> None:
-        store = Store(tmp_path)
+        store = ResultFolder(tmp_path)
         assert store.missing([RUN]) == [RUN]
         path = store.write(RUN, {"data": {}, "measures": {"map": 0.123456789}})
         assert path == tmp_path / "synthetic-cq" / "synthetic1-sq-cq-4-seed2.json"
@@ -155,11 +155,11 @@ class TestStore:
 
     def test_what_cannot_be_written_leaves_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="JSON"):
-            Store(tmp_path).write(RUN, {"measures": {"map": float("nan")}})
+            ResultFolder(tmp_path).write(RUN, {"measures": {"map": float("nan")}})
         assert list(tmp_path.iterdir()) == []
 
     def test_the_same_fit_of_another_figure_is_found(self, tmp_path: Path) -> None:
-        store = Store(tmp_path)
+        store = ResultFolder(tmp_path)
         store.write(RUN, {"data": {}, "measures": {"map": 0.5}})
         other = RUN.in_figure("synthetic-pq")
         found = store.same(other, FIGURES)
@@ -180,7 +180,7 @@ class TestStore:
         ],
     )
     def test_results_of_something_else_are_refused(self, change: Any, message: str, tmp_path: Path) -> None:
-        store = Store(tmp_path)
+        store = ResultFolder(tmp_path)
         path = store.write(RUN, {"data": {}, "measures": {}})
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
         with pytest.raises(il.InputError, match=message):
@@ -190,7 +190,7 @@ class TestStore:
         ("content", "message"), [("{", "is damaged"), ("[]", "is not a result"), ('{"map": 1}', "is not a result")]
     )
     def test_files_that_hold_no_result(self, content: str, message: str, tmp_path: Path) -> None:
-        store = Store(tmp_path)
+        store = ResultFolder(tmp_path)
         store.path(RUN).parent.mkdir()
         store.path(RUN).write_text(content)
         for call in (lambda: store.read(RUN), lambda: store.all("synthetic-cq")):

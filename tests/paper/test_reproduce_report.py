@@ -18,7 +18,7 @@ from interlace.paper import checks as c
 from interlace.paper.claims import CLAIMS
 from interlace.paper.figures import BASELINES, FIGURES
 from interlace.paper.report import notes_of, page_text, table_of, write_report
-from interlace.paper.results import Result, Store
+from interlace.paper.results import Result, ResultFolder
 from interlace.paper.summary import Mean, Results, value_of
 from reproduce_data import made
 
@@ -323,12 +323,12 @@ def some(figure: str) -> list[Result]:
     ]
 
 
-def stored(folder: Path, *figures: str) -> Store:
+def stored(folder: Path, *figures: str) -> ResultFolder:
     for figure in figures:
         (folder / figure).mkdir(parents=True)
         for i, result in enumerate(some(figure)):
             (folder / figure / f"{i}.json").write_text(json.dumps(result))
-    return Store(folder)
+    return ResultFolder(folder)
 
 
 def drawn(figure: str, results: list[Result]) -> list[Any]:
@@ -401,7 +401,7 @@ class TestReport:
 
     def test_without_results_there_is_nothing_to_report(self, tmp_path: Path) -> None:
         with pytest.raises(il.InputError, match="there are no results in '.*none' to report"):
-            write_report(Store(tmp_path / "none"), tmp_path / "none" / "RESULTS.md")
+            write_report(ResultFolder(tmp_path / "none"), tmp_path / "none" / "RESULTS.md")
         assert list(tmp_path.iterdir()) == []
 
     def test_results_of_a_small_size_say_so(self, tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ class TestReport:
         assert "size" not in page_text(store, tmp_path / "RESULTS.md")
         for path in tmp_path.rglob("*.json"):
             path.write_text(path.read_text().replace('"size": "full"', '"size": "quick"'))
-        page = page_text(Store(tmp_path, "quick"), tmp_path / "RESULTS.md")
+        page = page_text(ResultFolder(tmp_path, "quick"), tmp_path / "RESULTS.md")
         assert "**These runs have size quick" in page.split("## Claims")[0]
 
     def test_links_lead_somewhere(self, tmp_path: Path) -> None:
@@ -421,4 +421,6 @@ class TestReport:
     def test_the_page_of_the_project_is_what_its_results_say(self) -> None:
         experiments = Path(__file__).parents[2] / "experiments"
         page = experiments / "RESULTS.md"
-        assert page.read_text() == page_text(Store(experiments / "results"), page), "run: interlace reproduce report"
+        assert page.read_text() == page_text(ResultFolder(experiments / "results"), page), (
+            "run: interlace reproduce report"
+        )

@@ -21,7 +21,7 @@ from interlace import cli
 from interlace.paper import runner, sources
 from interlace.paper.figures import FIGURES, runs_of
 from interlace.paper.problem import Problem
-from interlace.paper.results import Store
+from interlace.paper.results import ResultFolder
 from interlace.paper.runner import run_all
 from interlace.paper.runs import Run
 from interlace.paper.sizes import SIZES
@@ -53,8 +53,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 KILLED = """
 import os, signal, sys
 from interlace import cli
-from interlace.paper.results import Store
-write, written = Store.keep, []
+from interlace.paper.results import ResultFolder
+write, written = ResultFolder.keep, []
 
 def killed(*arguments):
     written.append(write(*arguments))
@@ -149,7 +149,7 @@ class TestFinished:
         assert all(line.startswith("-") for line in missing)
 
     def test_another_figure_takes_the_same_fits(self, finished: Path, tmp_path: Path, monkeypatch: Any) -> None:
-        store = Store(tmp_path, "tiny")
+        store = ResultFolder(tmp_path, "tiny")
         (tmp_path / "synthetic-cq").mkdir()
         for path in (finished / "synthetic-cq").glob("*.json"):
             (tmp_path / "synthetic-cq" / path.name).write_bytes(path.read_bytes())
@@ -193,7 +193,7 @@ class TestRunner:
         monkeypatch.setattr(runner, "load", load)
 
     def test_ctrl_c_leaves_what_is_finished(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        store, runs = Store(tmp_path, "tiny"), [only("SQ+PQ"), only("SQ+CQ", 4)]
+        store, runs = ResultFolder(tmp_path, "tiny"), [only("SQ+PQ"), only("SQ+CQ", 4)]
         fit = il.quantizers.SQ.fit
 
         def interrupted(self: Any, *args: Any) -> Any:
@@ -207,7 +207,7 @@ class TestRunner:
         assert store.missing(runs) == [runs[1]]
 
     def test_a_fit_that_ctrl_c_ended_early_is_not_a_result(self, tmp_path: Path, monkeypatch: Any) -> None:
-        store, fit = Store(tmp_path, "tiny"), il.quantizers.SQ.fit
+        store, fit = ResultFolder(tmp_path, "tiny"), il.quantizers.SQ.fit
 
         def ended(self: Any, *args: Any) -> Any:
             fit(self, *args)
@@ -233,7 +233,7 @@ class TestRunner:
         )
 
     def test_runs_on_other_rows_are_refused_before_the_fit(self, tmp_path: Path, monkeypatch: Any) -> None:
-        store, first, second = Store(tmp_path, "tiny"), only("random codes", 0), only("SQ+PQ")
+        store, first, second = ResultFolder(tmp_path, "tiny"), only("random codes", 0), only("SQ+PQ")
         run_all([first, only("random codes", 0, data="synthetic1-lenet")], store, TINY)
         load = runner.load
 
@@ -248,14 +248,14 @@ class TestRunner:
         assert store.missing([first, second]) == [second]
 
     def test_warnings_are_kept_with_the_result(self, tmp_path: Path) -> None:
-        store = Store(tmp_path, "tiny")
+        store = ResultFolder(tmp_path, "tiny")
         run_all([only("SQ+PQ")], store, TINY, threads=1)
         found = store.read(only("SQ+PQ"))
         assert found is not None
         assert any("fewer than 256 words" in text for text in found["warnings"])
 
     def test_a_run_that_fails_does_not_stop_the_others(self, tmp_path: Path) -> None:
-        store, told = Store(tmp_path, "tiny"), []
+        store, told = ResultFolder(tmp_path, "tiny"), []
         runs = [only("ICQ", data="mnist"), only("SQ+PQ", 16), only("SQ+PQ")]
         outcome = run_all(runs, store, TINY, threads=1, say=told.append)
         assert outcome.done == [runs[2]]
@@ -268,7 +268,7 @@ class TestRunner:
         def broken(**_: Any) -> Any:
             raise TypeError("make() got an unexpected keyword")
 
-        store, told, runs = Store(tmp_path, "tiny"), [], [only("mine"), only("mine", 4), only("SQ+PQ")]
+        store, told, runs = ResultFolder(tmp_path, "tiny"), [], [only("mine"), only("mine", 4), only("SQ+PQ")]
         register("mine", broken, labels=True)
         try:
             outcome = run_all(runs, store, TINY, threads=1, say=told.append)
@@ -284,7 +284,7 @@ class TestRunner:
     def test_what_a_method_makes_is_a_model(self, tmp_path: Path) -> None:
         register("mine", lambda **_: object(), labels=True)  # type: ignore[arg-type, return-value]
         try:
-            failed = run_all([only("mine")], Store(tmp_path, "tiny"), TINY).failed
+            failed = run_all([only("mine")], ResultFolder(tmp_path, "tiny"), TINY).failed
         finally:
             unregister("mine")
         assert failed == {
@@ -293,7 +293,7 @@ class TestRunner:
 
     def test_numbers_that_json_has_not_fail_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(runner, "measure", lambda *_: {"map": float("nan")})
-        outcome = run_all([only("SQ+PQ")], Store(tmp_path, "tiny"), TINY, threads=1)
+        outcome = run_all([only("SQ+PQ")], ResultFolder(tmp_path, "tiny"), TINY, threads=1)
         assert "JSON" in outcome.failed[only("SQ+PQ")]
         assert not list(tmp_path.rglob("*.json"))
 
@@ -301,15 +301,15 @@ class TestRunner:
         (tmp_path / "file").touch()
         for folder in (tmp_path / "file", tmp_path / "file" / "below"):
             with pytest.raises(il.InputError, match="results cannot be written to '.*file.*': "):
-                run_all([only("SQ+PQ")], Store(folder, "tiny"), TINY, say=pytest.fail)
+                run_all([only("SQ+PQ")], ResultFolder(folder, "tiny"), TINY, say=pytest.fail)
 
     def test_a_disk_that_is_full_ends_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def full(*_: Any) -> Any:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(Store, "keep", full)
+        monkeypatch.setattr(ResultFolder, "keep", full)
         with pytest.raises(OSError, match="No space left"):
-            run_all([only("SQ+PQ"), only("SQ+PQ", 4)], Store(tmp_path, "tiny"), TINY, threads=1)
+            run_all([only("SQ+PQ"), only("SQ+PQ", 4)], ResultFolder(tmp_path, "tiny"), TINY, threads=1)
 
     def test_settings_reach_the_estimator(self, tmp_path: Path) -> None:
         asked: list[dict[str, Any]] = []
@@ -321,9 +321,9 @@ class TestRunner:
         register("spy", make, labels=True)
         try:
             changed = only("spy", loss="triplet", dim=5, changes=(("pi2", 0.3),), settings=(("n_words", 16),), seed=3)
-            run_all([changed], Store(tmp_path, "tiny"), TINY, threads=1)
+            run_all([changed], ResultFolder(tmp_path, "tiny"), TINY, threads=1)
             paper = only("spy", recipe="paper")
-            run_all([paper], Store(tmp_path, "tiny"), TINY, threads=1)
+            run_all([paper], ResultFolder(tmp_path, "tiny"), TINY, threads=1)
         finally:
             unregister("spy")
         first, second = asked
@@ -459,14 +459,14 @@ def test_all_figures_at_the_smallest_size(run: Any, tmp_path: Path) -> None:
     results = tmp_path / "experiments" / "results" / "tiny"
     for figure in FIGURES.values():
         runs = runs_of(figure, TINY)
-        assert Store(results, "tiny").missing(runs) == []
+        assert ResultFolder(results, "tiny").missing(runs) == []
         assert (results / figure.name / f"{figure.name}.png").exists()
     page = (results / "RESULTS.md").read_text()
     assert all(f"## {name}\n" in page for name in FIGURES)
 
 
 def test_what_a_kill_left_of_a_checkpoint_goes_with_it(tmp_path: Path) -> None:
-    store, run, other = Store(tmp_path, "tiny"), only("SQ+PQ"), only("SQ+PQ", 4)
+    store, run, other = ResultFolder(tmp_path, "tiny"), only("SQ+PQ"), only("SQ+PQ", 4)
     checkpoint = store.checkpoint(run)
     checkpoint.parent.mkdir(parents=True)
     for path in (

@@ -17,7 +17,7 @@ Search = Callable[[], NDArray[Any]]
 
 
 @dataclass
-class Method:
+class DemoMethod:
     """A way to search, and what is known about it before it is timed."""
 
     name: str
@@ -27,16 +27,16 @@ class Method:
     searches: dict[str, Search]  #: by detail; the fastest one is reported
 
 
-def exact(x: FloatArray, q: FloatArray, k: int) -> Method:
+def exact(x: FloatArray, q: FloatArray, k: int) -> DemoMethod:
     """Brute force over all vectors."""
 
     def search() -> NDArray[Any]:
         return evaluate.exact_neighbours(x, q, k, dtype=np.float32)[0]
 
-    return Method("exact search", "exact", 4.0 * x.shape[1], None, {"NumPy, float32": search})
+    return DemoMethod("exact search", "exact", 4.0 * x.shape[1], None, {"NumPy, float32": search})
 
 
-def faiss_indexes(x: FloatArray, q: FloatArray, k: int, n_bytes: int) -> list[Method]:
+def faiss_indexes(x: FloatArray, q: FloatArray, k: int, n_bytes: int) -> list[DemoMethod]:
     """Product quantizers of faiss with the same bytes; none if faiss is not installed."""
     try:
         import faiss
@@ -54,7 +54,7 @@ def faiss_indexes(x: FloatArray, q: FloatArray, k: int, n_bytes: int) -> list[Me
             index.train(x)
             index.add(x)
         searches = {level: _faiss_search(faiss, index, q, k, number) for level, number in simd_levels(faiss).items()}
-        methods.append(Method(name, "faiss", float(index.sa_code_size()), float(ops), searches))
+        methods.append(DemoMethod(name, "faiss", float(index.sa_code_size()), float(ops), searches))
     return methods
 
 

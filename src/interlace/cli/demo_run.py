@@ -22,7 +22,7 @@ from ..inputs.arrays import FloatArray
 from ..inputs.literals import Layout, Margin
 from ..progress import Progress, silent
 from .demo_data import augmented_digits, clustered
-from .demo_peers import Method, Search, exact, faiss_indexes
+from .demo_peers import DemoMethod, Search, exact, faiss_indexes
 
 K = 10
 N_BYTES = 8
@@ -75,7 +75,7 @@ def run(
             x, q, what = clustered(rows, n_queries, seed)
         progress("exact neighbours", 0.0)
         truth, _ = evaluate.exact_neighbours(x, q, K)
-        methods: list[Method] = []
+        methods: list[DemoMethod] = []
         survivors: dict[str, dict[str, float]] = {}
         agreement: dict[str, float] = {}
         # The layout that auto chooses is one of LAYOUTS; it is learned only once.
@@ -127,11 +127,11 @@ def _part(progress: Progress, label: str, start: float, share: float) -> Progres
     return lambda what, done: progress(f"{label}: {what}" if what else label, start + share * done)
 
 
-def _ours(index: Index, q: FloatArray, margin: Margin) -> Method:
+def _ours(index: Index, q: FloatArray, margin: Margin) -> DemoMethod:
     stats = index.search(q, K, margin=margin, threads=1).stats
     searches: dict[str, Search] = {f"margin {stats.margin}": lambda: index.search(q, K, margin=margin, threads=1).ids}
     name = f"{index.codebooks.layout}, {margin}"
-    return Method(name, "interlace", index.report().code_bytes_per_vector, stats.ops_per_vector, searches)
+    return DemoMethod(name, "interlace", index.report().code_bytes_per_vector, stats.ops_per_vector, searches)
 
 
 def _pruning(index: Index, q: FloatArray) -> tuple[dict[str, float], float]:
@@ -153,7 +153,9 @@ def _one_blas_thread() -> Iterator[None]:
         yield
 
 
-def _race(methods: list[Method], rounds: int, progress: Progress) -> tuple[list[NDArray[Any]], list[tuple[str, float]]]:
+def _race(
+    methods: list[DemoMethod], rounds: int, progress: Progress
+) -> tuple[list[NDArray[Any]], list[tuple[str, float]]]:
     """Answers of each method, and the detail and seconds of its fastest search."""
     answers = [next(iter(method.searches.values()))() for method in methods]
     seconds = [dict.fromkeys(method.searches, np.inf) for method in methods]

@@ -12,7 +12,6 @@ from ..progress import Bar
 from .options import add_threads, positive
 
 if TYPE_CHECKING:
-    from ..paper.results import Store
     from ..paper.runs import Run
     from ..paper.sizes import Size
 
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from ..errors import InputError
     from ..paper.figures import FIGURES
     from ..paper.plugins import load_plugin
-    from ..paper.results import Store
+    from ..paper.results import ResultFolder
     from ..paper.sizes import size_of
 
     for path in args.plugin:
@@ -86,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     if args.quick and args.size not in (None, "quick"):
         raise InputError(f"--quick and --size {args.size} cannot be combined")
     folder = Path("experiments", "results", size.folder) if args.out is None else Path(args.out)
-    store = Store(folder, size.name)
+    store = ResultFolder(folder, size.name)
     if args.name is None:
         if not args.list:
             raise InputError(f"NAME is missing: pass a figure ({', '.join(FIGURES)}), 'all' or 'report'")
@@ -149,14 +148,14 @@ def _list_figures(size: Size, seeds: int | None) -> int:
     return 0
 
 
-def _list_runs(runs: list[Run], store: Store) -> int:
+def _list_runs(runs: list[Run], store: ResultFolder) -> int:
     missing = set(store.missing(runs))
     for run in runs:
         print(f"{'-' if run in missing else 'done':6s}{run.figure:14s}{run.name}")
     return 0
 
 
-def _run(args: argparse.Namespace, runs: list[Run], store: Store, size: Size) -> int:
+def _run(args: argparse.Namespace, runs: list[Run], store: ResultFolder, size: Size) -> int:
     from ..paper.runner import run_all
 
     lines = _Lines()
@@ -187,7 +186,7 @@ def _run(args: argparse.Namespace, runs: list[Run], store: Store, size: Size) ->
     return 1 if outcome.failed else 0
 
 
-def _print_figure(store: Store, name: str) -> None:
+def _print_figure(store: ResultFolder, name: str) -> None:
     """Draw a figure, print its tables and the verdicts on its claims."""
     from ..errors import InputError
     from ..paper.checks import OPEN
@@ -218,7 +217,7 @@ def _print_figure(store: Store, name: str) -> None:
         print(f"  not measured: {unknown} of {len(answered)}, which need more runs")
 
 
-def _report(store: Store, folder: Path, default: bool) -> None:
+def _report(store: ResultFolder, folder: Path, default: bool) -> None:
     from ..paper.report import write_report
 
     page, without = write_report(store, (folder.parent if default else folder) / "RESULTS.md")

@@ -17,7 +17,7 @@ BASELINES = (TOPLINE, RANDOM)
 
 
 @dataclass(frozen=True)
-class Part:
+class FigurePart:
     """All combinations of series, data sets, numbers of books and seeds."""
 
     data: tuple[str, ...]
@@ -36,7 +36,7 @@ class Figure:
     name: str
     title: str
     drawn: str  #: function of ``drawing`` that draws it
-    parts: tuple[Part, ...]
+    parts: tuple[FigurePart, ...]
     seeds: int = 3
 
     @property
@@ -53,17 +53,17 @@ def _icq(label: str, recipe: str = "default", **changes: Any) -> Series:
     return _series("ICQ", label, recipe=recipe, changes=tuple(changes.items()))
 
 
-def _baselines(*data: str) -> Part:
-    return Part(data, (_series(TOPLINE), _series(RANDOM)), books=(0,), open=False)
+def _baselines(*data: str) -> FigurePart:
+    return FigurePart(data, (_series(TOPLINE), _series(RANDOM)), books=(0,), open=False)
 
 
-def _sweep(name: str, *values: Any) -> Part:
+def _sweep(name: str, *values: Any) -> FigurePart:
     """Other values of one setting, on Dataset 2 with 8 books; the series ICQ has the default value."""
     made = (
         _icq(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}", **{name: value})
         for value in values
     )
-    return Part(("synthetic2",), tuple(made), books=(8,), open=False, sweep=True)
+    return FigurePart(("synthetic2",), tuple(made), books=(8,), open=False, sweep=True)
 
 
 def _layouts(*layouts: str) -> tuple[Series, ...]:
@@ -102,16 +102,16 @@ FIGURES: dict[str, Figure] = {
             "synthetic-pq",
             "ICQ and SQ+PQ on Datasets 1-3",
             "against_ops",
-            (Part(DATASETS, (ICQ, SQ_PQ, SQ_CQ)), _baselines(*DATASETS)),
+            (FigurePart(DATASETS, (ICQ, SQ_PQ, SQ_CQ)), _baselines(*DATASETS)),
         ),
         Figure(
             "synthetic-cq",
             "ICQ and SQ+CQ on Datasets 1-3",
             "against_ops",
             (
-                Part(DATASETS, (ICQ, SQ_CQ)),
+                FigurePart(DATASETS, (ICQ, SQ_CQ)),
                 # SQ+CQ is behind with many books because it uses one constant for all cross terms.
-                Part(DATASETS, (EXACT_CROSS,), books=(16,), open=False, seeds=1),
+                FigurePart(DATASETS, (EXACT_CROSS,), books=(16,), open=False, seeds=1),
                 _baselines(*DATASETS),
             ),
         ),
@@ -119,14 +119,14 @@ FIGURES: dict[str, Figure] = {
             "real-sq",
             "ICQ and SQ+CQ on MNIST and CIFAR-10 (GIST)",
             "against_books",
-            (Part(("mnist", "cifar10-gist"), (ICQ, SQ_CQ)), _baselines("mnist", "cifar10-gist")),
+            (FigurePart(("mnist", "cifar10-gist"), (ICQ, SQ_CQ)), _baselines("mnist", "cifar10-gist")),
         ),
         Figure(
             "effective",
             "MAP against effective code length on CIFAR-10",
             "against_length",
             (
-                Part(("cifar10-gist",), (ICQ, SQ_CQ, _series("DQN"), _series("DPQ"))),
+                FigurePart(("cifar10-gist",), (ICQ, SQ_CQ, _series("DQN"), _series("DPQ"))),
                 _baselines("cifar10-gist"),
             ),
         ),
@@ -135,13 +135,13 @@ FIGURES: dict[str, Figure] = {
             "ICQ and PQN with a CNN as embedding",
             "against_books",
             (
-                Part(("mnist-lenet",), _NETWORKS, dim=512),
-                Part(("cifar10-alexnet",), _NETWORKS, dim=1024),
-                Part(("cifar10-alexnet",), _SAME_LOSS, books=(8,), dim=1024, open=False),
-                Part(("mnist-lenet",), _BESIDE, books=(8,), dim=512, open=False),
-                Part(("cifar10-alexnet",), _BESIDE, books=(8,), dim=1024, open=False),
+                FigurePart(("mnist-lenet",), _NETWORKS, dim=512),
+                FigurePart(("cifar10-alexnet",), _NETWORKS, dim=1024),
+                FigurePart(("cifar10-alexnet",), _SAME_LOSS, books=(8,), dim=1024, open=False),
+                FigurePart(("mnist-lenet",), _BESIDE, books=(8,), dim=512, open=False),
+                FigurePart(("cifar10-alexnet",), _BESIDE, books=(8,), dim=1024, open=False),
                 _baselines("mnist-lenet", "cifar10-alexnet"),
-                Part(
+                FigurePart(
                     ("mnist-images",),
                     (_series("ICQ", "ICQ end to end", embedding="lenet", changes=_LENET),),
                     books=(8,),
@@ -149,7 +149,7 @@ FIGURES: dict[str, Figure] = {
                     open=False,
                     seeds=1,
                 ),
-                Part(
+                FigurePart(
                     ("cifar10-images",),
                     (_series("ICQ", "ICQ end to end", embedding="alexnet", changes=_ALEXNET),),
                     books=(8,),
@@ -164,14 +164,17 @@ FIGURES: dict[str, Figure] = {
             "unseen",
             "ICQ and SQ+CQ on classes that were not in the training data",
             "against_books",
-            (Part(("mnist-unseen", "cifar10-unseen"), (ICQ, SQ_CQ)), _baselines("mnist-unseen", "cifar10-unseen")),
+            (
+                FigurePart(("mnist-unseen", "cifar10-unseen"), (ICQ, SQ_CQ)),
+                _baselines("mnist-unseen", "cifar10-unseen"),
+            ),
         ),
         Figure(
             "ablation",
             "What each part of ICQ does",
             "variants",
             (
-                Part(
+                FigurePart(
                     DATASETS,
                     (
                         ICQ,
@@ -203,7 +206,7 @@ FIGURES: dict[str, Figure] = {
                 _sweep("gamma2", 2.0, 200.0),
                 _sweep("sigma", 0.25, 0.5, 2.0, 4.0),
                 _sweep("robustness", 0.5, 2.0, 5.0),
-                Part(("vectors",), _layouts("subspace", "hybrid", "residual"), books=(8,), open=False),
+                FigurePart(("vectors",), _layouts("subspace", "hybrid", "residual"), books=(8,), open=False),
                 _baselines(*DATASETS),
             ),
         ),
@@ -212,14 +215,14 @@ FIGURES: dict[str, Figure] = {
             "Books learned without labels, at equal bytes",
             "codes",
             (
-                Part(
+                FigurePart(
                     ("vectors",),
                     tuple(_series(name, labels=False) for name in ("PQ", "OPQ", "CKMeans", "LOPQ", "CQ"))
                     + _layouts("subspace", "hybrid", "residual"),
                 ),
                 # MSQ uses one byte for the cell and one for the scale, so 2 bytes leave none for the direction.
-                Part(("vectors",), (_series("MSQ", labels=False),), books=(4, 8, 16), open=False),
-                Part(("vectors",), (_series(RANDOM, labels=False),), books=(0,), open=False),
+                FigurePart(("vectors",), (_series("MSQ", labels=False),), books=(4, 8, 16), open=False),
+                FigurePart(("vectors",), (_series(RANDOM, labels=False),), books=(0,), open=False),
             ),
             seeds=1,
         ),
@@ -244,7 +247,7 @@ def joining(labels: bool) -> list[str]:
     return [name for name in methods(None if labels else False) if name not in named_methods()]
 
 
-def _joined(part: Part, name: str) -> Series:
+def _joined(part: FigurePart, name: str) -> Series:
     """A method added to a part, with the changes to the recipe that all its series share.
 
     A method without labels learns from the rows themselves.
@@ -267,7 +270,7 @@ def runs_of(figure: Figure, size: Size, seeds: int | None = None) -> list[Run]:
     return list(seen.values())
 
 
-def _runs_of_part(figure: Figure, part: Part, size: Size, seed: int) -> Iterator[Run]:
+def _runs_of_part(figure: Figure, part: FigurePart, size: Size, seed: int) -> Iterator[Run]:
     if part.seeds is not None and seed >= part.seeds:
         return
     series = part.series

@@ -10,7 +10,7 @@ from .checks import OPEN
 from .claims import answers
 from .drawing import draw, title_of
 from .figures import BASELINES, FIGURES, Figure
-from .results import Store
+from .results import ResultFolder
 from .summary import Mean, Results
 
 HEAD = """\
@@ -75,12 +75,12 @@ SHORT: Columns = tuple(
 SHORT_VECTORS: Columns = tuple(column for column in VECTORS if column[0] in ("bytes", "error", "recall@10", "in cells"))
 
 
-def results_of(store: Store, figure: Figure) -> Results:
+def results_of(store: ResultFolder, figure: Figure) -> Results:
     """All results of a figure."""
     return Results(store.all(figure.name), figure.lines)
 
 
-def write_report(store: Store, page: Path, *, pictures: bool = True) -> tuple[Path, list[str]]:
+def write_report(store: ResultFolder, page: Path, *, pictures: bool = True) -> tuple[Path, list[str]]:
     """Draw every figure that has results and write the page; returns the page and the figures without results."""
     present = _present(store)
     if not present:
@@ -96,13 +96,13 @@ def write_report(store: Store, page: Path, *, pictures: bool = True) -> tuple[Pa
     return page, [name for name in FIGURES if name not in present]
 
 
-def _present(store: Store) -> dict[str, Results]:
+def _present(store: ResultFolder) -> dict[str, Results]:
     """Figures that have results."""
     found = {name: results_of(store, figure) for name, figure in FIGURES.items()}
     return {name: results for name, results in found.items() if len(results)}
 
 
-def page_text(store: Store, page: Path) -> str:
+def page_text(store: ResultFolder, page: Path) -> str:
     """The text of the page if it is written to ``page``."""
     present = _present(store)
     has_protocol = (page.parent / "PROTOCOL.md").exists()
@@ -117,7 +117,7 @@ def page_text(store: Store, page: Path) -> str:
     return "\n".join(parts)
 
 
-def picture(store: Store, figure: str) -> Path:
+def picture(store: ResultFolder, figure: str) -> Path:
     """Path of the plot of a figure."""
     return store.folder / figure / f"{figure}.png"
 

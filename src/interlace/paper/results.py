@@ -18,7 +18,7 @@ FORMAT = 1
 Result = dict[str, Any]
 
 
-class Store:
+class ResultFolder:
     """``DIR/<figure>/<run>.json``, with checkpoints of unfinished fits."""
 
     def __init__(self, folder: str | os.PathLike[str], size: str = "full") -> None:

@@ -19,7 +19,7 @@ from ..learn.recipe import Recipe
 from .figures import BASELINES, FIGURES
 from .measure import baseline, measure
 from .problem import Problem
-from .results import Result, Store
+from .results import Result, ResultFolder
 from .runs import Run
 from .sizes import Size
 from .sources import GENERATED, load
@@ -42,7 +42,7 @@ class Outcome:
 
 def run_all(
     runs: Sequence[Run],
-    store: Store,
+    store: ResultFolder,
     size: Size,
     *,
     resume: bool = True,
@@ -98,7 +98,9 @@ def run_all(
 class _Worker:
     """Fits and measures runs; keeps the data of the last run, which the next one usually shares."""
 
-    def __init__(self, store: Store, size: Size, threads: int | None, progress: Callable[[], Any], say: Say) -> None:
+    def __init__(
+        self, store: ResultFolder, size: Size, threads: int | None, progress: Callable[[], Any], say: Say
+    ) -> None:
         self.store, self.size, self.threads, self.progress, self.say = store, size, threads, progress, say
         self._loaded: tuple[tuple[str, int], Problem] | None = None
         self._refused: dict[tuple[str, int], Exception] = {}
@@ -201,7 +203,7 @@ def _cost(run: Run, size: Size) -> float:
     return rows * network * (3 + run.n_books)
 
 
-def _restart(store: Store, runs: Iterable[Run], there: list[Run]) -> None:
+def _restart(store: ResultFolder, runs: Iterable[Run], there: list[Run]) -> None:
     """Refuse existing results and remove checkpoints."""
     if there:
         raise InputError(
