@@ -205,7 +205,7 @@ class TestPlugins:
         try:
             assert load_plugin(file) == ["mine"]
             assert "mine" in methods(labels=False)
-            with pytest.raises(il.InputError, match="plugin .* failed: InputError: there is a method 'mine' already"):
+            with pytest.raises(il.InputError, match="plugin .* failed: InputError: .*'mine' is already registered"):
                 load_plugin(file)
         finally:
             unregister("mine")
@@ -219,7 +219,7 @@ class TestPlugins:
             ("raise SystemExit(3)", "failed: SystemExit: 3"),
             (
                 "from interlace.quantizers import register; register('', print)",
-                "failed: InputError: the name of a method",
+                "failed: InputError: name must be",
             ),
         ],
     )

@@ -62,7 +62,7 @@ def killed(*arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     return written[-1]
 
-Store.keep = killed
+ResultFolder.keep = killed
 sys.exit(cli.main(sys.argv[1:]))
 """
 

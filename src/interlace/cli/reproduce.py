@@ -12,6 +12,7 @@ from ..progress import Bar
 from .options import add_threads, positive
 
 if TYPE_CHECKING:
+    from ..paper.results import ResultFolder
     from ..paper.runs import Run
     from ..paper.sizes import Size
 

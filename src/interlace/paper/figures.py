@@ -72,6 +72,7 @@ def _layouts(*layouts: str) -> tuple[Series, ...]:
 
 ICQ, SQ_CQ, SQ_PQ = _series("ICQ"), _series("SQ+CQ"), _series("SQ+PQ")
 EXACT_CROSS = _series("SQ+CQ", "SQ+CQ exact", settings=(("cross", "exact"),))
+UNSEEN = ("mnist-unseen", "cifar10-unseen")
 DATASETS = ("synthetic1", "synthetic2", "synthetic3")
 #: Recipes of end-to-end training.
 _ALEXNET = (("warm_up", 5), ("shape", 1), ("epochs", 6))
