@@ -37,6 +37,7 @@ from .index.index import Index
 from .index.matches import Matches, RangeMatches
 from .index.planning import Plan, plan
 from .index.report import Report
+from .index.stores import provide as _provide_stores
 from .integrations.faiss import from_faiss, to_faiss
 from .learn import registry as _learners
 
@@ -129,7 +130,7 @@ def _make_store(*args: typing.Any, **settings: typing.Any) -> typing.Any:
     return importlib.import_module(".store", __name__).create(*args, **settings)
 
 
-Index.make_store = staticmethod(_make_store)
+_provide_stores(_make_store)
 
 
 def __dir__() -> list[str]:

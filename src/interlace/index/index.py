@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,7 @@ from .report import Report
 from .searchable import Searchable
 from .searcher import Searcher
 from .sections import read_sections, sections_of, verify_rows
+from .stores import make_store
 
 
 class Index(Searchable):
@@ -47,9 +47,6 @@ class Index(Searchable):
     With an ``embedding``, rows and queries are raw inputs (:attr:`input_shape`): it makes vectors of them, which are
     coded and searched. Vectors that are embedded already are passed with ``embedded=True``.
     """
-
-    #: Makes a store of an index. The package root sets it: stores are built on indexes.
-    make_store: ClassVar[Callable[..., Any]]
 
     def __init__(self, codebooks: Codebooks, embedding: Embedding | None = None) -> None:
         space = Space.checked(codebooks, embedding)
@@ -329,8 +326,7 @@ class Index(Searchable):
 
         The arguments are those of :func:`interlace.create`.
         """
-        settings = {"columns": columns, "payload": payload, "originals": originals, "limits": limits}
-        return Index.make_store(path, self, **settings)
+        return make_store(path, self, columns=columns, payload=payload, originals=originals, limits=limits)
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Sections and description of a file (docs/format.md); the inverse is :meth:`open`."""
