@@ -76,40 +76,8 @@ class Settings:
             parse_memory(self.max_memory)
         n_bytes = self.n_bytes if self.n_books is None else self.n_books + (self.cross == "byte")
         settings = replace(self, n_bytes=DEFAULT_BYTES if n_bytes is None else n_bytes, n_crude=n_crude)
-        settings._check_conflicts()
+        _check_conflicts(settings)
         return settings
-
-    def _check_conflicts(self) -> None:
-        if self.layout == "residual" and self.cross == "none":
-            raise InputError(
-                "layout='residual' has cross terms, because its books share all dimensions: got cross='none'"
-            )
-        if self.layout == "residual" and self.rotation not in ("auto", "none"):
-            raise InputError(
-                f"layout='residual' has no rotation, because its books span all dimensions: got "
-                f"rotation={self.rotation!r}"
-            )
-        if self.layout != "subspace" and self.rotation == "learned":
-            raise InputError(f"rotation='learned' requires layout='subspace', got layout={self.layout!r}")
-        if self.rotation == "learned" and self.additive:
-            raise InputError(
-                f"rotation='learned' requires product books (cross='auto' or 'none'), got cross={self.cross!r}"
-            )
-        if self.cross == "byte":
-            if self.metric != "l2":
-                raise InputError(
-                    f"cross='byte' requires metric='l2', got metric={self.metric!r}, which has no cross terms"
-                )
-            if self.code_bytes < 4:
-                raise InputError(f"cross='byte' requires n_bytes >= 4, got n_bytes={self.code_bytes}")
-        if (n_crude := self.crude_books) is not None:
-            if n_crude > self.max_books:
-                raise InputError(f"n_crude must be 1 to {self.max_books} (the number of books), got {n_crude}")
-            if n_crude == self.max_books > 2 and not self.layouts():
-                raise InputError(
-                    f"n_crude={n_crude} makes all {self.max_books} books crude, so the second step has none left; "
-                    f"give at most {self.max_books - 1}"
-                )
 
     @property
     def code_bytes(self) -> int:
@@ -148,6 +116,38 @@ class Settings:
         if all_crude and self.cross != "exact":
             excluded |= {"subspace", "hybrid"}
         return tuple(layout for layout in asked if layout not in excluded)
+
+
+def _check_conflicts(settings: Settings) -> None:
+    """InputError for values that are valid alone but not together."""
+    if settings.layout == "residual" and settings.cross == "none":
+        raise InputError("layout='residual' has cross terms, because its books share all dimensions: got cross='none'")
+    if settings.layout == "residual" and settings.rotation not in ("auto", "none"):
+        raise InputError(
+            f"layout='residual' has no rotation, because its books span all dimensions: got "
+            f"rotation={settings.rotation!r}"
+        )
+    if settings.layout != "subspace" and settings.rotation == "learned":
+        raise InputError(f"rotation='learned' requires layout='subspace', got layout={settings.layout!r}")
+    if settings.rotation == "learned" and settings.additive:
+        raise InputError(
+            f"rotation='learned' requires product books (cross='auto' or 'none'), got cross={settings.cross!r}"
+        )
+    if settings.cross == "byte":
+        if settings.metric != "l2":
+            raise InputError(
+                f"cross='byte' requires metric='l2', got metric={settings.metric!r}, which has no cross terms"
+            )
+        if settings.code_bytes < 4:
+            raise InputError(f"cross='byte' requires n_bytes >= 4, got n_bytes={settings.code_bytes}")
+    if (n_crude := settings.crude_books) is not None:
+        if n_crude > settings.max_books:
+            raise InputError(f"n_crude must be 1 to {settings.max_books} (the number of books), got {n_crude}")
+        if n_crude == settings.max_books > 2 and not settings.layouts():
+            raise InputError(
+                f"n_crude={n_crude} makes all {settings.max_books} books crude, so the second step has none left; "
+                f"give at most {settings.max_books - 1}"
+            )
 
 
 _UNITS = {"b": 1} | {f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)}
