@@ -50,7 +50,7 @@ def queries() -> NDArray[np.float32]:
 def search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
     rows, distances = np.empty((QUERIES, 10), np.int64), np.empty((QUERIES, 10), np.float32)
     work = np.empty((QUERIES, 5), np.uint64)
-    rule = il.engine.margins.parse(math.inf, k=10, n=ROWS, calibration=None, sigma=0.0)
+    rule = il.engine.margins.rule_of(math.inf, k=10, n=ROWS, calibration=None, sigma=0.0)
     segments = [s.native for s in index.engine.segments]
     out = (rows, distances, done[:QUERIES], work, None)
     _native.search(index.codebooks.native, segments, [], queries(), rule.native, threads, *out)

@@ -26,6 +26,14 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)), cells_(spec_.books[0]) {
         reach += std::sqrt(*std::max_element(book.squares.data(), book.squares.data() + book.n_words));
     }
     if (!(reach <= kLargestReach)) throw std::invalid_argument("words are not finite, or too large");
+    for (std::size_t j = 0; j < n_columns(); ++j) {
+        std::size_t n = columns()[j] < 0 ? kWords : book_of(j)->n_words;
+        if (columns()[j] < 0) // values of a norm, padded with +inf
+            while (n > 1 && norms()[static_cast<std::size_t>(-1 - columns()[j])].values[n - 1] ==
+                                std::numeric_limits<float>::infinity())
+                --n;
+        column_sizes_.push_back(n);
+    }
     find_overlaps();
     std::vector<const Book*> with_cells(n_columns());
     for (std::size_t j = 0; j < n_columns(); ++j)
@@ -99,16 +107,12 @@ void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const
     }
 }
 
-float Books::span(const float* tables) const {
+float Books::span(const float* tables, const float* minima) const {
     constexpr std::size_t lanes = 16; // sums that do not wait for each other, added in a fixed order
     float span = 0;
-    for (const int column : spec_.columns) {
-        const float* padded = column < 0 ? spec_.norms[static_cast<std::size_t>(-1 - column)].values.data()
-                                         : spec_.books[static_cast<std::size_t>(column)].squares.data();
-        std::size_t n = kWords;
-        while (n > 1 && padded[n - 1] == std::numeric_limits<float>::infinity()) --n;
-        float low = tables[0];
-        for (std::size_t w = 1; w < n; ++w) low = std::min(low, tables[w]);
+    for (std::size_t j = 0; j < column_sizes_.size(); ++j, tables += kWords) {
+        const std::size_t n = column_sizes_[j];
+        const float low = minima[j];
         float sums[lanes] = {};
         std::size_t w = 0;
         for (; w + lanes <= n; w += lanes)
@@ -117,7 +121,6 @@ float Books::span(const float* tables) const {
         float sum = 0;
         for (const float part : sums) sum += part;
         span += sum / static_cast<float>(n);
-        tables += kWords;
     }
     return span;
 }

@@ -64,8 +64,8 @@ public:
     std::size_t bytes() const; // of words and precomputed terms, without pair_terms()
     bool overlap(std::size_t i, std::size_t j) const { return overlap_[i * books().size() + j]; }
 
-    // Sum over the columns of mean - minimum of their tables [n_columns][256].
-    float span(const float* tables) const;
+    // Sum over the columns of mean - minimum of their tables [n_columns][256]; minima [n_columns].
+    float span(const float* tables, const float* minima) const;
 
     // raw vectors [n][dim] -> (x - mean) R, or x R
     void rotate(const float* x, std::size_t n, float* out, bool centre) const;
@@ -76,7 +76,8 @@ private:
 
     BooksSpec spec_;
     Cells cells_;
-    std::vector<bool> overlap_; // [n_books * n_books]
+    std::vector<std::size_t> column_sizes_; // [n_columns] words or values of each
+    std::vector<bool> overlap_;             // [n_books * n_books]
     CrossSums cross_sums_;
     MadeOnce<PairTerms> pair_terms_;
 };

@@ -79,11 +79,17 @@ void spans(const Books& books, const float* queries, std::size_t n, float* out) 
     if (books.has_table_terms() || books.has_cross_sums()) return;
     constexpr std::size_t group = QueryTables::kGroup;
     QueryTables tables(books, std::min(group, n));
+    alignas(64) float group_minima[kGroups];
+    std::vector<float> minima(books.n_columns());
     for (std::size_t first = 0; first < n; first += group) {
         checkpoint();
         const std::size_t count = std::min(group, n - first);
         tables.compute(queries + first * books.dim(), count);
-        for (std::size_t i = 0; i < count; ++i) out[first + i] = books.span(tables.tables(i));
+        for (std::size_t i = 0; i < count; ++i) {
+            for (std::size_t j = 0; j < minima.size(); ++j)
+                minima[j] = kernels().minima(tables.tables(i) + j * kWords, group_minima);
+            out[first + i] = books.span(tables.tables(i), minima.data());
+        }
     }
 }
 

@@ -22,8 +22,9 @@ from interlace.engine.margins import (
     KS,
     MOST_GROWTH,
     Calibration,
+    check_margin,
     gaps,
-    parse,
+    rule_of,
 )
 from interlace.engine.scan import search_rows
 from interlace.errors import CalibrationWarning
@@ -40,7 +41,8 @@ CALIBRATION = Calibration(1000, SHARES, CELLS, SLACKS, STRAYS, np.array([2, 4, 6
 
 
 def rule(margin, k=10, n=1000, calibration=CALIBRATION, filtered=False):
-    return parse(margin, k=k, n=n, calibration=calibration, sigma=2.5, filtered=filtered)
+    check_margin(margin)
+    return rule_of(margin, k=k, n=n, calibration=calibration, sigma=2.5, filtered=filtered)
 
 
 # --- which rule a margin is -------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def test_ops_are_those_that_a_plain_search_counts(margin):
     codes = reference.encode(codebooks, x)
     index = il.Index.from_codes(codebooks, codes)
     found = index.search(q, 3, margin=margin, threads=1)
-    rule = margins.parse(margin, k=3, n=70, calibration=None, sigma=codebooks.residual_variance)
+    rule = margins.rule_of(margin, k=3, n=70, calibration=None, sigma=codebooks.residual_variance)
     additions = 0
     for query in q:
         survivors = reference.search(codebooks, codes, query, 3, rule)[1]

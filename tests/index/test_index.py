@@ -225,3 +225,22 @@ def test_codes_are_what_from_codes_takes():
     again.calibrate()
     assert again.calibration is not None
     assert again.calibration.n == 305
+
+
+def test_a_single_search_takes_few_python_calls() -> None:
+    """Each costs about half a microsecond, and a single query takes some fifty: count them, whatever the machine."""
+    index = small_index()
+    query = np.zeros(index.dim, np.float32)
+    index.search(query, threads=1)  # what is made once is made now
+    calls: list[str] = []
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(profile)
+    try:
+        index.search(query, threads=1)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) <= 40, calls

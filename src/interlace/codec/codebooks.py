@@ -17,7 +17,7 @@ from ..inputs.arrays import FloatArray, describe
 from .book import MAX_WORDS, Book, Norm, frozen, integer_between
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, reach_of, uses
-from .metric import METRICS, Metric, metric_of
+from .metric import metric_of
 
 __all__ = ["MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
@@ -74,7 +74,7 @@ class Codebooks:
         known = 0 <= self.error < math.inf
         if known != bool(self.error_rows) or not (known or math.isnan(self.error)):
             raise InputError(f"error must be at least 0, of one row or more, got {error} of {error_rows} rows")
-        metric_type = metric_of(metric)
+        metric_type = self.metric_type = metric_of(metric)  #: what the metric means; ``metric`` is its name
         for i, book in enumerate(self.books):
             if not isinstance(book, Book):
                 raise InputError(f"books must be Book objects; books[{i}] is {describe(book)}")
@@ -108,11 +108,6 @@ class Codebooks:
         if "_complete" in self.__dict__:
             raise AttributeError(f"Codebooks are frozen; {name!r} cannot be set")
         super().__setattr__(name, value)
-
-    @property
-    def metric_type(self) -> Metric:
-        """What :attr:`metric` means: how distances are computed, whether vectors are normalised, ..."""
-        return METRICS[self.metric]
 
     @property
     def reach(self) -> float:

@@ -55,8 +55,13 @@ class Space:
 
     def search_vectors(self, q: Any, embedded: bool = False) -> tuple[FloatArray, bool]:
         """As :meth:`queries`, of length 1 for the cosine metric: as they are searched."""
-        queries, single = self.queries(q, embedded)
-        return self.directed(queries, "queries"), single
+        if self.embedding is None or embedded:
+            queries, single = as_queries(q, self.codebooks.dim)
+        else:
+            queries, single = embed_queries(self.embedding, q)
+        if self.codebooks.metric_type.is_normalized:
+            queries = self.directed(queries, "queries")
+        return queries, single
 
     def directed(self, vectors: FloatArray, name: str, **where: Any) -> FloatArray:
         """Vectors of length 1 for the cosine metric, unchanged for the others; ``where`` names rows in errors."""

@@ -21,7 +21,7 @@ from .evidence import gathered
 from .filters import Allowed, Mask, filters_of
 from .hits import STRAYS, RangeHits, RowHits, SearchStats
 from .margins import Calibration, Rule
-from .options import SearchOptions
+from .options import MAX_ANSWERS, SearchOptions
 from .scan import Scanned, codes_of, range_rows, search_rows
 from .segments import Segment
 from .tombstones import Removed
@@ -67,7 +67,7 @@ class Engine:
 
     def rule(self, margin: Any, k: int, *, filtered: bool = False, reranked: bool = False) -> Rule:
         """The rule that a search with this margin runs."""
-        return margins.parse(
+        return margins.rule_of(
             margin,
             k=k,
             n=self.n_kept,
@@ -79,13 +79,13 @@ class Engine:
 
     def search(self, queries: FloatArray, options: SearchOptions) -> RowHits:
         """The nearest ``options.depth`` rows of each query float32 [n, dim], of length 1 for cosine."""
-        options.check_answers(len(queries))
+        depth, reranked = options.depth, options.rerank is not None
+        if len(queries) * depth > MAX_ANSWERS:
+            raise options.too_many_answers(len(queries))
         return self.search_by_rule(
             queries,
-            options.depth,
-            lambda filtered: self.rule(
-                options.margin, options.depth, filtered=filtered, reranked=options.rerank is not None
-            ),
+            depth,
+            lambda filtered: self.rule(options.margin, depth, filtered=filtered, reranked=reranked),
             options.threads,
             options.filter,
         )
@@ -121,9 +121,9 @@ class Engine:
         """Queries that the rule was not calibrated for."""
         if rule.farthest == math.inf:
             return np.zeros(0, np.int64)
-        limit = rule.farthest if self.codebooks.metric != "ip" else rule.farthest * np.sqrt((queries**2).sum(1))
-        far = found.distances[:, min(k, margins.KS[-1]) - 1] > limit
-        return np.flatnonzero(far | (found.work[:, STRAYS] > rule.strays * k))
+        limits = self.codebooks.metric_type.limit_scales(queries) * rule.farthest
+        kth, strays = found.distances[:, min(k, margins.KS[-1]) - 1], found.work[:, STRAYS]
+        return np.flatnonzero((kth > limits) | (strays > rule.strays * k))
 
     def _scan(
         self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int, allowed: Allowed | None

@@ -137,9 +137,7 @@ def _held(
     rests = np.zeros(len(queries))
     if codebooks.one_floor and width:  # what the floor adds to the base is the same in all cells
         rests = floors[:, 0].astype(np.float64) - np.take_along_axis(bases, cells[:, :1], axis=1)[:, 0]
-    lengths = np.ones(len(queries))
-    if codebooks.metric == "ip":
-        lengths = np.maximum(np.sqrt((queries.astype(np.float64) ** 2).sum(1)), 1e-30)
+    lengths = np.maximum(codebooks.metric_type.limit_scales(queries.astype(np.float64)), 1e-30)
     return Held(
         answers=tuple(answers),
         bases=np.take_along_axis(bases, order, axis=1),

@@ -237,7 +237,7 @@ def check_margin(margin: Any) -> None:
         raise InputError(f"margin as a target agreement must lie between 0 and 1 ('exact' for 1), got {float(margin)}")
 
 
-def parse(
+def rule_of(
     margin: Any,
     *,
     k: int,
@@ -247,8 +247,7 @@ def parse(
     filtered: bool = False,
     reranked: bool = False,
 ) -> Rule:
-    """A margin -> the rule to run for k hits among n rows, for allowed rows only or for hits that are re-ranked."""
-    check_margin(margin)
+    """The rule of a valid margin, to find k hits among n rows: allowed rows only, or hits that are re-ranked."""
     if margin == "exact":
         return EXACT
     if margin == "paper":

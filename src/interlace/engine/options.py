@@ -54,14 +54,11 @@ class SearchOptions:
         """Hits that the engine must find for each query."""
         return self.k + self.offset if self.rerank is None else self.rerank
 
-    def check_answers(self, n_queries: int) -> None:
-        """Raise InputError where the result would be larger than any array should be."""
-        if n_queries * self.depth > MAX_ANSWERS:
-            what = f"k={self.k}" if not self.offset else f"(k={self.k} + offset={self.offset})"
-            what = what if self.rerank is None else f"rerank={self.rerank}"
-            raise InputError(
-                f"{n_queries} queries x {what} make more than {MAX_ANSWERS} answers; ask for fewer at once"
-            )
+    def too_many_answers(self, n_queries: int) -> InputError:
+        """The error where the result would be larger than any array should be."""
+        what = f"k={self.k}" if not self.offset else f"(k={self.k} + offset={self.offset})"
+        what = what if self.rerank is None else f"rerank={self.rerank}"
+        return InputError(f"{n_queries} queries x {what} make more than {MAX_ANSWERS} answers; ask for fewer at once")
 
 
 def check_recall(recall: Any, rerank: Any, margin: Any) -> float:

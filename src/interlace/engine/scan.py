@@ -45,7 +45,9 @@ def search_rows(
     ``trace`` float32 [2, n, min(k, rows)], if given, is filled for each hit: its crude distance above the floor of its
     cell, and the floor of the whole distance.
     """
-    n, n_rows = len(queries), sum(s.n_rows for s in segments)
+    n, n_rows = len(queries), 0
+    for segment in segments:
+        n_rows += segment.n_rows
     if k > n_rows and n * k > MAX_PADDED:
         raise InputError(
             f"{n} queries x {k} hits (k and offset together) are more than {MAX_PADDED} answers, most of them empty: "

@@ -69,7 +69,7 @@ class Neighbors(Transformer):
         rows, names = read_features(X)
         positive(self.n_neighbors, "n_neighbors")  # check everything before learning, which takes long
         _check_radius(self.radius, self.metric)
-        margins.parse(self.margin, k=1, n=0, calibration=None, sigma=0.0)
+        margins.check_margin(self.margin)
         self.index_ = Index.build(
             rows,
             n_bytes=self.n_bytes,

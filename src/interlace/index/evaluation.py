@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._threads import thread_count
 from ..engine.hits import SearchStats
-from ..engine.margins import DEFAULT, Rule
+from ..engine.margins import DEFAULT, Rule, check_margin
 from ..errors import InputError
 from ..evaluate.answers import agreement, as_ids, exact_neighbours, recall
 from ..inputs.arrays import FloatArray, Rows, positive
@@ -119,6 +119,7 @@ def evaluate(
         )
     if truth is not None and queries is None:
         raise InputError("truth tells the neighbours of your queries: pass queries too")
+    check_margin(margin)
     rule, scan = (engine.rule(m, k) for m in (margin, math.inf))
     rows = None if x is None else _rows(x, searcher, embedded)
     kept = engine.kept_rows()  # x has these, in this order

@@ -59,27 +59,27 @@ class Searcher:
         """See :meth:`Searchable.search`."""
         options = self.options(k, offset, margin, threads, filter, rerank, recall)
         vectors, single = self.space.search_vectors(q, embedded)
-        return Matches.of(self.run(vectors, options), self.ids, self.space.metric, single)
+        hits = self.engine.search(vectors, options) if options.rerank is None else self._reranked(vectors, options)
+        if offset:
+            hits = hits.after(offset)
+        return Matches.of(hits, self.ids, self.space.codebooks.metric, single)
 
     def options(
         self, k: Any, offset: Any, margin: Any, threads: Any, filter: Any, rerank: Any = None, recall: Any = None
     ) -> SearchOptions:
         """The options of one search; a target recall becomes a margin and a depth."""
+        allowed = None if filter is None else self.allowed(filter)
         if rerank is None and recall is None:
-            return SearchOptions.checked(k, offset, margin, threads, self.allowed(filter))
+            return SearchOptions.checked(k, offset, margin, threads, allowed)
         self.kept_vectors("rerank" if recall is None else "recall")
         if recall is not None:
             k, offset = positive(k, "k"), positive(offset, "offset", least=0)
             wanted = check_recall(recall, rerank, margin)
             margin, rerank = effort(wanted, k + offset, self.engine.n_kept, self.engine.calibration)
-        return SearchOptions.checked(k, offset, margin, threads, self.allowed(filter), rerank)
+        return SearchOptions.checked(k, offset, margin, threads, allowed, rerank)
 
-    def run(self, vectors: FloatArray, options: SearchOptions) -> RowHits:
-        """The hits that the options ask for, behind the offset."""
-        if options.rerank is None:
-            return self.engine.search(vectors, options).after(options.offset)
-        originals = self.kept_vectors("rerank")
-        return search_reranked(self.engine, originals, vectors, options).after(options.offset)
+    def _reranked(self, vectors: FloatArray, options: SearchOptions) -> RowHits:
+        return search_reranked(self.engine, self.kept_vectors("rerank"), vectors, options)
 
     def search_by_id(
         self,
@@ -106,10 +106,12 @@ class Searcher:
         rows = self.ids.rows_of(as_id_array([ids] if single else ids, "ids"))
         by_code = options.rerank is None
         vectors = self.engine.decode(rows) if by_code else self.kept_vectors("rerank").take(rows)
-        hits = self.run(self.space.directed(vectors, "queries"), options)
+        vectors = self.space.directed(vectors, "queries")
+        hits = self.engine.search(vectors, options) if by_code else self._reranked(vectors, options)
         if exclude_self:
-            hits = hits.without(rows).after(offset)
-            hits = replace(hits, counts=np.minimum(hits.counts, k))
+            hits = hits.without(rows)
+        hits = hits.after(offset)
+        hits = replace(hits, counts=np.minimum(hits.counts, k))
         return Matches.of(hits, self.ids, self.space.metric, single)
 
     def range_search(

@@ -99,8 +99,9 @@ def _rule(margin: Any, index: Index, k: int) -> tuple[str, float, margin_rules.R
             raise InputError(f"a margin is 'exact', a target, or ('paper', a constant of at least 0), got {margin!r}")
         constant = float(margin[1])
         sigma = constant * index.codebooks.residual_variance
-        rule = margin_rules.parse("paper", k=k, n=len(index), calibration=None, sigma=sigma)
+        rule = margin_rules.rule_of("paper", k=k, n=len(index), calibration=None, sigma=sigma)
         return "paper", constant, replace(rule, label=f"paper (sigma x {constant:g})")
+    margin_rules.check_margin(margin)
     rule = index.engine.rule(margin, k)
     if margin == math.inf:
         raise InputError("margin inf is the exhaustive scan, which all margins are compared with: leave it out")
