@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
 import interlace as il
+from helpers import small_index
 from interlace.evaluate.answers import exact_neighbours, recall
 
 LAYOUTS = ("subspace", "hybrid", "residual")
@@ -234,7 +236,7 @@ def test_a_single_search_takes_few_python_calls() -> None:
     index.search(query, threads=1)  # what is made once is made now
     calls: list[str] = []
 
-    def profile(frame: Any, event: str, argument: Any) -> None:
+    def profile(frame, event, argument):
         if event == "call":
             calls.append(frame.f_code.co_name)
 
