@@ -145,7 +145,7 @@ class TestAdd:
         assert run("add", "t", "more.npy", "--ids", "names.txt")[0] == 0
         assert il.open("t").ids.tolist() == names
         fails(run("add", "t", "q.npy", "--ids", "names.txt"), "'names.txt' has 200 ids, 'q.npy' has 5 rows")
-        fails(run("add", "t", "more.npy", "--ids", "names.txt"), "id 'n0' is in the store already; upsert replaces")
+        fails(run("add", "t", "more.npy", "--ids", "names.txt"), "id 'n0' is already in the store")
         code, out, _ = run("add", "t", "more.npy", "--ids", "names.txt", "--upsert", "--json")
         assert (code, json.loads(out)["rows"]) == (0, 200)
 
@@ -281,7 +281,7 @@ class TestAdd:
         code, out, err = run("add", "d", "far.npy")
         assert code == 0
         assert err.count("\n") == 1
-        assert err.startswith("interlace: warning: re-learning is due")
+        assert err.startswith("interlace: warning: the codebooks no longer fit")
         assert "2,000 rows added" in out
 
     def test_through_a_real_pipe(self, store: Path, folder: Path) -> None:

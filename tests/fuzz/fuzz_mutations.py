@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from interlace.files import storage
 from interlace.files.header import DTYPES
 from interlace.store import log as logs
+from interlace.store import records
 
 Rng = np.random.Generator
 Change = Callable[[Rng, bytes], bytes]
@@ -245,12 +246,15 @@ def manifest(rng: Rng, data: bytes) -> bytes:
 
 def log(rng: Rng, data: bytes) -> bytes:
     """Records changed, doubled, gone or in another order; checksums and numbers right, or as good as right."""
-    head = logs._HEADER.size
+    head = logs.HEADER.size
     salt, at = struct.unpack_from("<Q", data, head - 12)[0], head
     payloads = []
-    while (found := logs._payload(memoryview(data), at, salt, None)) is not None:
+    while (header := logs.header_at(memoryview(data), at, salt)) is not None:
+        found = logs.payload_at(memoryview(data), at, salt, header[0])
+        if found is None:
+            break
         payloads.append(bytes(found))
-        at += logs._FRAME.size + len(found)
+        at += logs.FRAME.size + len(found)
     for _ in range(int(rng.integers(1, 4))):
         if not payloads:
             break
@@ -275,9 +279,9 @@ def log(rng: Rng, data: bytes) -> bytes:
 
 def _overlapping(payload: bytes) -> bytes:
     """Where the ids are strings: long text, and offsets that go back and forth."""
-    kind, n, _, dead = logs._COUNTS.unpack_from(payload.ljust(logs._COUNTS.size, b"\0"))
-    start = logs._COUNTS.size + 8 * dead
-    if kind & 0xFF != logs._STRINGS or start + 8 * (n + 1) > len(payload):
+    kind, n, _, dead = records.COUNTS.unpack_from(payload.ljust(records.COUNTS.size, b"\0"))
+    start = records.COUNTS.size + 8 * dead
+    if kind & 0xFF != records.STRINGS or start + 8 * (n + 1) > len(payload):
         return payload
     offsets = np.frombuffer(payload, "<u8", n + 1, start).copy()
     end, length = int(offsets[-1]), 1 << 20
@@ -289,10 +293,10 @@ def _overlapping(payload: bytes) -> bytes:
 
 def announcing(rng: Rng, place: logs.Place, n: int) -> bytes:
     """Headers one after the other, each of which announces the rest of the file, with a wrong checksum of it."""
-    seed, size = place.salt & 0xFFFFFFFF, logs._FRAME.size
+    seed, size = place.salt & 0xFFFFFFFF, logs.FRAME.size
     out = b""
     for i in range(n):
         number = place.sequence if rng.integers(2) else 0
-        start = logs._FRAME.pack(logs.MAGIC, number, size * (n - 1 - i), int(rng.integers(2**32)), 0)[:-4]
+        start = logs.FRAME.pack(logs.MAGIC, number, size * (n - 1 - i), int(rng.integers(2**32)), 0)[:-4]
         out += start + zlib.crc32(start, seed).to_bytes(4, "little")
     return out

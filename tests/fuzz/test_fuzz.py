@@ -121,7 +121,10 @@ def test_seeds_are_small_and_sound(tmp_path: Path) -> None:
         store = il.open(HERE / "seeds" / name)
         store.verify()
         assert store.version == 1 + ("-2-" in name)
-        assert {path.name for path in Path(store.path).iterdir()} == {manifests.NAME, *store._state.manifest.names}
+        assert {path.name for path in Path(store.path).iterdir()} == {
+            manifests.NAME,
+            *store.session.state.manifest.names,
+        }
 
 
 def test_every_kind_of_file_has_a_target() -> None:
@@ -154,7 +157,7 @@ def test_hostile_shapes_are_made() -> None:
     payload = next(t for t in targets(["payload"])[0].seeds).path
     section = bytes(storage.read(payload).array("arrow"))
     assert len({mutations.arrow(np.random.default_rng(i), section) for i in range(20)}) > 4
-    place = logs.Place(7, logs._HEADER.size, 0)
+    place = logs.Place(7, logs.HEADER.size, 0)
     announcing = memoryview(mutations.announcing(rng, place, 5))
-    found = [logs._frame(announcing, at, 7) for at in range(0, len(announcing), logs._FRAME.size)]
-    assert [frame and frame[1] for frame in found] == [logs._FRAME.size * i for i in (4, 3, 2, 1, 0)]
+    found = [logs.header_at(announcing, at, 7) for at in range(0, len(announcing), logs.FRAME.size)]
+    assert [frame and frame[1] for frame in found] == [logs.FRAME.size * i for i in (4, 3, 2, 1, 0)]

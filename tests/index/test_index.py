@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import interlace as il
-from helpers import small_index
 from interlace.evaluate.answers import exact_neighbours, recall
 
 LAYOUTS = ("subspace", "hybrid", "residual")
@@ -231,7 +230,7 @@ def test_codes_are_what_from_codes_takes():
 
 def test_a_single_search_takes_few_python_calls() -> None:
     """Each costs about half a microsecond, and a single query takes some fifty: count them, whatever the machine."""
-    index = small_index()
+    index = il.Index.build(sample(600), n_bytes=4, layout="hybrid", threads=1)
     query = np.zeros(index.dim, np.float32)
     index.search(query, threads=1)  # what is made once is made now
     calls: list[str] = []

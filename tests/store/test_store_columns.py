@@ -119,12 +119,10 @@ def test_a_stream_of_blocks_with_columns(tmp_path: Path) -> None:
     assert store.payload()["n"].to_pylist() == [0, 1, 2, 3, 4]
     store.add(iter([vectors(2), vectors(1)]))
     assert store.payload()["n"].to_pylist() == [0, 1, 2, 3, 4, None, None, None]
-    with pytest.raises(
-        il.PartlyAddedError, match="block 1 of x .from row 2.: payload must have one entry per row, and ends after 3"
-    ) as e:
+    with pytest.raises(il.PartlyAddedError, match="block 1 of x .from row 2.: payload.* 3;") as e:
         store.add(iter([vectors(2), vectors(2)]), payload={"n": range(3)})
     assert e.value.added == 2
-    with pytest.raises(il.PartlyAddedError, match="payload has 5 rows, the blocks 2, all of which were added"):
+    with pytest.raises(il.PartlyAddedError, match="payload has 5 rows.* 2"):
         store.add(iter([vectors(2)]), payload={"n": range(5)})
     assert len(store) == 12
 
@@ -208,11 +206,11 @@ def test_columns_that_cannot_be(tmp_path: Path, columns: Any, match: str) -> Non
 def test_stores_without_columns(tmp_path: Path) -> None:
     store = il.create(tmp_path / "s", BOOKS)
     assert store.columns is None
-    with pytest.raises(il.InputError, match="payload is for a store that has columns"):
+    with pytest.raises(il.InputError, match="payload needs.*columns"):
         store.add(vectors(1), payload={"n": [1]})
-    with pytest.raises(il.InputError, match="the store has no columns"):
+    with pytest.raises(il.InputError, match="payload needs.*columns"):
         store.payload()
-    with pytest.raises(il.InputError, match="no columns to filter by .price < 3."):
+    with pytest.raises(il.InputError, match="price < 3.*columns="):
         store.search(np.zeros(4), filter="price < 3")
     with pytest.raises(il.InputError, match="payload needs columns"):
         il.create(tmp_path / "t", BOOKS, payload=[])
@@ -241,7 +239,7 @@ def test_rows_of_an_index_get_columns(tmp_path: Path) -> None:
 
 def test_an_index_file_has_no_columns(tmp_path: Path) -> None:
     store, model = filled(tmp_path / "s", rich=True)
-    with pytest.raises(il.InputError, match="an index file has no columns; to_file.path, payload=False."):
+    with pytest.raises(il.InputError, match="columns.*payload=False"):
         store.to_file(tmp_path / "f")
     assert not (tmp_path / "f").exists()
     store.to_file(tmp_path / "f", payload=False)
@@ -287,7 +285,7 @@ def test_a_schema_comes_back() -> None:
     assert Columns(made.text).schema == schema
     assert str(made).startswith("'a' (int8), 'é' (list<")
     for text in ("", "AAAA", "no base64!", made.text[:-8]):
-        with pytest.raises(il.DamagedFileError, match="columns that a manifest names"):
+        with pytest.raises(il.DamagedFileError, match="columns in a manifest"):
             _ = Columns(text).schema
 
 
@@ -297,7 +295,7 @@ def test_any_bytes_are_no_columns(data: bytes) -> None:
     with pytest.raises(il.DamagedFileError, match="columns"):
         columns.of_pieces([data], 1)
     sound = columns.to_pieces(columns.table({"n": [1, 2], "tag": ["a", "bc"]}, 2))
-    with pytest.raises(il.DamagedFileError, match="columns of 2 rows, 3 expected"):
+    with pytest.raises(il.DamagedFileError, match="2 rows, expected 3"):
         columns.of_pieces(sound, 3)
 
 
@@ -373,7 +371,7 @@ def test_columns_of_the_log_are_decoded_once(tmp_path: Path, monkeypatch: pytest
             assert store.payload()["n"].to_pylist() == list(range(i + 1))
     for i, snapshot in enumerate(snapshots):
         assert snapshot.payload()["n"].to_pylist() == list(range(i + 1))
-    assert sum(decoded) == 80
+    assert sum(decoded) == 2 * 80  # once when rows are added, to validate them, and once when they are read
     assert store.snapshot.rows.tail_table.column(0).num_chunks <= 32
 
 
@@ -408,7 +406,7 @@ UNSOUND: dict[str, Any] = {
 def test_text_that_is_not_utf8_is_refused_before_anything_is_written(tmp_path: Path, kind: str) -> None:
     array = UNSOUND[kind]
     store = il.create(tmp_path / "s", BOOKS, columns={"c": array.type})
-    before = (tmp_path / "s" / store._state.manifest.log).stat().st_size
+    before = (tmp_path / "s" / store.session.state.manifest.log).stat().st_size
     for payload, row in (
         ({"c": array}, 2),
         ({"c": array.slice(1)}, 1),
@@ -422,7 +420,7 @@ def test_text_that_is_not_utf8_is_refused_before_anything_is_written(tmp_path: P
     with pytest.raises(il.InputError, match=r"'c' .*UTF-8 in row 2\b"):  # all of it is checked before the first block
         store.add([vectors(2), vectors(2)], payload={"c": array})
     assert len(store) == 0
-    assert (tmp_path / "s" / store._state.manifest.log).stat().st_size == before
+    assert (tmp_path / "s" / store.session.state.manifest.log).stat().st_size == before
     store.add(vectors(2), payload={"c": array.slice(0, 2)})  # the bad bytes are in the buffer, but in no row
     store.add(vectors(1), payload={"c": array.slice(3)})
     store.compact()

@@ -192,7 +192,7 @@ def test_the_simulated_disk_forgets_what_was_not_synced(tmp_path: Path, monkeypa
     monkeypatch.setattr(files, "call", lambda name, *a, **k: None if name == "fdatasync" else disk(name, *a, **k))
     store.add(np.zeros((3, 4)))
     monkeypatch.undo()
-    log = store._state.manifest.log
+    log = store.session.state.manifest.log
     assert min(len(disk.image()[log]) for _ in range(50)) < (tmp_path / "s" / log).stat().st_size
 
 

@@ -16,7 +16,8 @@ import interlace as il
 from helpers import run_python
 from interlace.store import filters
 from interlace.store.columns import Columns
-from interlace.store.filters import Remembered, as_expression, columns_of, qualifying
+from interlace.store.filter_cache import FilterCache
+from interlace.store.filters import as_expression, columns_of, qualifying
 
 pa = pytest.importorskip("pyarrow", reason="the io extra is not installed")
 pc = pytest.importorskip("pyarrow.compute")
@@ -157,7 +158,7 @@ REFUSED = {
     "f < 3 AND i < 3": "cannot be read",
     "": "cannot be read",
     "f < 3\0": "cannot be read",
-    "price < 3": r"names 'price', and there is no such column: the store has 'i' \(int16\), 'f' \(float\)",
+    "price < 3": r"names 'price', .*no such column.*the store has 'i' \(int16\), 'f' \(float\)",
     "f < 'a'": r"compares 'f' \(float\) with 'a' \(str\)",
     "s < 3": r"compares 's' \(string\) with 3 \(int\)",
     "b == 1": r"compares 'b' \(bool\) with 1 \(int\)",
@@ -167,32 +168,32 @@ REFUSED = {
     "t > 'yesterday'": r"compares 't' \(timestamp\[s\]\) with 'yesterday': ",
     "i == null": "compares 'i' with null; write i is null",
     "i in (1, null)": "compares 'i' with null",
-    "i in ()": "may have 'in' only as in: tag in",
-    "i in s": "may have 'in' only as in",
-    "1 in i": "may have 'in' only as in",
-    "i is 3": "may have 'is' only as in",
-    "1 is null": "may have 'is' only as in",
-    "i": r"has 'i' \(int16\) alone",
+    "i in ()": "may use 'in' only as in: tag in",
+    "i in s": "may use 'in' only as in",
+    "1 in i": "may use 'in' only as in",
+    "i is 3": "may use 'is' only as in",
+    "1 is null": "may use 'is' only as in",
+    "i": r"uses 'i' \(int16\)",
     "1 < 2": "compares two values",
-    "true": "names 'true', and there is no such column",
-    "3": "has '3'; only columns, values",
-    "i + 1 < 3": r"has 'i \+ 1'; only columns, values",
-    "i < 2 ** 1000": "only columns, values",
-    "len(s) < 3": "only columns, values",
-    "s.upper() == 'A'": "only columns, values",
-    "__import__('os').system('true')": "only columns, values",
-    "(lambda: i)() == 1": "only columns, values",
-    "[x for x in (1,)] == i": "only columns, values",
-    "f'{i}' == s": "only columns, values",
-    "i < 3 if b else 2": "only columns, values",
-    "(i := 3) == 3": "only columns, values",
-    "i < 1j": "only columns, values",
-    "i < ...": "only columns, values",
-    "i == -'a'": "only columns, values",
+    "true": "names 'true', .*no such column",
+    "3": "has '3'; use only columns",
+    "i + 1 < 3": r"has 'i \+ 1'; use only columns",
+    "i < 2 ** 1000": "use only columns",
+    "len(s) < 3": "use only columns",
+    "s.upper() == 'A'": "use only columns",
+    "__import__('os').system('true')": "use only columns",
+    "(lambda: i)() == 1": "use only columns",
+    "[x for x in (1,)] == i": "use only columns",
+    "f'{i}' == s": "use only columns",
+    "i < 3 if b else 2": "use only columns",
+    "(i := 3) == 3": "use only columns",
+    "i < 1j": "use only columns",
+    "i < ...": "use only columns",
+    "i == -'a'": "use only columns",
     "not " * 60 + "b": "nested too deeply",
     "(" * 300 + "b" + ")" * 300: "cannot be read|nested too deeply",
     "f < " + "9" * 400: r"compares 'f' \(float\) with 9+",
-    "s == '" + "x" * (16 << 20) + "'": "characters, 16777216 at most",
+    "s == '" + "x" * (16 << 20) + "'": "16777216",
     " or ".join(["i == 1"] * 12_000): "more than 10000 comparisons.*i*n.*mask or ids",
     "i" + " < i" * 20_000: "more than 10000 comparisons",
     "i in (" + "1," * 600_000 + ")": "more than 500000 names and values",
@@ -280,14 +281,14 @@ def test_limits_of_expressions_are_stated() -> None:
     for _ in range(2000):
         deep = ~deep
     for columns in (COLUMNS, None):
-        with pytest.raises(il.InputError, match=r"2000 calls, 1000 at most.*isin.*mask"):
+        with pytest.raises(il.InputError, match=r"2000 calls.* 1000 .*isin.*mask"):
             as_expression(deep, columns)
 
 
 EXPRESSIONS = {
     "unknown": (lambda: pc.field("x") < 3, "does not fit the columns 'i'"),
     "types": (lambda: pc.field("s") < 3, "does not fit the columns 'i'"),
-    "no condition": (lambda: pc.field("i") + pc.field("i"), "is of type int16, and should be true or false"),
+    "no condition": (lambda: pc.field("i") + pc.field("i"), "type int16"),
     "place": (lambda: pc.field(17) < 3, "does not fit the columns"),
 }
 
@@ -382,7 +383,7 @@ def test_only_named_columns_are_read(tmp_path: Path) -> None:
 
 
 def test_the_last_few_are_kept() -> None:
-    kept = Remembered(2)
+    kept = FilterCache(2)
     a, b = pc.field("a") < 3, pc.field("b") < 3
     kept.put(a, 1)
     kept.put("a < 3", 2)

@@ -89,7 +89,7 @@ def test_a_backup_that_is_copied_over_an_open_store(tmp_path: Path) -> None:
 
 def test_a_log_that_another_program_wrote_to(tmp_path: Path) -> None:
     store, model = filled(tmp_path / "s")
-    log = tmp_path / "s" / store._state.manifest.log
+    log = tmp_path / "s" / store.session.state.manifest.log
     with open(log, "ab") as file:
         file.write(b"what is this")
     with pytest.raises(il.StoreError, match=re.escape(log.name)):
@@ -108,15 +108,15 @@ def test_a_reader_of_a_path_with_another_store(tmp_path: Path) -> None:
     model = written(tmp_path / "s", 1)
     other = written(tmp_path / "t", 2)
     reader = il.open(tmp_path / "s")
-    mark = il.open(tmp_path / "t")._state.manifest.store
+    mark = il.open(tmp_path / "t").session.state.manifest.store
     (tmp_path / "s").rename(tmp_path / "old")
     (tmp_path / "t").rename(tmp_path / "s")
-    with pytest.raises(il.StoreError, match=f"is another store by now .mark {mark}"):
+    with pytest.raises(il.StoreError, match=f"is now another store .*{mark}"):
         reader.refresh()
     check(reader, model)  # it stays as it was
     check(il.open(tmp_path / "s"), other)
     shutil.rmtree(tmp_path / "s")
-    with pytest.raises(il.NotAnIndexError, match="is not there"):
+    with pytest.raises(il.NotAnIndexError, match="does not exist"):
         reader.refresh()
     (tmp_path / "old").rename(tmp_path / "s")
     assert not reader.refresh()
@@ -142,7 +142,7 @@ def test_a_reader_after_a_backup_was_restored(tmp_path: Path, rich: bool) -> Non
     first = go_on(40)
     reader = il.open(tmp_path / "s")
     check(reader, first)
-    generation, names = reader.generation, reader._state.manifest.names
+    generation, names = reader.generation, reader.session.state.manifest.names
     shutil.rmtree(tmp_path / "s")
     shutil.copytree(tmp_path / "backup", tmp_path / "s")
     assert reader.refresh()  # backwards
@@ -150,7 +150,7 @@ def test_a_reader_after_a_backup_was_restored(tmp_path: Path, rich: bool) -> Non
     second = go_on(41)
     assert reader.refresh()
     check(reader, second)
-    assert (reader.generation, reader._state.manifest.names) == (generation, names)
+    assert (reader.generation, reader.session.state.manifest.names) == (generation, names)
     # And from one to the other, without the state between them.
     shutil.rmtree(tmp_path / "s")
     shutil.copytree(tmp_path / "backup", tmp_path / "s")
@@ -310,7 +310,7 @@ def test_a_store_that_lost_its_manifest_is_not_made_again(tmp_path: Path, size: 
     store.close()
     (tmp_path / "s" / "MANIFEST.json").rename(tmp_path / "kept")
     before = contents(tmp_path / "s")
-    with pytest.raises(il.InputError, match=r"of a store .*that has lost its MANIFEST.json"):
+    with pytest.raises(il.InputError, match=r"of a store .*no MANIFEST.json"):
         il.create(tmp_path / "s", BOOKS)
     assert contents(tmp_path / "s") == before
     (tmp_path / "kept").rename(tmp_path / "s" / "MANIFEST.json")

@@ -32,14 +32,14 @@ def model_of(x: Any, ids: list[Any]) -> Model:
 REFUSED: dict[str, tuple[Any, str, type[Exception]]] = {
     "duplicate": (
         lambda s: s.add(vectors(3), [1, 12, 11]),
-        "id 12 is in the store already; upsert",
+        "id 12 .*upsert",
         il.DuplicateIdError,
     ),
     "twice": (lambda s: s.add(vectors(2), [1, 1]), r"ids\[0\] and ids\[1\] are both 1", il.DuplicateIdError),
     "upserted twice": (lambda s: s.upsert(vectors(2), [1, 1]), "are both 1", il.DuplicateIdError),
     "minus one": (lambda s: s.add(vectors(1), [-1]), "-1, which stands for 'no hit'", il.InputError),
     "length": (lambda s: s.add(vectors(2), [1]), "2 expected, got 1", il.InputError),
-    "strings": (lambda s: s.add(vectors(1), ["a"]), "this store has int64 ids, the new ones are string", il.InputError),
+    "strings": (lambda s: s.add(vectors(1), ["a"]), "int64 ids.*string", il.InputError),
     "dimension": (lambda s: s.add(np.zeros((2, 5))), "x has 5 dimensions, the index has 4", il.InputError),
     "nan": (lambda s: s.add(np.full((1, 4), np.nan)), r"x\[0, 0\] is nan, not a finite", il.InputError),
     "effort": (lambda s: s.add(vectors(1), effort="high"), "effort must be one of", il.InputError),
@@ -79,14 +79,14 @@ def test_a_stream_of_blocks_stops_where_it_goes_wrong(store: il.Store) -> None:
         store.add(iter([vectors(4), vectors(3), np.zeros((2, 5)), vectors(1)]))
     assert e.value.added == 7
     assert store.ids.tolist() == [*range(10, 15), *range(15, 22)]
-    with pytest.raises(il.PartlyAddedError, match="block 1 of x .from row 2.*id 10 is in the store already") as e:
+    with pytest.raises(il.PartlyAddedError, match="block 1 of x .from row 2.*id 10 is already in the store") as e:
         store.add([vectors(2), vectors(2)], [1, 2, 3, 10])
     assert e.value.added == 2
     assert pickle.loads(pickle.dumps(e.value)).added == 2
     with pytest.raises(il.PartlyAddedError, match="one entry per row: 2 expected, got 1") as e:
         store.add([vectors(2), vectors(2)], [5, 6, 7])
     assert e.value.added == 2
-    with pytest.raises(il.PartlyAddedError, match="ids has 5 entries, the blocks 4 rows, all of which were added"):
+    with pytest.raises(il.PartlyAddedError, match="ids has 5 entries.* 4 rows"):
         store.upsert([vectors(2), vectors(2)], [5, 6, 7, 8, 9])
     with pytest.raises(il.DuplicateIdError, match="are both 50"):  # before the first block
         store.add([vectors(2), vectors(2)], [50, 51, 52, 50])
@@ -187,37 +187,37 @@ def test_a_closed_store(store: il.Store) -> None:
 def test_opening(tmp_path: Path, store: il.Store) -> None:
     with pytest.raises(il.InputError, match="mode must be 'r' or 'a', got 'w'"):
         il.open(store.path, mode="w")
-    with pytest.raises(il.InputError, match="limits must be Limits"):
+    with pytest.raises(il.InputError, match="limits must be"):
         il.open(store.path, mode="a", limits={"rows": 3})
-    with pytest.raises(il.InputError, match="limits must be Limits"):
+    with pytest.raises(il.InputError, match="limits must be"):
         il.create(tmp_path / "new", BOOKS, limits={"rows": 3})
     assert not (tmp_path / "new").exists()
     for mode in ("r", "a"):
-        with pytest.raises(FileNotFoundError, match="new" if mode == "r" else r"there is no store; il\.create"):
+        with pytest.raises(FileNotFoundError, match="new" if mode == "r" else r"no store there; il\.create"):
             il.open(tmp_path / "new", mode=mode)
     build(60).save(tmp_path / "file")
-    with pytest.raises(il.InputError, match="is a file, which never changes"):
+    with pytest.raises(il.InputError, match="is a file"):
         il.open(tmp_path / "file", mode="a")
     assert isinstance(il.open(tmp_path / "file"), il.Index)
     with pytest.raises(il.InputError, match="no embedding"):
         il.open(store.path, object())
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(store)
 
 
 def test_creating(tmp_path: Path, store: il.Store) -> None:
-    with pytest.raises(il.InputError, match="is a store already"):
+    with pytest.raises(il.InputError, match="already a store"):
         il.create(store.path, BOOKS)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("")
-    with pytest.raises(il.InputError, match="holds 'thesis.tex'"):
+    with pytest.raises(il.InputError, match="'thesis.tex'"):
         il.create(tmp_path / "full", BOOKS)
     assert os.listdir(tmp_path / "full") == ["thesis.tex"]
     with pytest.raises(il.InputError, match="is a file"):
         il.create(tmp_path / "full" / "thesis.tex", BOOKS)
     with pytest.raises(FileNotFoundError):
         il.create(tmp_path / "a" / "b", BOOKS)
-    for source, match in ((7, "got int 7"), (il.ICQ(), "the ICQ has learned nothing yet"), (None, "got NoneType")):
+    for source, match in ((7, "got int 7"), (il.ICQ(), "source must be fitted.*ICQ"), (None, "got NoneType")):
         with pytest.raises(il.InputError, match=match):
             il.create(tmp_path / "new", source)
     assert not (tmp_path / "new").exists()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import interlace as il
 from interlace.store import log as logs
-from interlace.store.log import Log, Place, Record
+from interlace.store.log import Log, Place
+from interlace.store.records import Record
 
 MARK = "0123456789abcdef" * 2
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -71,7 +71,7 @@ def test_a_newer_log(made: tuple[Path, Model]) -> None:
     name = next(n for n in files_of(made[0]) if n.endswith(".log"))
     data = (made[0] / name).read_bytes()
     mark = manifests.read(str(made[0])).store
-    (made[0] / name).write_bytes(logs.header(mark, 7, version=99) + data[logs._HEADER.size :])
+    (made[0] / name).write_bytes(logs.header(mark, 7, version=99) + data[logs.HEADER.size :])
     expected = (
         f"{str(made[0] / name)!r} has format version 99, this interlace reads up to {logs.VERSION}: install a newer one"
     )
@@ -100,7 +100,7 @@ def test_an_older_store_is_read_and_goes_on(seed: str, tmp_path: Path) -> None:
 def test_a_missing_segment(made: tuple[Path, Model]) -> None:
     name = next(n for n in files_of(made[0]) if n.startswith("segment"))
     (made[0] / name).unlink()
-    expected = f"the store {str(made[0])!r} is damaged: its manifest names {name!r}, which is not there"
+    expected = f"the store {str(made[0])!r} is damaged: its manifest names {name!r}, which does not exist"
     for mode in ("r", "a"):
         with pytest.raises(il.DamagedFileError) as error:
             il.open(made[0], mode=mode)
@@ -118,7 +118,7 @@ def test_a_foreign_segment(made: tuple[Path, Model], tmp_path: Path) -> None:
 def test_a_name_that_leads_elsewhere(made: tuple[Path, Model]) -> None:
     changed(made[0], lambda c: c["manifest"]["segments"][0].update(file="../../etc/passwd"))
     path = str(made[0] / manifests.NAME)
-    expected = f"{path!r} is damaged: file is '../../etc/passwd', which is no name of a segment file"
+    expected = f"{path!r} is damaged: file is '../../etc/passwd', which is not the name of a segment file"
     assert opened_both(made[0], il.DamagedFileError) == expected
 
 
@@ -140,7 +140,9 @@ def test_two_writers(made: tuple[Path, Model]) -> None:
         text = said(lambda: il.open(made[0], mode="a"), il.StoreLockedError)
     start, _, rest = text.partition(" since ")
     assert start == f"{str(made[0])!r} is being written to by process {os.getpid()}"
-    assert rest.endswith(" UTC: a store has one writer at a time; close that one, or open with mode='r'")
+    assert rest.endswith(
+        " UTC, and only one process can write at a time: close the store there, or open it with mode='r'"
+    )
 
 
 def test_a_reader_whose_segments_were_compacted_away(made: tuple[Path, Model]) -> None:
@@ -224,7 +226,7 @@ def test_a_disk_that_is_full_half_way_through_a_stream(tmp_path: Path, full: Cal
 def test_a_new_store_on_a_full_disk(tmp_path: Path, full: Callable[[bool], None]) -> None:
     full(True)
     text = said(lambda: il.create(tmp_path / "s", BOOKS), il.StoreError)
-    assert "the store could not be made (No space left on device)" in text
+    assert "the store could not be created (No space left on device)" in text
     full(False)
     il.create(tmp_path / "s", BOOKS).close()  # what was begun is in nobody's way
 

@@ -128,7 +128,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(torn=st.binary(max_size=60))
     def crash(self, torn: bytes) -> None:
         """The process ends in the middle of something: a record half written, files that no manifest names."""
-        log = self.path / self.store._state.manifest.log
+        log = self.path / self.store.session.state.manifest.log
         with log.open("ab") as file:
             file.write(torn)
         del self.store

@@ -20,14 +20,14 @@ from interlace.engine.margins import TARGETS, Calibration
 from interlace.engine.recall import DEPTHS, effort, nearest
 from interlace.engine.rerank import rerank
 from interlace.store import manifest as manifests
-from interlace.store.originals import KINDS, KeptVectors, Originals, in_parts
+from interlace.store.originals import KINDS, KeptVectors, OriginalsFormat, in_parts
 
 ROWS = hn.arrays(np.float32, st.tuples(st.integers(0, 6), st.integers(1, 9)), elements=st.floats(-1e4, 1e4, width=32))
 
 
 @given(ROWS)
 def test_float16_is_that_of_numpy(x: np.ndarray) -> None:
-    kept = Originals("float16", x.shape[1])
+    kept = OriginalsFormat("float16", x.shape[1])
     raw = kept.to_bytes(x)
     assert raw.shape == (len(x), kept.width) == (len(x), 2 * x.shape[1])
     assert np.array_equal(kept.to_vectors(raw), x.astype(np.float16).astype(np.float32))
@@ -36,7 +36,7 @@ def test_float16_is_that_of_numpy(x: np.ndarray) -> None:
 @given(ROWS, st.sampled_from([1e-30, 1.0, 1e11]))
 def test_int8_is_off_by_half_a_step_at_most(x: np.ndarray, scale: float) -> None:
     x = (x * np.float32(scale)).astype(np.float32)
-    kept = Originals("int8", x.shape[1])
+    kept = OriginalsFormat("int8", x.shape[1])
     raw = kept.to_bytes(x)
     assert raw.shape == (len(x), 8 + x.shape[1])
     step = (x.max(1, initial=-np.inf) - x.min(1, initial=np.inf)).astype(np.float64) / 255 if len(x) else np.zeros(0)
@@ -49,7 +49,7 @@ def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
     x = vectors(5)
     x[3, 2] = 70_000
     store = il.create(tmp_path / "s", BOOKS, originals="float16")
-    with pytest.raises(il.InputError, match=r"x\[3, 2\] is 70000, and float16 ends at 65504: scale .* 'int8'"):
+    with pytest.raises(il.InputError, match=r"x\[3, 2\] is 70000.* 65504: .*int8"):
         store.add(x)
     assert len(store) == 0
     il.create(tmp_path / "t", BOOKS, originals="int8").add(x)
@@ -58,7 +58,7 @@ def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
             il.create(tmp_path / "u", BOOKS, originals=wrong)
     index = il.Index(BOOKS)
     index.add(x)
-    with pytest.raises(il.InputError, match="an index holds no originals of its rows"):
+    with pytest.raises(il.InputError, match="originals.*codebooks"):
         il.create(tmp_path / "u", index, originals="int8")
     assert not (tmp_path / "u").exists()
     il.create(tmp_path / "v", il.Index(BOOKS), originals="int8").close()
@@ -66,7 +66,7 @@ def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.sampled_from(KINDS), st.data())
 def test_vectors_of_many_segments(sizes: list[int], kind: str, data: st.DataObject) -> None:
-    kept = Originals(kind, 3)
+    kept = OriginalsFormat(kind, 3)
     x = np.random.default_rng(sum(sizes)).integers(-3, 4, (sum(sizes), 3)).astype(np.float32)
     whole = kept.to_bytes(x)
     bounds = np.cumsum([0, *sizes])
@@ -93,7 +93,7 @@ def test_vectors_of_many_segments(sizes: list[int], kind: str, data: st.DataObje
 def test_a_second_look_against_a_plain_loop(n: int, k: int, depth: int, metric: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, q = (rng.integers(-2, 3, (m, 4)).astype(np.float32) for m in (n, 3))
-    kept = KeptVectors(Originals("float16", 4), [Originals("float16", 4).to_bytes(x)])
+    kept = KeptVectors(OriginalsFormat("float16", 4), [OriginalsFormat("float16", 4).to_bytes(x)])
     rows = np.full((3, depth), -1, np.int64)
     for r in rows:
         some = rng.permutation(n)[: rng.integers(0, depth + 1)]
@@ -259,8 +259,8 @@ def test_originals_that_are_no_numbers_are_damage(tmp_path: Path) -> None:
     part = store.snapshot.parts[0]
     rows = np.array(part.originals)
     rows[3, 1] = 0x7E
-    with pytest.raises(ValueError, match="no number"):
-        Originals("float16", 4).verify(rows)
+    with pytest.raises(ValueError, match="not finite"):
+        OriginalsFormat("float16", 4).verify(rows)
 
 
 # --- the one knob
@@ -269,7 +269,7 @@ def test_originals_that_are_no_numbers_are_damage(tmp_path: Path) -> None:
 @given(st.integers(0, 60), st.integers(1, 12), st.sampled_from(["l2", "ip"]), st.integers(0, 99))
 def test_true_neighbours_against_a_plain_sort(n: int, k: int, metric: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kind = Originals("float16", 5)
+    kind = OriginalsFormat("float16", 5)
     x, q = (rng.normal(size=(m, 5)).astype(np.float16).astype(np.float32) for m in (n, 3))
     cut = n // 3
     kept = KeptVectors(kind, [kind.to_bytes(x[:cut]), kind.to_bytes(x[cut:])])

@@ -197,7 +197,7 @@ def _check_tail(tail: Tail, ids: list[object], rows: np.ndarray) -> None:
         assert tail.ids.find(asked).tolist() == [last[v] for v in ids]
 
 
-# --- which segments are written anew
+# --- which segments are rewritten
 
 SIZES = st.lists(
     st.integers(0, 200).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), min_size=1, max_size=12

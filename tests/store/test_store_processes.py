@@ -35,7 +35,7 @@ def test_two_writers(tmp_path: Path) -> None:
     )
     try:
         assert first.stdout.readline() == "open\n"
-        with pytest.raises(il.StoreLockedError, match=f"by process {first.pid} since 20..-..-.. ..:..:.. UTC: "):
+        with pytest.raises(il.StoreLockedError, match=f"by process {first.pid} since 20..-..-.. ..:..:.. UTC"):
             il.open(tmp_path / "s", mode="a")
         assert len(il.open(tmp_path / "s")) == 0  # readers take no notice
         first.send_signal(signal.SIGKILL)

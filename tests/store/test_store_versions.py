@@ -31,7 +31,7 @@ def test_a_store_of_an_older_version(name: str, tmp_path: Path) -> None:
     with il.open(tmp_path / "s") as reader:
         check(reader)
         reader.verify()
-        mark = reader._state.manifest.store
+        mark = reader.session.state.manifest.store
         with il.open(tmp_path / "s", mode="a", limits=SMALL) as writer:
             check(writer)
             new = [f"n{i}" for i in range(20)] if isinstance(ids[0], str) else list(range(10_000, 10_020))
@@ -47,7 +47,7 @@ def test_a_store_of_an_older_version(name: str, tmp_path: Path) -> None:
         assert reader.refresh()
         check(reader)
         reader.verify()
-        assert reader._state.manifest.store == mark
+        assert reader.session.state.manifest.store == mark
 
 
 def test_the_segments_of_an_older_version_hold_ids_in_its_ways() -> None:

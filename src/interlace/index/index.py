@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import thread_count
-from ..codec.codebooks import Codebooks
+from ..codec.codebooks import Codebooks, Codes
 from ..codec.embedding import Embedding
 from ..codec.encode import EFFORTS, checked_codes, encode_rows
 from ..codec.space import Space
@@ -91,6 +91,11 @@ class Index(Searchable):
     def calibration(self) -> Calibration | None:
         """The rules of calibrated margins, if there are any."""
         return self.engine.calibration
+
+    @property
+    def codes(self) -> Codes:
+        """Codes uint8 [n, n_bytes] of all rows in insertion order, as :meth:`from_codes` takes them."""
+        return self.engine.codes_of(self.engine.kept_rows())
 
     @property
     def file(self) -> storage.File | None:

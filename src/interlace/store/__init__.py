@@ -1,23 +1,23 @@
-"""An index that lives in a directory (docs/store.md).
+"""Updatable stores: crash-safe directories that you can add to and delete from (docs/store.md).
 
-store.py       what users call to write: add, upsert, remove, batch, compact, calibrate, relearn
-reading.py     what they call to read: search, get, payload, health, report, verify
-opening.py     create and open
-writer.py      how a write gets to the disk: log, checkpoint
-snapshot.py    what a search sees: segments, rows of the log, removed rows
-loading.py     from files to a snapshot
-manifest.py, log.py, parts.py    the files
-tail.py, ids.py                  rows of the log in memory; ids of many segments
-columns.py, originals.py, extras.py    what a row may have beside its id and code
-sound.py       Arrow data of files, checked before it is used
-filters.py     expressions over columns
-reranking.py, recall.py          a second look at the best rows; how deep it must go
-relearning.py  new books from kept originals
-compaction.py  which segments are written anew
-drift.py, health.py              errors of rows as they come; what should be done
-lock.py        one writer across processes
-files.py       the one door to the disk
-verifying.py   everything on disk, read and compared
+store.py        calls that write: add, upsert, remove, batch, compact, calibrate, relearn
+reading.py      calls that read: get, payload, health, report, evaluate, verify; searches are those of an index
+opening.py      create and open
+session.py      a store that a process has open: current state, one write at a time, batches
+adding.py       rows of the user -> records
+relearning.py   new codebooks from kept originals
+writer.py       how a write reaches the disk: log, checkpoint
+compaction.py   which segments a checkpoint rewrites
+loading.py      files -> state
+verifying.py    check of all files
+snapshot.py     one state: what a search uses
+rows.py         rows of a state: segments and log, columns, originals
+tail.py, ids.py          rows of the log in memory; ids of many segments
+manifest.py, log.py, records.py, parts.py    the files
+files.py, lock.py        file operations; one writer across processes
+columns.py, arrow_ipc.py, originals.py, extras.py    what rows have in addition to ids and codes
+filters.py, filter_text.py, filter_size.py, filter_cache.py    filters over columns
+drift.py, health.py      errors of added rows; the state of a store and what to do
 """
 
 from .compaction import Limits

@@ -1,11 +1,10 @@
-"""Columns of a store: values of the user's own beside each row, of the types of Arrow.
+"""Payload columns of a store, with Arrow types.
 
-pyarrow is imported when a column is first written or read: a store without columns, and opening one with some, does
-without. In the log columns are record batches, in a segment the bytes of an Arrow IPC file, mapped with the rest of its
-file. Arrow trusts the offsets that it reads, so columns are validated before they are used
-(``inputs/arrow_validation.py``): those of a user before anything is written, those of a file before they are read.
-Versions up to 0.1.0 wrote strings that were not UTF-8; columns with such strings are *unsound*, and whoever reads their
-rows checks them.
+pyarrow is imported when a column is first read or written; opening a store does not need it. In the log, columns are
+record batches; in a segment, they are the bytes of an Arrow IPC file, which is memory-mapped. Arrow does not check the
+offsets that it reads, so columns are validated before they are used (``inputs/arrow_validation.py``): those of a user
+before anything is written, those of a file before they are read. Versions up to 0.1.0 wrote strings that are not valid
+UTF-8. Columns with such strings are *unsound*: their rows are checked each time they are read.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from ..files import storage
 from ..index.id_values import shown_id
 from ..inputs import arrow_validation
 from ..inputs.payload_table import arrow, as_schema, as_table, describe_schema, invalid_text
-from . import sound
+from . import arrow_ipc
 
 Table = Any  # pyarrow.Table
 Rows = NDArray[np.int64]
 
-#: Chunks of a column of the log, at most: each costs a filter some time.
+#: Largest number of chunks of a column of the log: each chunk slows filters down.
 MOST_CHUNKS = 32
 #: Name of the section with the bytes of an Arrow file.
 SECTION = "arrow"
 
 
 def check_arrow() -> None:
-    """An error if there is no pyarrow; it is not imported."""
+    """Raise an error if pyarrow is not installed, without importing it."""
     from importlib.util import find_spec
 
     if find_spec("pyarrow") is None:
@@ -43,10 +42,10 @@ def check_arrow() -> None:
 
 
 class Columns:
-    """The schema of a store's columns, and how values get to bytes and back."""
+    """The schema of the columns of a store, and conversion of tables to bytes and back."""
 
     def __init__(self, text: str) -> None:
-        self.text = text  # as a manifest has it: the schema as Arrow writes it, in base64
+        self.text = text  # for the manifest: the serialized Arrow schema in base64
 
     @classmethod
     def of(cls, given: Any) -> Columns:
@@ -63,36 +62,36 @@ class Columns:
         try:
             return as_schema(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.text, validate=True))))
         except (pa.ArrowException, ValueError, OSError, EOFError) as error:
-            raise DamagedFileError(f"the columns that a manifest names cannot be read: {error}") from error
+            raise DamagedFileError(f"the schema of the columns in a manifest cannot be read: {error}") from error
 
     def __str__(self) -> str:
         return describe_schema(self.schema)
 
     def checked(self, names: Any) -> list[str]:
-        """Names of columns that are there; None: all of them."""
+        """Column names; None: all. InputError for an unknown one."""
         if names is None:
             return list(self.schema.names)
         listed = [names] if isinstance(names, str) else list(names)
         for name in listed:
             if name not in self.schema.names:
-                raise InputError(f"there is no column {name!r}; the store has {self}")
+                raise InputError(f"columns: there is no column {name!r}; the store has {self}")
         return listed
 
     # --- what users pass
 
     def table(self, payload: Any, n: int | None) -> Table:
-        """What a user passed for n rows (None: for as many as there are), in the types of the store."""
+        """A user's payload for n rows (None: any number), in the types of the store."""
         return as_table(payload, self.schema, n)
 
     # --- bytes of a log
 
     def to_pieces(self, table: Table) -> tuple[bytes, ...]:
-        """A table for the log; the schema is not repeated there."""
-        batches = table.combine_chunks().to_batches()  # more than one where text outgrows its offsets
+        """Record batches for the log, without the schema."""
+        batches = table.combine_chunks().to_batches()  # several if the text is too long for 32-bit offsets
         pieces = tuple(batch.serialize().to_pybytes() for batch in batches if batch.num_rows)
-        # Checked again: the table may share the memory of the user's arrays, and these bytes are what will be read.
+        # Validated again: the table can share memory with the user's arrays, which another thread may have changed.
         try:
-            bad = bad_text(*self._decoded(pieces, table.num_rows))
+            bad = bad_text(*self.of_pieces(pieces, table.num_rows))
         except DamagedFileError as error:
             raise InputError(f"payload was changed by another thread while it was added: {error}") from error
         if bad is not None:
@@ -100,16 +99,13 @@ class Columns:
         return pieces
 
     def of_pieces(self, pieces: Iterable[bytes], n: int) -> tuple[Table, frozenset[str]]:
-        """The inverse, for n rows in all, and the names of unsound columns."""
-        return self._decoded(pieces, n)
-
-    def _decoded(self, pieces: Iterable[bytes], n: int) -> tuple[Table, frozenset[str]]:
+        """Inverse of :meth:`to_pieces` for n rows, and the names of unsound columns."""
         pa = arrow()
         try:
-            batches = [sound.batch_in(piece, self.schema) for piece in pieces]
+            batches = [arrow_ipc.batch_in(piece, self.schema) for piece in pieces]
             found = sum(batch.num_rows for batch in batches)
             if found != n:
-                raise ValueError(f"columns of {found} rows, {n} expected")
+                raise ValueError(f"columns have {found} rows, expected {n}")
             table = pa.Table.from_batches(batches, schema=self.schema)
             unsound = [name for name in table.schema.names if not arrow_validation.has_valid_text(table.column(name))]
             return table.combine_chunks(), frozenset(unsound)
@@ -117,7 +113,7 @@ class Columns:
             raise DamagedFileError(f"columns in the log of a store cannot be read: {error}") from error
 
     def joined(self, tables: Sequence[Table]) -> Table:
-        """One after the other, in chunks that are neither many nor copied again and again."""
+        """Concatenate tables; chunks are merged when there are many, so that rows are not copied each time."""
         table = arrow().concat_tables([table for table in tables if table.num_rows] or [self.schema.empty_table()])
         return table.combine_chunks() if table.column(0).num_chunks > MOST_CHUNKS else table
 
@@ -133,27 +129,27 @@ class Columns:
 
 
 class Payload:
-    """The columns of one segment, mapped: what is asked for is validated once, what is not is never touched."""
+    """The columns of one segment, memory-mapped. Each column is validated when it is first read."""
 
     def __init__(self, columns: Columns, file: storage.File, n: int) -> None:
         self.columns, self.file, self.n = columns, file, n
         self._validated: set[str] = set()
-        self._unsound: set[str] = set()  # of these, the columns with strings that are not UTF-8
+        self._unsound: set[str] = set()  # validated columns with strings that are not UTF-8
         self._lock = ForkLock()
 
     @cached_property
     def _table(self) -> Table:
         pa, columns = arrow(), self.columns
         try:
-            table = sound.table_in(self.file.array(SECTION), columns.schema)
+            table = arrow_ipc.table_in(self.file.array(SECTION), columns.schema)
             if table.num_rows != self.n:
-                raise ValueError(f"{table.num_rows} rows, the manifest says {self.n}")
+                raise ValueError(f"{table.num_rows} rows, but the manifest says {self.n}")
         except (pa.ArrowException, ValueError, OSError, EOFError) as error:
             raise self._damaged(error) from error
         return table
 
     def table(self, names: Sequence[str] | None = None) -> Table:
-        """These columns, or all."""
+        """These columns (None: all), validated."""
         table, pa = self._table, arrow()
         names = table.schema.names if names is None else names
         with self._lock:
@@ -167,15 +163,15 @@ class Payload:
         return table.select(list(names))
 
     def unsound(self, names: Iterable[str]) -> set[str]:
-        """Those of these columns, which :meth:`table` was asked for, with strings that are not UTF-8."""
+        """Those of these columns, already read by :meth:`table`, that have strings which are not UTF-8."""
         return self._unsound.intersection(names)
 
     def whole(self) -> Table:
-        """All columns, of which only those may be read that :meth:`table` was asked for."""
+        """All columns. Read only those that :meth:`table` has validated."""
         return self._table
 
     def verify(self) -> None:
-        """Every byte, every value."""
+        """Validate every byte and every value."""
         self.file.verify()
         self.table()
 
@@ -184,7 +180,7 @@ class Payload:
 
 
 def bad_text(table: Table, unsound: Iterable[str]) -> tuple[str, int] | None:
-    """The first of these columns with a string that is not UTF-8, and its row."""
+    """The first of these columns with a string that is not UTF-8, and the row."""
     for name in sorted(unsound):
         row = arrow_validation.first_invalid_row(table.column(name))
         if row is not None:
@@ -197,13 +193,13 @@ def check_text(table: Table, unsound: Iterable[str], id_of: Callable[[int], Any]
     bad = bad_text(table, unsound)
     if bad is not None:
         raise DamagedFileError(
-            f"column {bad[0]!r} of the row with id {shown_id(id_of(bad[1]))} is not valid UTF-8, which versions up to "
-            "0.1.0 did not check when rows were added: remove(ids) the row, or replace it by upsert, and call compact()"
+            f"column {bad[0]!r} of the row with id {shown_id(id_of(bad[1]))} is not valid UTF-8 (versions up to "
+            "0.1.0 did not check this): remove the row or replace it with upsert, then call compact()"
         )
 
 
 def taken(tables: Sequence[Table], rows: Rows) -> Table:
-    """Some rows, in any order, of tables one after the other; nothing else of them is read."""
+    """Some rows, in any order, of consecutive tables; other rows are not read."""
     pa = arrow()
     chunks = [batch for table in tables for batch in table.to_batches()]
     ends = np.cumsum([batch.num_rows for batch in chunks])

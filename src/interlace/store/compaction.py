@@ -1,8 +1,8 @@
-"""Which segments are written anew, and when: rows of the log become a segment, segments become fewer, space comes back.
+"""Which segments a checkpoint rewrites: it turns the log into a segment, merges segments, and drops removed rows.
 
-Segments stay in the order of insertion and only neighbours are merged, so that ties are decided as before. A segment is
-merged with the one before as long as that one is less than twice as large: there are O(log n) segments, and each row is
-written O(log n) times.
+Segments keep insertion order and only neighbours are merged, so that ties are decided as before. A segment is merged
+with the one before it while that one is less than twice as large: there are O(log n) segments, and each row is written
+O(log n) times.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from ..engine.segments import MAX_ROWS
 from ..errors import InputError
 
-#: A segment at least so many times larger than the one behind it is left alone.
+#: A segment that is at least this many times as large as the next one is not merged with it.
 RATIO = 2
-#: Removed rows of a segment from which on it is worth a checkpoint of its own: one for so many removals is cheap.
+#: Removals in a segment that justify a checkpoint of their own: spread over this many, it is cheap.
 WORTH = 64
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When a store tidies up by itself. The defaults suit most."""
+    """When a store turns its log into a segment and compacts segments automatically. The defaults suit most stores."""
 
-    #: rows, records or bytes of the log from which on it becomes a segment: what an open has to read, at most
+    #: the log becomes a segment when it has this many rows, records or bytes; opening a store reads the whole log
     rows: int = 16384
     records: int = 1024
     bytes: int = 1 << 20
-    #: a segment that lost more than this share of its rows is written anew; None: only ``compact()`` does that
+    #: a segment that lost more than this share of its rows is rewritten; None: only by ``compact()``
     removed_share: float | None = 0.3
 
     def __post_init__(self) -> None:
@@ -37,12 +37,12 @@ class Limits:
                 raise InputError(f"{name} must be a positive integer, got {value!r}")
         share = self.removed_share
         if share is not None and (isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1):
-            raise InputError(f"removed_share must lie between 0 and 1, or be None, got {share!r}")
+            raise InputError(f"removed_share must be None or between 0 and 1, got {share!r}")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Consecutive parts that become one segment, or one part that stays as it is."""
+    """Consecutive parts that become one segment, or one part that is not rewritten."""
 
     first: int
     stop: int
@@ -55,19 +55,19 @@ def plan(
     removed_share: float | None,
     *,
     everything: bool = False,
-    anew: bool = False,
+    rewrite: bool = False,
     most: int = MAX_ROWS,
 ) -> list[Group]:
-    """What becomes of parts, given (rows, removed rows) of each, the last one the log; ``everything``: one segment,
-    ``anew``: none stays as it is.
+    """The segments after a checkpoint, given (rows, removed rows) of each part; the last part is the log.
 
-    The log is always rewritten, so that none is left of it. Groups without rows are left out.
+    ``everything``: merge all parts; ``rewrite``: rewrite every part. The log is always rewritten, so that the new log
+    is empty. Groups without rows are left out. ``most`` is the largest number of rows in a segment.
     """
     log = len(sizes) - 1
     groups: list[Group] = []
     for i, (rows, removed) in enumerate(sizes):
         share = 1.0 if removed_share is None else removed_share
-        rewritten = anew or i == log or removed == rows or removed > share * rows or (everything and removed > 0)
+        rewritten = rewrite or i == log or removed == rows or removed > share * rows or (everything and removed > 0)
         if rows > removed:
             groups.append(Group(i, i + 1, rows - removed, rewritten))
         while len(groups) > 1 and _belong_together(groups[-2], groups[-1], everything, most):
@@ -77,9 +77,9 @@ def plan(
 
 
 def many_removed(segments: Sequence[tuple[int, int]], limits: Limits, patience: int = 1) -> bool:
-    """Whether one of them, given (rows, removed rows) of each, should be rewritten without waiting for a long log.
+    """Whether to rewrite a segment now instead of at the next checkpoint, given (rows, removed rows) of each.
 
-    ``patience`` is how many times as many removals as usual it takes, because the last attempt failed.
+    ``patience`` multiplies the required number of removals, after attempts that failed.
     """
     if limits.removed_share is None:
         return False

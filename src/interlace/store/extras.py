@@ -1,4 +1,4 @@
-"""What a store may keep of a row beside its id and its code: chosen when it is made, the same for all rows."""
+"""What a store keeps for each row in addition to id and code, chosen when it is created."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from dataclasses import dataclass
 
 from .columns import Columns
 from .manifest import Manifest
-from .originals import Originals
+from .originals import OriginalsFormat
 
 
 @dataclass(frozen=True, eq=False)
 class Extras:
-    """None of them: nothing is kept."""
+    """None: not kept."""
 
     columns: Columns | None = None
-    originals: Originals | None = None
+    originals: OriginalsFormat | None = None
 
     @classmethod
     def of(cls, manifest: Manifest, dim: int) -> Extras:
-        """As a manifest has them."""
+        """From a manifest."""
         columns, originals = manifest.columns, manifest.originals
         return cls(
-            None if columns is None else Columns(columns), None if originals is None else Originals(originals, dim)
+            None if columns is None else Columns(columns),
+            None if originals is None else OriginalsFormat(originals, dim),
         )
 
     @property
     def width(self) -> int:
-        """Bytes of an original."""
+        """Bytes of an original; 0 if none are kept."""
         return 0 if self.originals is None else self.originals.width

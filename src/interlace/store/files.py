@@ -1,10 +1,10 @@
-"""The one door to the disk: whatever a store changes there goes through :func:`call`, where tests put faults.
+"""File operations of a store. All that change the disk go through :func:`call`, where tests inject faults.
 
-A file is on disk once it was synced, its name once its folder was. Nothing here is ever written over: files are made
-under new names, appended to, or take the place of another in one step.
+The contents of a file are durable after a sync of the file, its name after a sync of its directory. Data are never
+overwritten: files are created under new names, appended to, or replaced in one step.
 
-Files of a store are named relative to an open directory (:class:`Folder`), not by a path: a path may lead to another
-directory by the time of the next call, an open directory is always the same one.
+Files are opened relative to an open directory (:class:`Folder`), not by path: between two calls, a path can change to
+another directory, an open directory cannot.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Any
 
 from ..files import storage
 
-#: Smaller parts of a file are gathered, so that one with many small arrays takes few calls.
+#: Smaller parts of a file are joined, so that many small arrays need few calls.
 GATHERED = 1 << 16
 
 
 class Folder:
-    """An open directory, and the path that it had when it was opened, which is for messages.
+    """An open directory. ``path`` is the path that it had when it was opened, for messages.
 
-    Its files are reached through its descriptor. Where the system has no such calls (Windows) they are reached by path.
+    Files are opened relative to its descriptor; on systems without such calls (Windows), by path.
     """
 
     def __init__(self, path: str, *, writing: bool = False) -> None:
         self.path = path
         self.fd: int | None = None
         if os.open in os.supports_dir_fd:
-            # A reader need not be allowed to list the directory.
+            # O_PATH: a reader needs no permission to list the directory.
             access = os.O_RDONLY if writing else getattr(os, "O_PATH", os.O_RDONLY)
             self.fd = os.open(path, access | os.O_DIRECTORY | os.O_CLOEXEC)
             weakref.finalize(self, os.close, self.fd)
@@ -44,18 +44,18 @@ class Folder:
         return At(self, name)
 
     def names(self) -> list[str]:
-        """Of all its files."""
+        """Names of all files."""
         return os.listdir(self.path if self.fd is None else self.fd)
 
     def sync(self) -> None:
-        """Wait until the names of its files are on disk."""
+        """Wait until the names of the files are on disk."""
         if self.fd is None:
             sync_folder(self.path)
         else:
             call("fsync", self.fd)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Of the file with this name, links not followed; None if there is none."""
+        """Status of a file, without following links; None if there is no such file."""
         target, where = _where(self / name)
         try:
             return os.stat(target, dir_fd=where.get("dir_fd"), follow_symlinks=False)
@@ -78,19 +78,19 @@ Path = str | At
 
 
 def _where(path: Path) -> tuple[str, dict[str, int]]:
-    """What to pass to calls of the system: a name and the descriptor of its directory, or a path."""
+    """Arguments for system calls: a name with the descriptor of its directory, or a path."""
     if isinstance(path, At) and path.folder.fd is not None:
         return path.name, {"dir_fd": path.folder.fd}
     return os.fspath(path), {}
 
 
 def call(name: str, *arguments: Any, **where: int) -> Any:
-    """``os.name(*arguments)``, relative to a directory."""
+    """Calls the function of ``os`` with this name; ``where`` has descriptors of directories."""
     return getattr(os, name)(*arguments, **where)
 
 
 def open_to_read(path: Path) -> int:
-    """A descriptor of a regular file; nothing else is waited for or read."""
+    """A descriptor of a regular file; raises for anything else, such as a pipe, without waiting."""
     target, where = _where(path)
     return storage.open_regular(target, os.fspath(path), **where)
 
@@ -101,18 +101,15 @@ def size(path: Path) -> int:
     return os.stat(target, dir_fd=where.get("dir_fd")).st_size
 
 
-def tell(text: str, *values: Any) -> None:
-    """A warning to the log of the program, about a disk that no caller has to hear of.
-
-    logging is imported when there is something to tell: opening a store should take no longer than need be.
-    """
+def log_warning(text: str, *values: Any) -> None:
+    """Log a problem that no caller has to handle. Imports logging here to keep opening a store fast."""
     import logging
 
     logging.getLogger("interlace.store").warning(text, *values)
 
 
 def create(path: Path, parts: Iterable[Any]) -> None:
-    """A new file with these bytes, which are on disk afterwards; nothing is left of one that could not be written."""
+    """Create a file with these bytes and sync it; after an error the file is removed."""
     target, where = _where(path)
     file = call("open", target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, **where)
     try:
@@ -129,12 +126,12 @@ def create(path: Path, parts: Iterable[Any]) -> None:
 
 
 def replace(at: At, data: bytes, check: Callable[[], None] | None = None) -> None:
-    """Put a file with these bytes in the place of another, in one step. ``check`` is the last thing before that step.
+    """Replace a file in one step. ``check`` is called immediately before.
 
-    After an error it is not known which of the two is there, or will be after a power cut.
+    After an error it is unknown which of the two files is there, or will be after a power cut.
     """
     temporary = at.folder / f"{at.name}.tmp"
-    if at.folder.stat(temporary.name) is not None:  # of an earlier attempt that failed
+    if at.folder.stat(temporary.name) is not None:  # left over from a failed attempt
         remove(temporary)
     create(temporary, [data])
     if check is not None:
@@ -145,7 +142,7 @@ def replace(at: At, data: bytes, check: Callable[[], None] | None = None) -> Non
 
 
 def append_to(path: Path, *, new: bool = False) -> int:
-    """A descriptor that writes at the end of a file; a link is not followed."""
+    """A descriptor that appends to a file; links are not followed."""
     target, where = _where(path)
     flags = (os.O_CREAT | os.O_EXCL if new else 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     file: int = call("open", target, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o666, **where)
@@ -153,22 +150,22 @@ def append_to(path: Path, *, new: bool = False) -> int:
 
 
 def write(file: int, data: Any) -> None:
-    """All of data, however little the system takes at a time."""
+    """Write all of data, in as many calls as the system needs."""
     rest = memoryview(data).cast("B")
     while rest:
         written = call("write", file, rest)
         if written <= 0:
-            raise OSError(errno.EIO, "nothing was written")
+            raise OSError(errno.EIO, "the system wrote no bytes")
         rest = rest[written:]
 
 
 def sync(file: int) -> None:
-    """Wait until what was written is on disk, and how long the file is."""
+    """Wait until the contents and the length of a file are on disk."""
     call("fdatasync" if hasattr(os, "fdatasync") else "fsync", file)
 
 
 def sync_folder(folder: str) -> None:
-    """Wait until the names in a folder are on disk."""
+    """Wait until the names in a directory are on disk."""
     file = call("open", folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         call("fsync", file)
@@ -177,12 +174,12 @@ def sync_folder(folder: str) -> None:
 
 
 def truncate(file: int, size: int) -> None:
-    """Cut a file."""
+    """Shorten a file."""
     call("ftruncate", file, size)
 
 
 def remove(path: Path) -> None:
-    """Take a name away; who has the file open or mapped keeps its bytes."""
+    """Remove a file; processes that have it open or mapped can still read it."""
     target, where = _where(path)
     call("unlink", target, **where)
 

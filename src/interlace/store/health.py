@@ -1,4 +1,4 @@
-"""How a store is: what lies about, whether its margins still hold, whether its books still fit."""
+"""The health of a store: removed rows, validity of the calibration, fit of the codebooks, and what to do."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from .snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Health:
-    """What :meth:`Store.health` found; errors are squared distances of rows from what their codes stand for."""
+    """The result of :meth:`Store.health`. Errors are squared distances between rows and their decoded vectors."""
 
     rows: int
-    removed: int  #: rows that were removed, and are not yet compacted away
+    removed: int  #: removed rows that still take space, until they are compacted
     segments: int
-    log_rows: int  #: rows that are not in a segment yet
-    bytes: int  #: of all its files
-    calibrated: bool  #: whether any target is supported for 10 hits; else every margin below 1 is exact
-    calibration: str  #: which targets it supports for the current rows, or why none
-    training_error: float | None  #: mean error of rows held out of learning, or of the first rows, see below
-    training_from: str  #: which rows these are
-    added: int  #: rows that were coded since learning
+    log_rows: int  #: rows in the log, which are not in a segment yet
+    bytes: int  #: size of all files
+    calibrated: bool  #: whether any target is supported at k = 10; otherwise searches with a margin below 1 are exact
+    calibration: str  #: the targets that are supported for the current rows, or why there are none
+    training_error: float | None  #: mean error of the rows that recent rows are compared with
+    training_from: str  #: which rows these are: held out of learning, or the first rows of the store
+    added: int  #: rows added since the codebooks were learned
     added_error: float | None  #: their mean error
-    recent: int  #: rows of late among them
+    recent: int  #: the most recent of them
     recent_error: float | None  #: their mean error
-    drift: float | None  #: recent_error / training_error; None as long as too few rows came
-    drift_limit: float  #: the drift beyond which re-learning is due
-    relearn: bool  #: whether it is
+    drift: float | None  #: recent_error / training_error; None while there are too few rows
+    drift_limit: float  #: the drift above which relearning is due
+    relearn: bool  #: whether relearning is due
 
     @classmethod
     def of(cls, snapshot: Snapshot, n_bytes: int) -> Health:
-        """Of one state of a store."""
+        """The health of one state of a store."""
         removed = snapshot.ids_of_rows.removed
         calibrated, why = _calibration(snapshot.books.calibration, len(snapshot))
         drift = snapshot.drift
@@ -58,29 +58,33 @@ class Health:
 
     @property
     def removed_share(self) -> float:
-        """Of all rows that are on disk."""
+        """Removed rows as a share of all rows on disk."""
         return self.removed / max(1, self.rows + self.removed)
 
     @property
     def advice(self) -> list[str]:
-        """What should be done, most urgent first; nothing for a store that is well."""
+        """What to do, most urgent first; empty if there is nothing to do."""
         found = []
         if self.relearn:
-            found.append("relearn() (from kept originals), or learn new books from rows of late: these code them badly")
+            found.append(
+                "relearn(), or create the store again with new codebooks: the current ones do not fit recent rows"
+            )
         if not self.calibrated and self.rows:
-            found.append("calibrate(queries): until then every margin below 1 is exact, which is slower")
+            found.append("calibrate(queries): until then searches with a margin below 1 are exact, which is slower")
         if self.removed_share > (Limits().removed_share or 0):
-            found.append("compact(): many rows were removed, and searches still pass them")
+            found.append("compact(): searches still scan many removed rows")
         return found
 
     def __str__(self) -> str:
-        said = f"{_counted(self.rows, 'row')} in {_counted(self.segments, 'segment')} and {self.log_rows:,} in the log"
+        summary = (
+            f"{_counted(self.rows, 'row')} in {_counted(self.segments, 'segment')} and {self.log_rows:,} in the log"
+        )
         facts = [("size", f"{self.bytes:,} bytes")]
-        lost = f"{_counted(self.removed, 'row')} not compacted away ({self.removed_share:.1%})"
-        facts.append(("removed", lost if self.removed else "no rows that are not compacted away"))
+        removed = f"{_counted(self.removed, 'row')} not compacted yet ({self.removed_share:.1%})"
+        facts.append(("removed", removed if self.removed else "no rows to compact"))
         facts.append(("calibration", self.calibration))
         if self.training_error is None:
-            facts.append(("error", f"not known yet: {self.training_from}"))
+            facts.append(("error", f"unknown: {self.training_from}"))
         else:
             facts.append(("error", f"{self.training_error:.4g} of {self.training_from}"))
         if self.added_error is not None:
@@ -88,25 +92,25 @@ class Health:
         if self.recent_error is not None and self.recent != self.added:
             facts.append(("", f"{self.recent_error:.4g} of the last {_counted(self.recent, 'row')}"))
         if self.drift is None:
-            facts.append(("drift", f"not known: it takes {LEAST:,} rows"))
+            facts.append(("drift", f"unknown: it needs {LEAST:,} recent rows"))
         else:
-            verdict = "re-learning is due" if self.relearn else f"re-learning is due beyond {self.drift_limit:g}"
+            verdict = f"{'above' if self.relearn else 'below'} the limit of {self.drift_limit:g} for relearning"
             facts.append(("drift", f"{self.drift:.3f} ({verdict})"))
         facts += [("to do" if i == 0 else "", text) for i, text in enumerate(self.advice or ["nothing"])]
-        return "\n".join([said, *(f"  {name:<13}{text}" for name, text in facts)])
+        return "\n".join([summary, *(f"  {name:<13}{text}" for name, text in facts)])
 
 
 def _calibration(made: Calibration | None, n: int) -> tuple[bool, str]:
-    """Whether the default margin is calibrated for a store of n rows, and what to say of it."""
+    """Whether any target is calibrated for a store of n rows, and a description."""
     if made is None:
-        return False, "none was made"
+        return False, "none"
     found = made.rule(10, DEFAULT, n)
     targets = made.targets(10, n)
-    by = f"made for {made.n:,} rows with {made.queries:,} queries, there are {n:,} rows"
+    by = f"made for {made.n:,} rows with {made.queries:,} queries; the store has {n:,} rows"
     if targets:
-        return True, f"holds for targets up to {targets[-1]:g} at k = 10: {by}"
+        return True, f"valid for targets up to {targets[-1]:g} at k = 10: {by}"
     assert not isinstance(found, Covered)
-    return False, f"does not hold: {DEFAULT:g} {found.why} ({by})" if made.queries else f"does not hold: it {found.why}"
+    return False, f"not valid: {DEFAULT:g} {found.why} ({by})" if made.queries else f"not valid: it {found.why}"
 
 
 def _training(drift: Drift) -> str:
@@ -114,9 +118,9 @@ def _training(drift: Drift) -> str:
     if drift.held_out:
         return f"{_counted(rows, 'row')} held out of learning"
     if not rows:
-        return f"the first {LEAST:,} rows tell, {drift.added.rows:,} came"
+        return f"the first {LEAST:,} rows are the reference, and {drift.added.rows:,} were added so far"
     if rows < LEAST:
-        return f"the first {_counted(rows, 'row')} of this store, and it takes {LEAST:,} to tell"
+        return f"the first {_counted(rows, 'row')} of this store ({LEAST:,} are needed)"
     return f"the first {_counted(rows, 'row')} of this store"
 
 

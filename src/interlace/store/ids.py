@@ -1,9 +1,9 @@
-"""Ids of a store: those of its segments, one after the other, without the removed ones.
+"""Ids of a store: those of its segments in order, without the removed ones.
 
-A store has int64 ids or strings. Default ids are integers that go on from the largest that ever was, so a segment
-that was never compacted holds a run of them and stores nothing; what compaction leaves of runs is a few runs more.
-Other integers are packed into blocks (``../ids.py``). No table is made of ids: a look-up asks the sorted section of
-each segment, and there are few segments.
+A store has int64 ids or strings. Default ids are the integers after the largest id ever used, so a segment that was
+never compacted has one run of consecutive ids and stores nothing; after compaction there are a few runs. Other integers
+are packed into blocks (``index/ids.py``). There is no hash table of ids: a look-up searches the sorted section of each
+segment, and there are few segments.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..engine.tombstones import JoinedTombstones, Tombstones
 from ..index.id_values import IdArray, as_id_array
 from ..index.ids import STORED, Ids
 
-ROWS = 1 << 16  # strings gathered at a time
+ROWS = 1 << 16  # strings copied at a time
 
 
 class Ascending(Ids):
-    """Integers that ascend with the rows: sorted as they are. Only in segments of version 2; newer ones pack them."""
+    """Integers in ascending order of the rows. Only in segments of version 2; newer segments pack such ids."""
 
     def sorted_section(self) -> dict[str, NDArray[Any]]:
-        """Nothing but the values."""
+        """Only the values, which are sorted already."""
         return self.arrays
 
     def find(self, ids: IdArray) -> NDArray[np.int64]:
-        """Row of each id, -1 where it is not here."""
+        """Row of each id, -1 if there is none."""
         if ids.dtype != np.int64 or self.n == 0:
             return np.full(len(ids), -1, np.int64)
         self.check_file()
@@ -39,7 +39,7 @@ class Ascending(Ids):
 
 
 class JoinedIds(Ids):
-    """Ids of consecutive segments, and which of their rows were removed."""
+    """Ids of consecutive segments, and which rows are removed."""
 
     def __init__(self, parts: Sequence[tuple[Ids, Tombstones]], kind: str) -> None:
         sizes = np.array([ids.n for ids, _ in parts], np.int64)
@@ -56,11 +56,11 @@ class JoinedIds(Ids):
 
     @property
     def kind(self) -> str:
-        """``int64`` or ``string``; ``default`` as long as there never was a row."""
+        """``int64`` or ``string``; ``default`` if no row was ever added."""
         return self._kind or "default"
 
     def place(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Segment of each row, and its number there."""
+        """Segment of each row, and the number of the row within it."""
         parts = np.searchsorted(self._ends, rows, "right").astype(np.int64)
         return parts, rows - self._starts[parts]
 
@@ -79,7 +79,7 @@ class JoinedIds(Ids):
         return out
 
     def find(self, ids: IdArray) -> NDArray[np.int64]:
-        """Row of each id that was not removed, -1 where there is none."""
+        """Row of each id, -1 if there is none or it was removed."""
         rows, left = np.full(len(ids), -1, np.int64), np.arange(len(ids))
         for start, (own, dead) in zip(self._starts.tolist(), self._parts, strict=True):
             found = own.find(ids[left])
@@ -92,7 +92,7 @@ class JoinedIds(Ids):
         return rows
 
     def removed_row(self, value: Any) -> int:
-        """The last row that had this id before it was removed, if it is still in its segment and no other has it."""
+        """The last removed row with this id; -1 if the id has a row, or the removed row was compacted."""
         ids = as_id_array([value], "id")
         if self.find(ids)[0] >= 0:
             return -1
@@ -111,15 +111,15 @@ def joined(parts: Iterable[tuple[Ids, NDArray[np.int64]]], kind: str) -> Ids:
 
 
 def of_integers(values: NDArray[np.int64]) -> Ids:
-    """The smallest way to hold them: one run, which stores nothing, or what :meth:`Ids.of` chooses."""
+    """The smallest representation: one run, which stores nothing, or that of :meth:`Ids.of`."""
     if len(values) and int(values[-1]) - int(values[0]) == len(values) - 1 and (values[1:] > values[:-1]).all():
         return Ids.default(len(values), int(values[0]))
     return Ids.of(values)
 
 
 def _gathered(ids: Ids, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-    """Text of some strings, and the length of each."""
-    if "text" not in ids.arrays:  # those of a log
+    """Concatenated text of some string ids, and the length of each."""
+    if "text" not in ids.arrays:  # ids of the log
         ids, rows = Ids.of(ids.take(rows)), np.arange(len(rows))
     text, (starts, ends) = ids.arrays["text"], ids.bounds(rows)
     lengths = ends - starts
@@ -132,7 +132,7 @@ def _gathered(ids: Ids, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDA
 
 
 def without_padding(ids: Any) -> Any:
-    """Ids of a :class:`Matches`, without what stands for no hit."""
+    """Ids of a :class:`Matches` without the padding of missing hits."""
     array = ids if isinstance(ids, np.ndarray) else None
     if array is None or array.ndim != 1:
         return ids
@@ -142,14 +142,14 @@ def without_padding(ids: Any) -> Any:
 
 
 def describe(ids: Ids) -> dict[str, Any]:
-    """What the description of a segment says of them; the arrays are sections of its file."""
+    """The entry for the description of a segment; the arrays are sections of its file."""
     if ids.kind == "default":
         return {"kind": "run", "first": ids.first}
     return {"kind": "ascending" if isinstance(ids, Ascending) else ids.kind}
 
 
 def stored(description: dict[str, Any], n: int, arrays: dict[str, NDArray[Any]]) -> Ids:
-    """Inverse of :func:`describe`; raises ValueError where the arrays do not fit."""
+    """Inverse of :func:`describe`; raises ValueError if the arrays do not match."""
     kind = description["kind"]
     if kind == "run":
         first = description["first"]

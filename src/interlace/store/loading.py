@@ -1,12 +1,11 @@
-"""From the files of a store to its state: manifest, segments, tombstones, then the log on top.
+"""From the files of a store to its state: manifest, segments and tombstones, then the records of the log.
 
-Readers take no lock. Between reading the manifest and opening a file that it names, a writer may have put another
-manifest in its place and removed that file; then the newer manifest is read. Files once mapped stay readable when
-their name is gone.
+Readers take no lock. After a reader has read the manifest, a writer may replace it and remove a file that it names;
+then the reader reads the new manifest. Files that are mapped stay readable after they are removed.
 
-What was opened before is used again only where it is certain to be the same: files are compared by the checksums in
-their headers and logs by their random salt, never by name or generation alone. A backup that was restored, and written
-to since, has the same names and numbers with other rows.
+Open files are reused only if they are certain to be the same: files are compared by the checksums in their headers, and
+logs by their random salt, never by name or generation alone. In a restored backup that was written to since, the same
+names and numbers belong to other rows.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from . import parts
 from .extras import Extras
 from .files import Folder
 from .manifest import Manifest
+from .records import Record
 from .snapshot import Snapshot
 from .tail import Tail
 
@@ -34,7 +34,7 @@ ATTEMPTS = 100
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What the disk says."""
+    """A state of a store as it is on disk."""
 
     manifest: Manifest
     snapshot: Snapshot
@@ -42,18 +42,18 @@ class State:
 
 
 def load(path: str | Folder, embedding: Any = None, known: State | None = None) -> State:
-    """The newest state of the store at a path, for readers; what ``known`` has open already is not opened again."""
+    """The current state of the store at a path; files that ``known`` has open are reused."""
     for attempt in range(ATTEMPTS):
         folder = opened(path)
         manifest = manifests.read(folder)
         if known is not None and manifest.store != known.manifest.store:
             raise StoreError(
-                f"{folder.path!r} is another store by now (mark {manifest.store}; the one that was opened has "
-                f"{known.manifest.store}): what was read before stays; il.open(path) opens the other store"
+                f"{folder.path!r} is now another store (its mark is {manifest.store}; that of the opened store is "
+                f"{known.manifest.store}): the state read before is kept; il.open(path) opens the other store"
             )
         try:
             if known is not None and manifest == known.manifest:
-                return _go_on(folder, known)
+                return _continue(folder, known)
             base = base_of(folder, manifest, embedding, known)
             records, place, _ = read_log(folder, manifest)
             return State(manifest, replay(base, records, manifest), place)
@@ -64,15 +64,15 @@ def load(path: str | Folder, embedding: Any = None, known: State | None = None) 
 
 
 def opened(path: str | Folder) -> Folder:
-    """The directory that is at a path now."""
+    """Open the directory at a path."""
     try:
         return Folder(path) if isinstance(path, str) else path
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotAnIndexError(f"{path!r} is not there") from error
+        raise NotAnIndexError(f"{path!r} does not exist") from error
 
 
 def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: State | None = None) -> Snapshot:
-    """What a manifest names, without the log."""
+    """The state of the files that a manifest names, without the log."""
     opened: Mapping[str, parts.Part] = {}
     books: Index | None = None
     if known is not None:
@@ -92,7 +92,7 @@ def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: St
     )
     for segment in segments:
         if (segment.ids.kind == "string") != (manifest.ids == "string"):
-            raise DamagedFileError(f"{segment.file.path!r} has {segment.ids.kind} ids, its store {manifest.ids!r}")
+            raise DamagedFileError(f"{segment.file.path!r} has {segment.ids.kind} ids, but its store {manifest.ids!r}")
     removed = [parts.open_removed(folder, entry, manifest.store) for entry in manifest.segments]
     tail, none = Tail.empty(books.codebooks, extras.width), Tombstones(0)
     return Snapshot(books, segments, (*removed, none), tail, manifest.ids, manifest.next_id, extras, manifest.drift)
@@ -100,31 +100,31 @@ def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: St
 
 def read_log(
     folder: Folder, manifest: Manifest, place: logs.Place | None = None
-) -> tuple[list[logs.Record], logs.Place, int]:
-    """Records of the log from a place on, the place behind them, and the size of the file."""
+) -> tuple[list[Record], logs.Place, int]:
+    """Records of the log from a position on, the position after them, and the size of the file."""
     try:
         return logs.read(folder / manifest.log, manifest.store, place)
     except FileNotFoundError as error:
         raise parts.missing(folder, manifest.log) from error
 
 
-def replay(base: Snapshot, records: Iterable[logs.Record], manifest: Manifest) -> Snapshot:
-    """The state after the records of the log; ones that cannot be are damage."""
+def replay(base: Snapshot, records: Iterable[Record], manifest: Manifest) -> Snapshot:
+    """The state after the records of the log; DamagedFileError if they do not fit it."""
     listed = list(records)
     if not listed:
         return base
     try:
-        record = logs.Record.joined(listed)
+        record = Record.joined(listed)
         sizes = np.array(base.books.codebooks.column_sizes)
         if len(record.codes) and (record.codes.max(0) >= sizes[: record.codes.shape[1]]).any():
-            raise InputError("a code names a word that its book does not have")
+            raise InputError("a code refers to a word that its book does not have")
         return base.apply(record)
     except (InterlaceError, ValueError) as error:
         raise DamagedFileError(f"the log {manifest.log!r} does not fit its store: {error}") from error
 
 
-def _go_on(folder: Folder, known: State) -> State:
-    """The same manifest: only what the log has gained, unless it is another log or other records were read before."""
+def _continue(folder: Folder, known: State) -> State:
+    """For an unchanged manifest: read only the new records, or the whole log if it was replaced."""
     manifest, snapshot = known.manifest, known.snapshot
     try:
         records, place, _ = read_log(folder, manifest, known.place)

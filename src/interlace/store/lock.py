@@ -1,11 +1,11 @@
-"""One writer at a time, across processes: a lock of the operating system on a file of the store.
+"""The lock that allows only one process at a time to write: a lock of the operating system on a file of the store.
 
-The system frees it when its process ends, however it ends, so that no lock is ever stale. What the file says (who, and
-since when) is only for messages.
+The system releases it when the process ends, for whatever reason, so that there are no stale locks. The contents of the
+file (which process, since when) are only for messages.
 
-The lock belongs to the file, not to its name: where somebody removes or replaces ``LOCK``, another process can lock the
-new file. So the directory itself is locked too, where the file system can do that, and a writer asks
-:meth:`WriterLock.check`, before it acknowledges a write, whether the name still leads to the file that it holds.
+The lock belongs to the file, not to its name: if ``LOCK`` is removed or replaced, another process can lock the new
+file. Therefore the directory is locked too, if the file system can do that, and before a writer acknowledges a write,
+:meth:`WriterLock.check` checks that the name still belongs to the locked file.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ..errors import StoreError, StoreLockedError
 from .files import Folder
 
 NAME = "LOCK"
-_START = "process "  # of what the file says
-_LONGEST = 200  # bytes of it
-_TAKEN = (errno.EWOULDBLOCK, errno.EACCES)  # by another process
+_START = "process "  # first bytes of the file
+_LONGEST = 200  # bytes of the file
+_TAKEN = (errno.EWOULDBLOCK, errno.EACCES)  # another process holds the lock
 
 
 class WriterLock:
-    """Held until :meth:`release`, or until nobody refers to it any more."""
+    """Held until :meth:`release`, or until the object is garbage-collected."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         file = _lock(folder)
-        while not _is_named(file, folder):  # the name was removed, or given to another file, before this one was locked
+        while not _is_named(file, folder):  # LOCK was removed or replaced before it was locked
             os.close(file)
             file = _lock(folder)
         try:
@@ -43,13 +43,13 @@ class WriterLock:
         self._file = file
         self._close = weakref.finalize(self, _close_all, *((file,) if directory is None else (file, directory)))
         _HELD.add(self)
-        with contextlib.suppress(OSError):  # a full disk should not keep a writer away
+        with contextlib.suppress(OSError):  # a full disk does not prevent locking
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
             os.ftruncate(file, 0)
             os.pwrite(file, f"{_START}{os.getpid()} since {since}\n".encode(), 0)
 
     def check(self) -> None:
-        """Raise unless the lock is still that of the store: another process may be writing by now."""
+        """Raise StoreError if ``LOCK`` was removed or replaced: another process may be writing."""
         if not _is_named(self._file, self._folder):
             raise StoreError(
                 errno.ESTALE,
@@ -59,7 +59,7 @@ class WriterLock:
             )
 
     def release(self) -> None:
-        """Let the next one write."""
+        """Release the lock."""
         self._close()
 
 
@@ -72,12 +72,12 @@ def _flock(file: int) -> None:
     try:
         import fcntl
     except ImportError as error:  # Windows
-        raise StoreError("a store can be written to only where the system has flock; reading works") from error
+        raise StoreError("writing to a store needs flock, which this system does not have; reading works") from error
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _lock_directory(folder: Folder) -> int | None:
-    """A descriptor of the locked directory, or None where directories cannot be locked (some network file systems)."""
+    """Lock the directory and return its descriptor; None if this file system cannot lock directories."""
     directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.fd)
     try:
         _flock(directory)
@@ -91,13 +91,13 @@ def _lock_directory(folder: Folder) -> int | None:
 
 def _taken(folder: Folder, holder: str) -> StoreLockedError:
     return StoreLockedError(
-        f"{folder.path!r} is being written to by {holder}: a store has one writer at a time; close that one, or open "
-        "with mode='r'"
+        f"{folder.path!r} is being written to by {holder}, and only one process can write at a time: close the store "
+        "there, or open it with mode='r'"
     )
 
 
 def _lock(folder: Folder) -> int:
-    """A descriptor of the locked file."""
+    """Create and lock ``LOCK``; returns its descriptor."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         file = os.open(NAME, flags, 0o666, dir_fd=folder.fd)
@@ -106,7 +106,7 @@ def _lock(folder: Folder) -> int:
         raise StoreError(error.errno, f"cannot be written to ({why})", folder.path) from error
     try:
         _flock(file)
-        _check_ours(file, folder)
+        _check_contents(file, folder)
     except OSError as error:
         holder = _holder(file)
         os.close(file)
@@ -118,8 +118,8 @@ def _lock(folder: Folder) -> int:
     return file
 
 
-def _check_ours(file: int, folder: Folder) -> None:
-    """What is written into it replaces what it holds: that must be nothing, or what a writer wrote."""
+def _check_contents(file: int, folder: Folder) -> None:
+    """Raise StoreError unless the file is empty or was written by a store, because it will be overwritten."""
     found = os.fstat(file)
     ours = stat.S_ISREG(found.st_mode) and found.st_size <= _LONGEST
     if ours and found.st_size:
@@ -127,19 +127,19 @@ def _check_ours(file: int, folder: Folder) -> None:
     if not ours:
         raise StoreError(
             errno.EINVAL,
-            f"cannot be written to: its {NAME} was not written by a store, and is not overwritten; move it away",
+            f"cannot be written to: its {NAME} was not written by a store and is not overwritten; move it away",
             folder.path,
         )
 
 
 def _is_named(file: int, folder: Folder) -> bool:
-    """Whether the name still leads to this file."""
+    """Whether ``LOCK`` is still this file."""
     held, found = os.fstat(file), folder.stat(NAME)
     return found is not None and (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
 
 
 def _holder(file: int) -> str:
-    """What the holder wrote into the file; nothing yet if it has just begun."""
+    """What the process that holds the lock wrote into the file, for messages."""
     try:
         text = os.pread(file, _LONGEST, 0).decode(errors="replace").strip()
     except OSError:
@@ -150,11 +150,11 @@ def _holder(file: int) -> str:
 _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
-def _forget() -> None:
-    """A forked child shares the descriptors, and would keep the lock after its parent is gone."""
+def _release_in_child() -> None:
+    """A forked child shares the descriptors and would hold the lock after its parent has ended."""
     for lock in list(_HELD):
         lock.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_release_in_child)

@@ -1,8 +1,8 @@
-"""The manifest: which files a store consists of. Replacing it, in one step, is what makes a change of files happen.
+"""The manifest: the list of the files of a store. Replacing it, in one step, makes a change of files take effect.
 
-The file is JSON, with a checksum over all of its bytes (the field itself as zeros), which is compared before the
-version: damage never looks like a newer format. Names are those that a store gives, so that none leads out of its
-folder.
+The file is JSON with a checksum over all of its bytes (with zeros in the field itself). The checksum is compared before
+the version, so that damage is never reported as a newer format. Only file names that a store generates are accepted, so
+that no name leads out of the directory.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .files import Folder
 from .originals import KINDS
 
 NAME = "MANIFEST.json"
-UNFINISHED = "CREATING"  # is there while a store is being made; files without it and without a manifest are damage
-VERSION = 2  # with columns or originals; what has neither is written as version 1
-LARGEST = 16 << 20  # bytes; a manifest has some hundred for each segment
+UNFINISHED = "CREATING"  # exists while a store is created; files without it and without a manifest are damage
+VERSION = 2  # if the store has columns or originals, else 1
+LARGEST = 16 << 20  # bytes; a manifest has a few hundred per segment
 
 _START = b'{"format":"interlace store",'
 _CRC = '"crc32":"%s"'
@@ -36,18 +36,18 @@ _SINCE_2 = ("columns", "originals", "payload_file", "originals_file")
 
 @dataclass(frozen=True)
 class Entry:
-    """A segment."""
+    """A segment and its files."""
 
     file: str
-    rows: int  #: in the file, removed ones included
-    removed: int = 0  #: of them
-    removed_file: str | None = None  #: says which
-    payload_file: str | None = None  #: the columns of its rows
-    originals_file: str | None = None  #: their vectors
+    rows: int  #: including removed rows
+    removed: int = 0  #: removed rows
+    removed_file: str | None = None  #: which rows are removed
+    payload_file: str | None = None  #: columns of the rows
+    originals_file: str | None = None  #: originals of the rows
 
     @property
     def files(self) -> list[str]:
-        """All of them."""
+        """Names of all files of the segment."""
         names = (self.file, self.removed_file, self.payload_file, self.originals_file)
         return [name for name in names if name is not None]
 
@@ -58,24 +58,24 @@ class Manifest:
 
     generation: int
     books: str  #: file of an index without rows: codebooks, embedding, calibration
-    store: str  #: its mark, 32 hex digits that all its files have
-    segments: tuple[Entry, ...]  #: in the order of insertion
-    log: str  #: what was written after this manifest
-    ids: str  #: int64, string, or nothing as long as there never was a row
-    next_id: int  #: larger than every integer id that ever was
-    next_file: int  #: larger than the number of every file that ever was
-    drift: Drift = field(default_factory=Drift)  #: errors of the rows that were coded so far
-    columns: str | None = None  #: schema of the payload (columns.py), if rows have one
-    originals: str | None = None  #: how vectors are kept (originals.py), if they are
+    store: str  #: mark of the store: 32 hex digits that all of its files contain
+    segments: tuple[Entry, ...]  #: in insertion order
+    log: str  #: writes after this manifest
+    ids: str  #: int64 or string; empty if no row was ever added
+    next_id: int  #: larger than every integer id ever used
+    next_file: int  #: larger than every file number ever used
+    drift: Drift = field(default_factory=Drift)  #: errors of the rows added so far
+    columns: str | None = None  #: schema of the payload (columns.py), if there is one
+    originals: str | None = None  #: format of the originals (originals.py), if they are kept
 
     @property
     def version(self) -> int:
-        """The oldest that has what it says."""
+        """The oldest version of the format that can represent it."""
         return 1 + self.extended
 
     @property
     def extended(self) -> bool:
-        """Whether rows have more than ids and codes, which version 1 knows nothing of."""
+        """Whether the store has columns or originals, which version 1 cannot represent."""
         return self.columns is not None or self.originals is not None
 
     @property
@@ -85,32 +85,32 @@ class Manifest:
 
 
 def file_name(role: str, number: int) -> str:
-    """What a file of a store is called; a number is used once."""
+    """Name of a file of a store; each number is used once."""
     return f"{role}-{number}.{'log' if role == 'log' else 'interlace'}"
 
 
-def is_ours(name: str) -> bool:
-    """Whether a store gives such names, to files or to what becomes one; a lock and a manifest are no such files."""
+def is_store_file(name: str) -> bool:
+    """Whether a store generates this name, for a file or a temporary file; lock and manifest do not count."""
     return _FILE.fullmatch(name) is not None or name in (f"{NAME}.tmp", UNFINISHED)
 
 
 def to_bytes(manifest: Manifest) -> bytes:
-    """The file."""
-    found = asdict(manifest, dict_factory=_without_nothing)
+    """Contents of the file."""
+    found = asdict(manifest, dict_factory=_without_unused)
     content = {"format": "interlace store", "version": manifest.version, "crc32": "0" * 8, "manifest": found}
     text = (json.dumps(content, separators=(",", ":")) + "\n").encode()
     return text.replace((_CRC % ("0" * 8)).encode(), (_CRC % f"{zlib.crc32(text):08x}").encode(), 1)
 
 
-def _without_nothing(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """What version 1 did not have is left out where there is none of it."""
+def _without_unused(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Leaves out unused fields that version 1 does not have."""
     return {key: value for key, value in items if value is not None or key not in _SINCE_2}
 
 
 def from_bytes(text: bytes, path: str) -> Manifest:
     """Inverse of :func:`to_bytes`; ``path`` is for messages."""
     if not text.startswith(_START):
-        raise NotAnIndexError(f"{path!r} is not the manifest of a store (or its first bytes are damaged)")
+        raise NotAnIndexError(f"{path!r} is not the manifest of a store, or its first bytes are damaged")
     found = re.search(_CRC.encode() % b"([0-9a-f]{8})", text)
     if found is None:
         raise DamagedFileError(f"{path!r} is damaged: it has no checksum")
@@ -118,7 +118,7 @@ def from_bytes(text: bytes, path: str) -> Manifest:
     if f"{zlib.crc32(zeroed):08x}".encode() != found[1]:
         raise DamagedFileError(f"{path!r} is damaged: it does not match its checksum")
     try:
-        content = json.loads(text.decode())  # of bytes, json would also take UTF-16
+        content = json.loads(text.decode())  # decoded here, because json.loads(bytes) also accepts UTF-16
         version = _number(content, "version", 1)
         if version > VERSION:
             raise NewerFormatError(
@@ -130,35 +130,35 @@ def from_bytes(text: bytes, path: str) -> Manifest:
 
 
 def read(folder: str | Folder) -> Manifest:
-    """The manifest of a store, or a clear error: a folder without one is no store."""
+    """Read the manifest of a store; NotAnIndexError if there is none."""
     path = folder if isinstance(folder, str) else folder.path
     try:
         at = (Folder(folder) if isinstance(folder, str) else folder) / NAME
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotAnIndexError(f"{path!r} is not there") from error
+        raise NotAnIndexError(f"{path!r} does not exist") from error
     try:
         with open(files.open_to_read(at), "rb") as file:
             text = file.read(LARGEST + 1)
     except FileNotFoundError as error:
-        what = "a directory, but not a store: it has no manifest" if os.path.isdir(path) else "not there"
-        raise NotAnIndexError(f"{path!r} is {what}") from error
+        what = f"is a directory, but not a store: it has no {NAME}" if os.path.isdir(path) else "does not exist"
+        raise NotAnIndexError(f"{path!r} {what}") from error
     if len(text) > LARGEST:
-        raise DamagedFileError(f"{os.fspath(at)!r} is damaged: no manifest has more than {LARGEST} bytes")
+        raise DamagedFileError(f"{os.fspath(at)!r} is damaged: a manifest has at most {LARGEST} bytes")
     return from_bytes(text, os.fspath(at))
 
 
 def write(folder: Folder, manifest: Manifest, check: Callable[[], None] | None = None) -> None:
-    """Replace the manifest, unless ``check`` raises. After an error either of the two may be the one that counts."""
+    """Replace the manifest, unless ``check`` raises. After an error, either of the two may be on disk."""
     files.replace(folder / NAME, to_bytes(manifest), check)
 
 
 def sweep(folder: Folder, manifest: Manifest) -> list[str]:
-    """Remove what was begun and never became part of the store, and what no longer is; names of other kinds stay.
+    """Remove files of the store that the manifest does not name; other files stay.
 
-    For the writer only: a reader cannot tell leftovers from what is being written.
+    Only for the writer: a reader cannot distinguish such files from those being written.
     """
     named = set(manifest.names)
-    leftovers = [name for name in folder.names() if is_ours(name) and name not in named]
+    leftovers = [name for name in folder.names() if is_store_file(name) and name not in named]
     for name in leftovers:
         files.remove(folder / name)
     return leftovers
@@ -198,7 +198,7 @@ def _parsed(found: dict[str, Any]) -> Manifest:
     if manifest.originals is not None and manifest.originals not in KINDS:
         raise ValueError(f"originals is {manifest.originals!r:.100}")
     if len(set(manifest.names)) != len(manifest.names):
-        raise ValueError("it names a file twice")
+        raise ValueError("it names the same file twice")
     for entry in segments:
         if entry.removed > entry.rows or (entry.removed > 0) != (entry.removed_file is not None):
             raise ValueError(f"{entry.removed} of {entry.rows} rows of {entry.file!r} removed")
@@ -210,11 +210,11 @@ def _parsed(found: dict[str, Any]) -> Manifest:
 
 
 def _name(found: dict[str, Any], key: str, role: str) -> str:
-    """A name that a store gives to a file of this role; a path is no such name."""
+    """A name that a store generates for a file of this role; ValueError for anything else, such as a path."""
     name = found[key]
     match = _FILE.fullmatch(name) if isinstance(name, str) else None
     if match is None or name != file_name(role, int(match[2])):
-        raise ValueError(f"{key} is {name!r:.100}, which is no name of a {role} file")
+        raise ValueError(f"{key} is {name!r:.100}, which is not the name of a {role} file")
     return str(name)
 
 

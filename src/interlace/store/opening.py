@@ -1,4 +1,4 @@
-"""Doors to a store: make one, open one."""
+"""Create and open stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .lock import NAME as LOCK
 from .lock import WriterLock
 from .log import Log
 from .manifest import Entry, Manifest, file_name
-from .originals import Originals
+from .originals import OriginalsFormat
 from .store import Store
 from .writer import Writer
 
@@ -46,29 +46,31 @@ def open(
 ) -> Index | Store:
     """Open an index file or the directory of a store.
 
-    A file gives an :class:`Index`, a directory a :class:`Store`: with ``mode="r"`` to be read, with ``mode="a"`` to be
-    written to as well, by one process at a time. ``embedding`` is the torch module of what has one, see
-    :meth:`Index.open`. ``limits`` say when a store tidies up.
+    A file gives an :class:`Index`, a directory a :class:`Store`. ``mode="r"`` opens a store for reading, ``mode="a"``
+    for reading and writing, which one process at a time can do. ``embedding`` is the torch module of an index or store
+    that has one, see :meth:`Index.open`. ``limits`` (:class:`interlace.store.Limits`) control automatic compaction.
     """
     if mode not in ("r", "a"):
         raise InputError(f"mode must be 'r' or 'a', got {mode!r}")
     _check_limits(limits)
     if not os.path.isdir(path):
         if mode == "a" and os.path.exists(path):
-            raise InputError(f"{os.fspath(path)!r} is a file, which never changes: index.to_store(path) makes a store")
+            raise InputError(
+                f"{os.fspath(path)!r} is a file, not a store; index.to_store(path) makes a store of an index"
+            )
         if mode == "a":
-            raise FileNotFoundError(errno.ENOENT, "there is no store; il.create(path, ...) makes one", os.fspath(path))
+            raise FileNotFoundError(errno.ENOENT, "no store there; il.create(path, ...) makes one", os.fspath(path))
         return Index.open(path, embedding)
     where = os.path.realpath(path)
     if mode == "r":
         return Store(where, loading.load(where, embedding))
-    folder = _to_write(where)
-    manifest.read(folder)  # before a lock is put into a directory that is no store
+    folder = _open_for_writing(where)
+    manifest.read(folder)  # before a lock file is created in a directory that is not a store
     return _open_writer(folder, WriterLock(folder), embedding, limits or Limits())
 
 
-def _to_write(path: str) -> Folder:
-    """The directory, open: what is written goes there, also after it was renamed."""
+def _open_for_writing(path: str) -> Folder:
+    """Open the directory: writes go to it even after it is renamed."""
     try:
         return Folder(path, writing=True)
     except OSError as error:
@@ -79,15 +81,15 @@ def _open_writer(folder: Folder, lock: WriterLock, embedding: Any, limits: Limit
     try:
         found = manifest.read(folder)
         if found.columns is not None:
-            check_arrow()  # now, and not in the middle of a write
-        folder.sync()  # what is swept must not be needed by an older manifest after a power cut
+            check_arrow()  # fail now rather than in the middle of a write
+        folder.sync()  # so that after a power cut no older manifest needs a file that is removed below
         base = loading.base_of(folder, found, embedding)
         try:
             log, records, cut = Log.open(folder / found.log, found.store)
         except FileNotFoundError as error:
             raise parts.missing(folder, found.log) from error
         if cut:
-            files.tell("%r: %d bytes of a write that was cut short were dropped", folder.path, cut)
+            files.log_warning("%r: dropped %d bytes of an interrupted write", folder.path, cut)
         state = loading.State(found, loading.replay(base, records, found), log.place)
         manifest.sweep(folder, found)
         return Store(folder.path, Writer(folder, state, log, lock, limits))
@@ -108,19 +110,21 @@ def create(
     payload: Any = None,
     limits: Limits | None = None,
 ) -> Store:
-    """Make a store in a directory that is new or empty, and open it for writing.
+    """Create a store in a new or empty directory and open it for writing.
 
     ``source`` is :class:`Codebooks`, a fitted model such as :class:`ICQ`, or an :class:`Index`, whose rows, ids and
-    calibration go into the store.
+    calibration are copied into the store.
 
-    ``columns`` are those of the payload, for filters and to be read back: a ``pyarrow.Schema``, or names and types such
-    as ``{"price": "float32", "tag": "string"}``; ``payload`` has their values for the rows of an index, see
-    :meth:`Store.add`. ``originals="float16"`` or ``"int8"`` keeps the vectors beside their codes, to re-rank with.
+    ``columns`` declares the payload: a ``pyarrow.Schema``, or names and types such as ``{"price": "float32", "tag":
+    "string"}``. ``payload`` has the values for the rows of an index, see :meth:`Store.add`. ``originals="float16"`` or
+    ``"int8"`` keeps the vectors too, for re-ranking. ``limits`` (:class:`interlace.store.Limits`) control automatic
+    compaction.
     """
     _check_limits(limits)
     index = _index_of(source)
     extras = Extras(
-        None if columns is None else Columns.of(columns), None if originals is None else Originals(originals, index.dim)
+        None if columns is None else Columns.of(columns),
+        None if originals is None else OriginalsFormat(originals, index.dim),
     )
     table = _first_payload(index, extras, payload)
     where = os.path.realpath(path)
@@ -129,31 +133,33 @@ def create(
         files.sync_folder(os.path.dirname(where))
     except FileExistsError:
         if not os.path.isdir(where):
-            raise InputError(f"a store is a directory, and {where!r} is a file") from None
-    folder = _to_write(where)
+            raise InputError(f"path must be a directory, but {where!r} is a file") from None
+    folder = _open_for_writing(where)
     _check_empty(folder)
     lock = WriterLock(folder)
     try:
-        _check_empty(folder)  # again: two may have come here at once
-        for name in sorted(filter(manifest.is_ours, folder.names()), key=manifest.UNFINISHED.__eq__):
-            files.remove(folder / name)  # of one that was cut short, the mark of which goes last
+        _check_empty(folder)  # again, with the lock: another process may have created a store meanwhile
+        for name in sorted(filter(manifest.is_store_file, folder.names()), key=manifest.UNFINISHED.__eq__):
+            files.remove(folder / name)  # left over from an interrupted create(), its marker last
         files.create(folder / manifest.UNFINISHED, [b""])
         folder.sync()
         manifest.write(folder, _first_files(folder, index, extras, table))
     except BaseException as error:
         lock.release()
         if isinstance(error, OSError) and not isinstance(error, StoreError):
-            raise StoreError(error.errno, f"the store could not be made ({error.strerror or error})", where) from error
+            raise StoreError(
+                error.errno, f"the store could not be created ({error.strerror or error})", where
+            ) from error
         raise
     return _open_writer(folder, lock, index.embedding, limits or Limits())
 
 
 def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:
-    """Columns of the rows of an index, before anything is written."""
+    """Columns of the rows of an index, validated before anything is written."""
     if len(index) and extras.originals is not None:
         raise InputError(
-            "an index holds no originals of its rows: make the store from its codebooks, il.create(path, "
-            "index.codebooks, originals=...), and add the vectors"
+            "originals cannot be kept for the rows of an index, which has only their codes: create the store from its "
+            "codebooks, il.create(path, index.codebooks, originals=...), and add the vectors"
         )
     if extras.columns is not None:
         return extras.columns.table(payload, len(index))
@@ -163,7 +169,7 @@ def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:
 
 
 def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | None) -> Manifest:
-    """Files of generation 1, on disk."""
+    """Write the files of generation 1."""
     mark = os.urandom(16).hex()
     parts.write_books(folder / file_name("books", 1), index.without_rows(), mark)
     extended = extras.columns is not None or extras.originals is not None
@@ -187,7 +193,7 @@ def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | No
             entries = (Entry(name, len(index), payload_file=beside),)
     folder.sync()
     made, drift = index.calibration, Drift.of_learning(index.codebooks.error, index.codebooks.error_rows)
-    if made is not None and made.error_rows:  # measured when its rows were coded
+    if made is not None and made.error_rows:  # measured when the rows were encoded
         drift = Drift.of_learning(made.error, made.error_rows)
     return Manifest(
         generation=1,
@@ -205,40 +211,40 @@ def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | No
 
 
 def _index_of(source: Any) -> Index:
-    """What a store is made from, as an index with or without rows."""
+    """The source of a store as an index, with or without rows."""
     if isinstance(source, Index):
         return source
     if isinstance(source, Codebooks):
         return Index(source)
-    codebooks = getattr(source, "codebooks_", None)  # a model, which stands above this module
+    codebooks = getattr(source, "codebooks_", None)  # a model; this module cannot import its class
     if isinstance(codebooks, Codebooks):
         return Index(codebooks, getattr(source, "embedding_", None))
     if codebooks is not None:
         raise InputError(
-            f"a store codes all rows by one set of codebooks, and {type(source).__name__} learns several: "
-            "model.index(x).save(path) keeps such rows; a store takes ICQ, PQ, OPQ and the like"
+            f"a store has one set of codebooks, but {type(source).__name__} learns several: use "
+            "model.index(x).save(path), or another model, such as ICQ, PQ or OPQ"
         )
     if hasattr(source, "fit"):
-        raise InputError(f"the {type(source).__name__} has learned nothing yet: call fit first")
-    raise InputError(f"a store is made from Codebooks, a fitted model or an Index, got {describe(source)}")
+        raise InputError(f"source must be fitted, but this {type(source).__name__} is not: call fit first")
+    raise InputError(f"source must be Codebooks, a fitted model or an Index, got {describe(source)}")
 
 
 def _check_limits(limits: Any) -> None:
     if limits is not None and not isinstance(limits, Limits):
-        raise InputError(f"limits must be Limits of il.store, got {describe(limits)}")
+        raise InputError(f"limits must be il.store.Limits, got {describe(limits)}")
 
 
 def _check_empty(folder: Folder) -> None:
-    """Nothing but a lock and what a call of :func:`create` that was cut short has left, which its mark tells."""
+    """Raise InputError unless there is only a lock, or what an interrupted :func:`create` left, with its marker."""
     names = folder.names()
     if manifest.NAME in names:
-        raise InputError(f"{folder.path!r} is a store already: il.open(path, mode='a') opens it")
-    others = [name for name in names if name != LOCK and not manifest.is_ours(name)]
+        raise InputError(f"{folder.path!r} is already a store: il.open(path, mode='a') opens it")
+    others = [name for name in names if name != LOCK and not manifest.is_store_file(name)]
     if others:
-        raise InputError(f"a store needs a new or an empty directory, and {folder.path!r} holds {min(others)!r}")
+        raise InputError(f"path must be a new or empty directory, but {folder.path!r} contains {min(others)!r}")
     left = sorted(name for name in names if name != LOCK)
     if left and manifest.UNFINISHED not in names:
         raise InputError(
-            f"{folder.path!r} holds {len(left)} files of a store ({left[0]!r}, ...) that has lost its {manifest.NAME}; "
-            "they are not overwritten: restore the store from a backup, or remove them if they are not needed"
+            f"{folder.path!r} has {len(left)} files of a store ({left[0]!r}, ...) but no {manifest.NAME}; they are "
+            "not overwritten: restore the store from a backup, or remove the files"
         )

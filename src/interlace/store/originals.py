@@ -1,9 +1,9 @@
-"""Vectors kept beside their codes, in half the bytes of float32 or a quarter: what a second look compares with.
+"""Original vectors that a store keeps for re-ranking, in a half or a quarter of the bytes of float32.
 
-A vector is kept as queries meet it: after the embedding, of length 1 for the cosine metric, before any rotation.
-``float16`` has two bytes for each dimension; ``int8`` one, as the number of steps above the smallest value of the row,
-and eight more for that value and the step. A row is a row of bytes, so that log, segments and compaction need not know
-which of the two it is.
+Vectors are stored after the embedding and before any rotation, with length 1 for the cosine metric. ``float16`` takes
+two bytes per dimension. ``int8`` takes one, the number of steps above the smallest value of the row, and eight bytes
+per row for that value and the step. Each row is a row of bytes, so that log, segments and compaction work for both
+formats.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ..inputs.arrays import FloatArray
 
 Bytes = NDArray[np.uint8]
 KINDS = ("float16", "int8")
-HEAD = 8  # bytes of an int8 row before its steps: smallest value and step, float32 each
+HEAD = 8  # bytes of an int8 row before the steps: smallest value and step, float32 each
 STEPS = 255
 LARGEST_HALF = 65504.0
-BLOCK_BYTES = 8 << 20  # of float32, made at a time
+BLOCK_BYTES = 8 << 20  # of float32, decoded at a time
 PART_BYTES = 1 << 20  # copied at a time
 
 
-class Originals:
-    """How the vectors of a store are kept."""
+class OriginalsFormat:
+    """The format in which a store keeps vectors."""
 
     def __init__(self, kind: str, dim: int) -> None:
         if kind not in KINDS:
@@ -41,8 +41,8 @@ class Originals:
             if beyond.any():
                 row, column = (int(v) for v in np.argwhere(beyond)[0])
                 raise InputError(
-                    f"x[{first_row + row}, {column}] is {x[row, column]:g}, and float16 ends at {LARGEST_HALF:g}: "
-                    "scale the vectors, or keep originals as 'int8'"
+                    f"x[{first_row + row}, {column}] is {x[row, column]:g}, but float16 ends at {LARGEST_HALF:g}: "
+                    "scale the vectors, or create the store with originals='int8'"
                 )
             return np.ascontiguousarray(x, np.dtype("<f2")).view(np.uint8)
         low = x.min(1, keepdims=True)
@@ -54,7 +54,7 @@ class Originals:
         return out
 
     def to_vectors(self, rows: Bytes) -> FloatArray:
-        """What is left of the vectors, float32 [n, dim]."""
+        """Decoded vectors, float32 [n, dim]."""
         if self.kind == "float16":
             return _from_halves(rows)
         head = np.ascontiguousarray(rows[:, :HEAD]).view("<f4").astype(np.float32)
@@ -64,60 +64,61 @@ class Originals:
         return vectors
 
     def verify(self, rows: Bytes) -> None:
-        """Raise unless every value is a number."""
+        """Raise ValueError unless every value is finite."""
         for part in in_parts(rows, None):
             values = part.view("<f2") if self.kind == "float16" else np.ascontiguousarray(part[:, :HEAD]).view("<f4")
             if not np.isfinite(values).all():
-                raise ValueError("a value that is no number")
+                raise ValueError("a value that is not finite")
 
 
 def _from_halves(rows: Bytes) -> FloatArray:
-    """float16 as float32, of finite values; four times as fast as NumPy's own.
+    """Finite float16 values as float32; four times as fast as NumPy's conversion.
 
-    The bits of a half, moved to where float32 has them, are its value by 2^-112: the exponents count from elsewhere.
+    The bits of a float16, shifted to their position in float32, give its value times 2^-112, because the exponents have
+    different biases.
     """
     bits = rows.view("<i2").astype(np.int32)
     bits <<= 13
-    bits &= np.int32(-0x70000001)  # 0x8fffffff: three copies of the sign stand where the exponent begins
+    bits &= np.int32(-0x70000001)  # 0x8fffffff: clears three copies of the sign in the exponent
     values = bits.view(np.float32)
     values *= np.float32(2.0**112)
     return values
 
 
 def in_parts(rows: Bytes, kept: NDArray[np.int64] | None) -> Iterator[Bytes]:
-    """Rows (``kept``: these, ascending) in blocks small enough to be copied."""
+    """All rows, or those in ``kept`` (ascending), in small blocks."""
     step = max(1, PART_BYTES // max(1, rows.shape[1]))
     for start in range(0, len(rows) if kept is None else len(kept), step):
         yield rows[start : start + step] if kept is None else np.take(rows, kept[start : start + step], axis=0)
 
 
 class KeptVectors:
-    """The originals of consecutive segments as one matrix [n, dim], read where it is asked for."""
+    """The originals of consecutive segments as one matrix [n, dim], decoded on access."""
 
-    def __init__(self, originals: Originals, parts: Sequence[Bytes]) -> None:
-        self._originals, self._parts = originals, [part for part in parts if len(part)]
+    def __init__(self, format: OriginalsFormat, parts: Sequence[Bytes]) -> None:
+        self._format, self._parts = format, [part for part in parts if len(part)]
         self._ends = np.cumsum([len(part) for part in self._parts])
-        self.n, self.dim = sum(map(len, self._parts)), originals.dim
+        self.n, self.dim = sum(map(len, self._parts)), format.dim
 
     def take(self, rows: NDArray[np.int64]) -> FloatArray:
-        """Vectors [*shape, dim] of rows of any shape."""
+        """Vectors [*rows.shape, dim] of rows."""
         flat = rows.reshape(-1)
         if len(self._parts) == 1:
             raw = np.take(self._parts[0], flat, axis=0)
         else:
-            raw = np.empty((len(flat), self._originals.width), np.uint8)
+            raw = np.empty((len(flat), self._format.width), np.uint8)
             of = np.searchsorted(self._ends, flat, "right")
             for i, part in enumerate(self._parts):
                 here = np.flatnonzero(of == i)
                 if len(here):
                     raw[here] = np.take(part, flat[here] - (self._ends[i] - len(part)), axis=0)
-        return self._originals.to_vectors(raw).reshape(*rows.shape, self.dim)
+        return self._format.to_vectors(raw).reshape(*rows.shape, self.dim)
 
     def blocks(self) -> Iterator[tuple[int, FloatArray]]:
-        """All vectors, some at a time, with the number of the first one."""
+        """All vectors in blocks, each with the number of its first row."""
         step = max(1, BLOCK_BYTES // (4 * self.dim))
         first = 0
         for part in self._parts:
             for start in range(0, len(part), step):
-                yield first + start, self._originals.to_vectors(np.asarray(part[start : start + step]))
+                yield first + start, self._format.to_vectors(np.asarray(part[start : start + step]))
             first += len(part)

@@ -1,9 +1,9 @@
-"""Files of a store that never change: segments, which of their rows were removed, and what all of them share.
+"""The immutable files of a store: segments with their columns, originals and tombstones, and the codebooks.
 
-All are mapped containers (``files/storage.py``), every byte under a checksum. A segment has the sections ``segment.*``
-and ``ids.*`` of an index file; the codebooks, which are much larger than a small segment, stand once in a file of
-their own, an index without rows. Columns and originals of a segment's rows, which may be far larger than its codes,
-stand in files of their own too. Every file has the mark of its store, a random number: a foreign one is noticed.
+All are memory-mapped containers with checksums (``files/storage.py``). A segment has the sections ``segment.*`` and
+``ids.*`` of an index file. The codebooks, which are much larger than a small segment, are in a separate file, an index
+without rows. Columns and originals, which may be much larger than the codes, have separate files too. Each file has
+the mark of its store, a random number, so that files of other stores are refused.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from .columns import SECTION as COLUMNS_SECTION
 from .columns import Columns, Payload, Table, check_text
 from .extras import Extras
 from .files import Folder, Path
-from .filters import Remembered, columns_of, qualifying
+from .filter_cache import FilterCache
+from .filters import columns_of, qualifying
 from .manifest import Entry
 from .originals import Bytes
 
-#: Sections of a segment that are small, and whose damage would lose hits.
+#: Small sections of a segment whose damage would lose hits.
 CHECKED_AT_OPEN = ("segment.cell_starts", f"segment.{CROSS_FLOORS}")
 
 
@@ -47,7 +48,7 @@ class Part:
     file: storage.File
     segment: Segment
     ids: Ids
-    originals: Bytes  # [n, bytes of an original], of no bytes if the store keeps none
+    originals: Bytes  # [n, bytes of an original]; [n, 0] if the store keeps none
     originals_file: storage.File | None = None
     payload: Payload | None = None
     payload_file: storage.File | None = None
@@ -59,34 +60,34 @@ class Part:
 
     @property
     def name(self) -> str:
-        """As the manifest has it."""
+        """File name, as in the manifest."""
         return os.path.basename(self.file.path)
 
     def table(self, names: Sequence[str] | None = None) -> Table:
-        """Columns of its rows."""
+        """Columns of the rows (None: all)."""
         assert self.payload is not None
         assert self.payload_file is not None
         self.payload_file.check_size()
         return self.payload.table(names)
 
     def whole_table(self) -> Table:
-        """All columns, every byte of them verified: what is damaged must not get a new checksum."""
+        """All columns, after verifying every byte: damaged data must not get a valid checksum."""
         assert self.payload is not None
         self.payload.verify()
         return self.payload.table()
 
     def unsound(self, names: Sequence[str] | None = None) -> set[str]:
-        """Those of the columns that :meth:`table` gave which hold strings that are not UTF-8."""
+        """Those of these columns, already read by :meth:`table`, that have strings which are not UTF-8."""
         assert self.payload is not None
         return self.payload.unsound(self.payload.columns.checked(names))
 
     def check_text(self, names: Sequence[str]) -> None:
-        """Raise unless all strings of these columns are UTF-8, those of removed rows too."""
+        """Raise DamagedFileError if a string in these columns is not UTF-8, in removed rows too."""
         table = self.table(names)
         check_text(table, self.unsound(names), lambda row: self.ids.take(np.array([row]))[0])
 
     def qualifying(self, expression: Any) -> NDArray[np.bool_]:
-        """Which rows an expression over the columns is true for; the last few answers are remembered."""
+        """A mask of the rows for which an expression is true; the last few masks are cached."""
         assert self.payload is not None
         bits = self._masks.get(expression)
         if bits is None:
@@ -98,11 +99,11 @@ class Part:
         return np.unpackbits(bits, count=self.ids.n).view(np.bool_)
 
     @cached_property
-    def _masks(self) -> Remembered:
-        return Remembered()
+    def _masks(self) -> FilterCache:
+        return FilterCache()
 
     def verify(self, codebooks: Codebooks, extras: Extras | None = None) -> None:
-        """Every byte, every code, every id, every column and original; an error names the file."""
+        """Check every byte, code, id, column and original; DamagedFileError names the file."""
         self.file.verify()
         if self.payload is not None:
             self.payload.verify()
@@ -121,7 +122,7 @@ class Part:
 
 
 def write_segment(path: Path, segment: Segment, ids: Ids, mark: str) -> None:
-    """A new segment file."""
+    """Write a segment file."""
     arrays = {f"segment.{name}": array for name, array in segment.arrays.items()}
     arrays |= {f"ids.{name}": array for name, array in sorted(ids.sorted_section().items())}
     description = {"kind": "segment", "n": segment.n_rows, "ids": store_ids.describe(ids), "store": mark}
@@ -129,13 +130,13 @@ def write_segment(path: Path, segment: Segment, ids: Ids, mark: str) -> None:
 
 
 def write_payload(path: Path, segment: str, table: Table, columns: Columns, mark: str) -> None:
-    """A new file with the columns of the segment file of that name."""
+    """Write the columns of the rows of a segment."""
     description = {"kind": "payload", "segment": segment, "n": table.num_rows, "store": mark}
     files.create(path, storage.contents({COLUMNS_SECTION: columns.to_file(table)}, description))
 
 
 def write_originals(path: Path, segment: str, originals: Bytes | storage.Blocks, kind: str, mark: str) -> None:
-    """A new file with the originals of the segment file of that name."""
+    """Write the originals of the rows of a segment."""
     description = {"kind": "originals", "segment": segment, "n": originals.shape[0], "of": kind, "store": mark}
     files.create(path, storage.contents({"originals": originals}, description))
 
@@ -143,15 +144,15 @@ def write_originals(path: Path, segment: str, originals: Bytes | storage.Blocks,
 def open_segment(
     folder: Folder, entry: Entry, codebooks: Codebooks, mark: str, extras: Extras, known: Part | None = None
 ) -> Part:
-    """Map a segment; its small sections are checked, all of them by :meth:`Part.verify`.
+    """Map a segment. Small sections are checked here, all of them by :meth:`Part.verify`.
 
-    ``known`` is what was opened under this name before: where the files still have the same checksums it is returned.
+    ``known`` is a part that was opened under this name before; it is returned if the files have the same checksums.
     """
     file, payload_file, originals_file = _read(folder, entry.file, "segment", mark), None, None
     if entry.payload_file is not None and extras.columns is not None:
-        payload_file = _beside(folder, entry, entry.payload_file, "payload", mark)
+        payload_file = _open_companion(folder, entry, entry.payload_file, "payload", mark)
     if entry.originals_file is not None and extras.originals is not None:
-        originals_file = _beside(folder, entry, entry.originals_file, "originals", mark)
+        originals_file = _open_companion(folder, entry, entry.originals_file, "originals", mark)
     opened = (file, payload_file, originals_file)
     if known is not None and known.ids.n == entry.rows and all(map(_same, opened, known.files)):
         return known
@@ -161,7 +162,7 @@ def open_segment(
                 file.check(name)
         segment = segment_in(file, codebooks)
         if segment.n_rows != entry.rows or file.meta["n"] != entry.rows:
-            raise ValueError(f"{segment.n_rows} rows, the manifest says {entry.rows}")
+            raise ValueError(f"{segment.n_rows} rows, but the manifest says {entry.rows}")
         arrays = {name[4:]: file.array(name) for name in file.names if name.startswith("ids.")}
         ids = store_ids.stored(file.meta["ids"], entry.rows, arrays)
         ids.file = file
@@ -173,9 +174,9 @@ def open_segment(
         with originals_file.parsing("originals"):
             originals = originals_file.array("originals")
             if originals.dtype != np.uint8 or originals.shape != (entry.rows, extras.width):
-                raise ValueError(f"{originals.dtype} {originals.shape}, uint8 {(entry.rows, extras.width)} expected")
+                raise ValueError(f"{originals.dtype} {originals.shape}, expected uint8 {(entry.rows, extras.width)}")
             if originals_file.meta["of"] != extras.originals.kind:
-                raise ValueError(f"{originals_file.meta['of']!r:.60}, {extras.originals.kind!r} expected")
+                raise ValueError(f"{originals_file.meta['of']!r:.60}, expected {extras.originals.kind!r}")
     return Part(file, segment, ids, originals, originals_file, payload, payload_file)
 
 
@@ -183,8 +184,8 @@ def _same(one: storage.File | None, other: storage.File | None) -> bool:
     return one is other if one is None or other is None else one.same_as(other)
 
 
-def _beside(folder: Folder, entry: Entry, name: str, kind: str, mark: str) -> storage.File:
-    """A file that belongs to a segment."""
+def _open_companion(folder: Folder, entry: Entry, name: str, kind: str, mark: str) -> storage.File:
+    """Open a file that belongs to a segment."""
     file = _read(folder, name, kind, mark)
     with file.parsing(kind):
         if file.meta["segment"] != entry.file:
@@ -193,37 +194,37 @@ def _beside(folder: Folder, entry: Entry, name: str, kind: str, mark: str) -> st
 
 
 def write_removed(path: Path, segment: str, removed: Tombstones, mark: str) -> None:
-    """A new file of tombstones, of the segment file of that name."""
+    """Write the tombstones of a segment."""
     description = {"kind": "removed", "segment": segment, "n": removed.n, "count": removed.count, "store": mark}
     files.create(path, storage.contents({"removed": removed.bits}, description))
 
 
 def open_removed(folder: Folder, entry: Entry, mark: str) -> Tombstones:
-    """Which rows of a segment were removed; checked, because a wrong bit would lose a row or bring one back."""
+    """Tombstones of a segment, verified: a wrong bit would lose a row or restore a removed one."""
     if entry.removed_file is None:
         return Tombstones(entry.rows)
-    file = _beside(folder, entry, entry.removed_file, "removed", mark)
+    file = _open_companion(folder, entry, entry.removed_file, "removed", mark)
     file.verify()
     with file.parsing("removed"):
         return Tombstones.stored(entry.rows, file.array("removed"), entry.removed)
 
 
 def write_books(path: Path, books: Index, mark: str) -> None:
-    """Codebooks, embedding and calibration: the file of an index without rows."""
+    """Write codebooks, embedding and calibration as an index file without rows."""
     arrays, description = books.to_arrays()
     files.create(path, storage.contents(arrays, description | {"store": mark}))
 
 
 def open_books(folder: Folder, name: str, mark: str, embedding: Any = None, known: Index | None = None) -> Index:
-    """What :func:`write_books` wrote; ``embedding`` as for ``Index.open``, ``known`` as for :func:`open_segment`."""
-    if isinstance(embedding, Module) and embedding.module is None:  # what a file gives by itself
+    """Inverse of :func:`write_books`; ``embedding`` as for ``Index.open``, ``known`` as for :func:`open_segment`."""
+    if isinstance(embedding, Module) and embedding.module is None:  # a placeholder without weights
         embedding = None
     file = _read(folder, name, "index", mark)
     if known is not None and known.file is not None and known.file.same_as(file):
         return known
     books = Index.of_file(file, embedding)
     if len(books):
-        raise DamagedFileError(f"{file.path!r} holds {len(books)} rows, and should hold none")
+        raise DamagedFileError(f"{file.path!r} has {len(books)} rows, but should have none")
     return books
 
 
@@ -233,15 +234,15 @@ def _read(folder: Folder, name: str, kind: str, mark: str) -> storage.File:
     except FileNotFoundError as error:
         raise missing(folder, name) from error
     if file.meta.get("kind") != kind:
-        raise DamagedFileError(f"{file.path!r} holds {file.meta.get('kind')!r:.60}, its name says {kind!r}")
+        raise DamagedFileError(f"{file.path!r} contains {file.meta.get('kind')!r:.60}, expected {kind!r}")
     if file.meta.get("store") != mark:
         raise DamagedFileError(f"{file.path!r} belongs to another store")
     return file
 
 
 class MissingFileError(DamagedFileError):
-    """A file that a manifest names is not there: the store is damaged, or has a newer manifest by now."""
+    """A file that a manifest names is missing: the store is damaged, or has a newer manifest."""
 
 
 def missing(folder: Folder, name: str) -> MissingFileError:
-    return MissingFileError(f"the store {folder.path!r} is damaged: its manifest names {name!r}, which is not there")
+    return MissingFileError(f"the store {folder.path!r} is damaged: its manifest names {name!r}, which does not exist")

@@ -1,4 +1,4 @@
-"""What a reader asks of a store: searches, rows, columns, and what it is like. Nothing here writes to it."""
+"""The calls of a store that only read: rows, columns, properties, health, evaluation, verification."""
 
 from __future__ import annotations
 
@@ -16,71 +16,55 @@ from ..index.searchable import Searchable
 from ..index.searcher import Searcher
 from ..inputs.arrays import FloatArray
 from . import files
-from .files import Folder
 from .health import Health
 from .loading import State, opened
 from .manifest import NAME
+from .session import Session
 from .snapshot import Snapshot
 from .verifying import verify
 
 
 class Reading(Searchable):
-    """The reading half of a :class:`Store`; whose state it reads, and whether it is still open, the store says."""
+    """The calls of a :class:`Store` that work in both modes."""
 
     path: str
-
-    @property
-    def _state(self) -> State:
-        raise NotImplementedError
-
-    @property
-    def _folder(self) -> str | Folder:
-        """Where its files are: the directory that a writer has open, or the path that a reader reads from."""
-        raise NotImplementedError
-
-    def _check_open(self) -> None:
-        raise NotImplementedError
-
-    @property
-    def _opened(self) -> State:
-        """The state of a store that is not closed."""
-        self._check_open()
-        return self._state
+    session: Session  #: the open store; internal
 
     @property
     def searcher(self) -> Searcher:
-        """The rows of this moment, ready to be searched."""
+        """The current rows, ready to be searched."""
         return self.snapshot.searcher
 
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
-        """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
+        """Decoded vectors of these ids, float32 [n, dim] (1-D for a single id).
 
-        ``originals``: the vectors themselves, as far as the store keeps them.
+        With ``originals=True``: the vectors that were added, in the precision in which the store keeps them.
         """
         return self.snapshot.get(ids, originals=originals)
 
     def payload(self, ids: Any = None, columns: Any = None) -> Any:
-        """Columns of these ids in their order, or of all rows in that of :attr:`ids`, as a ``pyarrow.Table``.
+        """Columns of these ids, or of all rows in the order of :attr:`ids`, as a ``pyarrow.Table``.
 
-        ``columns`` names some of them. ``store.payload(matches.ids[0])`` has a row for each hit of the first query.
+        ``columns`` selects columns by name. ``store.payload(matches.ids[0])`` has a row for each hit of the first
+        query.
         """
         return self.snapshot.payload(ids, columns)
 
     @property
     def columns(self) -> Any:
-        """The ``pyarrow.Schema`` of its columns, or None."""
-        return self._opened.snapshot.columns
+        """The ``pyarrow.Schema`` of the columns, or None."""
+        return self.session.open_state.snapshot.columns
 
     @property
     def originals(self) -> str | None:
-        """How it keeps vectors beside their codes: ``float16``, ``int8``, or None."""
-        originals = self._opened.snapshot.extras.originals
+        """The format in which the store keeps vectors: ``float16``, ``int8``, or None."""
+        originals = self.session.open_state.snapshot.extras.originals
         return None if originals is None else originals.kind
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state of this moment, to be searched for as long as you like."""
-        return self._opened.snapshot
+        """The current state as an object that later writes do not change."""
+        return self.session.open_state.snapshot
 
     @property
     def ids(self) -> IdArray:
@@ -98,23 +82,23 @@ class Reading(Searchable):
 
     @property
     def version(self) -> int:
-        """Of its format."""
-        return self._opened.manifest.version
+        """Version of the file format."""
+        return self.session.open_state.manifest.version
 
     @property
     def generation(self) -> int:
-        """Number of its manifest: how often its files have changed."""
-        return self._opened.manifest.generation
+        """Number of the manifest: it grows each time that the set of files changes."""
+        return self.session.open_state.manifest.generation
 
     @property
     def codebooks(self) -> Codebooks:
-        """What all its rows are coded by."""
-        return self._opened.snapshot.books.codebooks
+        """The codebooks of all rows."""
+        return self.session.open_state.snapshot.books.codebooks
 
     @property
     def embedding(self) -> Embedding | None:
-        """Makes vectors of raw inputs, where there is one."""
-        return self._opened.snapshot.books.embedding
+        """Turns raw inputs into vectors; None if inputs are vectors."""
+        return self.session.open_state.snapshot.books.embedding
 
     @property
     def dim(self) -> int:
@@ -123,8 +107,8 @@ class Reading(Searchable):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one raw input, what :meth:`add` and :meth:`search` take."""
-        return self._opened.snapshot.books.input_shape
+        """Shape of one input of :meth:`add` and :meth:`search`."""
+        return self.session.open_state.snapshot.books.input_shape
 
     @property
     def metric(self) -> str:
@@ -134,32 +118,32 @@ class Reading(Searchable):
     def to_file(self, path: str | PathLike[str], *, payload: bool = True) -> None:
         """Write all rows as one index file, which ``il.open`` opens as an :class:`Index`.
 
-        Such a file holds codes and ids, no originals and no columns: where there are some, ``payload=False`` says that
-        they are to be left out.
+        An index file has codes and ids, but neither originals nor columns. If the store has columns, pass
+        ``payload=False`` to confirm that they are left out.
         """
         if payload and self.columns is not None:
-            raise InputError("an index file has no columns; to_file(path, payload=False) writes it without")
+            raise InputError("an index file cannot store columns; to_file(path, payload=False) leaves them out")
         self.snapshot.to_index().save(path)
 
     def report(self) -> Report:
-        """Bytes by part; those of removed rows count until they are gone."""
-        state = self._opened
+        """Size by part, in bytes; removed rows count until they are compacted."""
+        state = self.session.open_state
         return Report.of(state.snapshot.searcher, self._size(state))
 
     def health(self) -> Health:
-        """What lies about, whether margins still hold, whether the books still fit the rows that come."""
-        state = self._opened
+        """Removed rows, segments and log size; whether the calibration is valid; whether the codebooks fit the rows."""
+        state = self.session.open_state
         return Health.of(state.snapshot, self._size(state))
 
     def _size(self, state: State) -> int:
         """Bytes of all files."""
         size = 0
         for name in (NAME, *state.manifest.names):
-            with contextlib.suppress(FileNotFoundError, NotAnIndexError):  # a reader's files may have lost their names
-                size += files.size(opened(self._folder) / name)
+            with contextlib.suppress(FileNotFoundError, NotAnIndexError):  # a writer may have removed it
+                size += files.size(opened(self.session.folder) / name)
         return size
 
     def verify(self) -> None:
-        """Raise unless all that is on disk is sound: every byte, every code, every id."""
-        self._check_open()
-        verify(self._folder, self.embedding)
+        """Check every byte, code and id on disk; raises :class:`DamagedFileError` at the first that is invalid."""
+        self.session.check_open()
+        verify(self.session.folder, self.embedding)

@@ -1,10 +1,11 @@
-"""Books learned anew from the originals that a store keeps, and all of its rows coded by them.
+"""New codebooks learned from the originals of a store, and all of its rows encoded with them.
 
-The store goes on with its old books until everything is written; then one manifest takes the place of the other.
+The store uses its old codebooks until all new files are written; then a new manifest replaces the old one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -25,12 +26,12 @@ from .drift import Drift
 from .originals import KeptVectors
 from .snapshot import Snapshot
 
-#: Rows held out of learning, whose error later ones are compared with.
+#: Rows held out of learning: the error of later rows is compared with theirs.
 HELD_OUT = 5_000
 
 
 class Recoded(Snapshot):
-    """The rows of a snapshot with other books; they are coded when they are written, block by block."""
+    """The rows of a snapshot with other codebooks. They are encoded when they are written, block by block."""
 
     def __init__(self, before: Snapshot, books: Index, drift: Drift, threads: int) -> None:
         super().__init__(
@@ -39,7 +40,7 @@ class Recoded(Snapshot):
         self._threads = threads
 
     def merged(self, first: int, stop: int) -> tuple[Codes, Ids]:
-        """Codes by the new books, and ids, of the kept rows of consecutive parts."""
+        """New codes, and ids, of the kept rows of consecutive parts."""
         return self.rows.merged(first, stop, self._codes)
 
     def _codes(self, part: int) -> Codes:
@@ -48,7 +49,7 @@ class Recoded(Snapshot):
         if part < len(self.parts):
             file, rows = self.parts[part].originals_file, self.parts[part].originals
             assert file is not None
-            file.verify()  # what is damaged must not get a new checksum
+            file.verify()  # damaged data must not get a valid checksum
         codebooks = self.books.codebooks
         codes = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8)
         for first, vectors in KeptVectors(self.extras.originals, [rows]).blocks():
@@ -56,12 +57,12 @@ class Recoded(Snapshot):
         return codes
 
 
-def relearned(before: Snapshot, settings: dict[str, Any], progress: Progress) -> Recoded:
-    """The same rows with books learned from their originals; bytes, layout and metric are kept unless given."""
+def relearned(before: Snapshot, settings: Mapping[str, Any], progress: Progress) -> Recoded:
+    """The same rows with new codebooks; ``settings`` has the parameters that the user passed."""
     if before.extras.originals is None:
         raise InputError("relearn needs kept originals: il.create(path, source, originals='float16')")
     if not len(before):
-        raise InputError("the store has no rows to learn from")
+        raise InputError("relearn needs rows to learn from, but the store is empty")
     learner = _learner(before.books.codebooks, settings, progress)
     rows = before.ids_of_rows.kept_rows()
     order = np.random.default_rng(learner.seed).permutation(rows)
@@ -77,25 +78,23 @@ def relearned(before: Snapshot, settings: dict[str, Any], progress: Progress) ->
     return Recoded(before, books, drift, threads)
 
 
-def _learner(old: Codebooks, settings: dict[str, Any], progress: Progress) -> BookLearner:
-    """A learner of the method that learned the old books, which their layout identifies."""
-    if "metric" in settings:
-        raise InputError(f"relearn has no setting 'metric': that of the store, {old.metric!r}, stays")
+def _learner(old: Codebooks, settings: Mapping[str, Any], progress: Progress) -> BookLearner:
+    """A learner of the method that learned the old codebooks, which their layout identifies."""
     if "layout" in settings or old.layout in LAYOUTS:
         return _icq(old, settings, progress)
     make = learner_of_layout(old.layout) if old.metric == "l2" else None
     if make is None:
         raise InputError(
-            f"no method learns {old.metric} codebooks of the layout {old.layout!r} from vectors: name another, "
-            f"relearn(layout=...), one of auto, {', '.join(LAYOUTS)}"
+            f"no method learns codebooks of the layout {old.layout!r} for the metric {old.metric!r}: pass another "
+            f"layout, relearn(layout=...), one of auto, {', '.join(LAYOUTS)}"
         )
     return make(old.n_bytes, settings, progress)
 
 
-def _icq(old: Codebooks, settings: dict[str, Any], progress: Progress) -> BookLearner:
+def _icq(old: Codebooks, settings: Mapping[str, Any], progress: Progress) -> BookLearner:
     unknown = settings.keys() - {field.name for field in fields(Settings)}
     if unknown:
-        raise InputError(f"relearn has no setting {min(unknown)!r}")
+        raise InputError(f"relearn has no setting {min(unknown)!r} for codebooks of ICQ")
     size = {} if "n_books" in settings else {"n_bytes": old.n_bytes}
     chosen = Settings(**{**size, "layout": old.layout, **settings, "metric": old.metric}).checked()
 

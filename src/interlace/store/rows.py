@@ -1,6 +1,6 @@
-"""The rows of a store at one time: segments and the log behind them, with columns and originals, removed rows marked.
+"""All rows of one state of a store: segments and log, with columns and originals, removed rows included.
 
-Part i is the i-th segment, the last part is the log (``tail``). Row numbers go on from one part to the next.
+Part i is the i-th segment, the last part is the log (``tail``). Row numbers continue from one part to the next.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ..index.ids import Ids
 from ..inputs.payload_table import arrow
 from .columns import Columns, Table, check_text, taken
 from .extras import Extras
-from .filters import Remembered, as_expression, columns_of, is_expression, qualifying
+from .filter_cache import FilterCache
+from .filters import as_expression, columns_of, is_expression, qualifying
 from .ids import JoinedIds, joined
 from .originals import Bytes, KeptVectors, in_parts
 from .parts import Part
@@ -32,13 +33,13 @@ FILTERS = 4  # expressions whose rows are cached
 
 
 class StoredRows:
-    """Immutable; a snapshot has one, and a snapshot with other codebooks shares it."""
+    """Immutable. The rows of a snapshot, without codebooks."""
 
     def __init__(
         self, parts: tuple[Part, ...], removed: tuple[Tombstones, ...], tail: Tail, kind: str, extras: Extras
     ) -> None:
         self.parts, self.removed, self.tail, self.kind, self.extras = parts, removed, tail, kind, extras
-        self._filters = Remembered(FILTERS)
+        self._filters = FilterCache(FILTERS)
 
     @cached_property
     def ids(self) -> JoinedIds:
@@ -50,12 +51,12 @@ class StoredRows:
 
     @cached_property
     def vectors(self) -> KeptVectors:
-        """Originals of all rows, removed ones included, where they are kept."""
+        """Originals of all rows, removed ones included. Only for stores that keep originals."""
         assert self.extras.originals is not None
         return KeptVectors(self.extras.originals, [*(part.originals for part in self.parts), self.tail.originals])
 
     def kept_vectors(self) -> KeptVectors:
-        """The originals; an error if a file of them was cut, because reading it would end the process."""
+        """The same; DamagedFileError if a file was truncated, because reading it would end the process."""
         for part in self.parts:
             if part.originals_file is not None:
                 part.originals_file.check_size()
@@ -70,7 +71,7 @@ class StoredRows:
 
     @cached_property
     def _tail_columns(self) -> tuple[Table, frozenset[str]]:
-        """Columns of the rows of the log, and which of them are unsound."""
+        """Columns of the rows of the log, and the names of unsound ones."""
         return self.tail.table(self._columns)
 
     @property
@@ -79,12 +80,12 @@ class StoredRows:
         return self._tail_columns[0]
 
     def _check_tail_text(self, names: Sequence[str]) -> None:
-        """Raise unless all strings of these columns are UTF-8, in the rows of the log."""
+        """Raise DamagedFileError if a row of the log has a string in these columns that is not UTF-8."""
         table, unsound = self._tail_columns
         check_text(table, unsound.intersection(names), lambda row: self.tail.ids.take(np.array([row]))[0])
 
     def table(self, names: Sequence[str], rows: NDArray[np.int64]) -> Table:
-        """Columns of some rows, in their order."""
+        """Columns of some rows, in the given order."""
         table = taken([*(part.table(names) for part in self.parts), self.tail_table.select(names)], rows)
         unsound = self._tail_columns[1].intersection(names).union(*(part.unsound(names) for part in self.parts))
         check_text(table, unsound, lambda row: self.ids.take(rows[row : row + 1])[0])
@@ -111,19 +112,19 @@ class StoredRows:
         return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
 
     def verify_tail(self) -> None:
-        """Raise unless columns and originals of the rows of the log can be read."""
+        """Raise DamagedFileError unless columns and originals of the rows of the log are valid."""
         if self.extras.columns is not None:
             self._check_tail_text(self.extras.columns.checked(None))
         if self.extras.originals is not None:
             try:
                 self.extras.originals.verify(self.tail.originals)
             except ValueError as error:
-                raise DamagedFileError(f"the log of a store holds an original with {error}") from error
+                raise DamagedFileError(f"an original in the log of a store has {error}") from error
 
-    # --- copies of the kept rows of consecutive parts, in the order of insertion
+    # --- copies of the kept rows of consecutive parts, in insertion order
 
     def merged(self, first: int, stop: int, codes_of: Callable[[int], Codes] | None = None) -> tuple[Codes, Ids]:
-        """Codes and ids; ``codes_of(part)`` gives the codes of a part, by default those that are stored."""
+        """Codes and ids. ``codes_of(part)`` returns the codes of a part, by default the stored ones."""
         codes_of = codes_of or self._stored_codes
         ids = [*(part.ids for part in self.parts), self.tail.ids]
         masks = {i: self.removed[i].kept() for i in range(first, stop)}
@@ -134,7 +135,7 @@ class StoredRows:
     def _stored_codes(self, part: int) -> Codes:
         if part == len(self.parts):
             return self.tail.codes
-        self.parts[part].file.verify()  # what is damaged must not get a new checksum
+        self.parts[part].file.verify()  # damaged data must not get a valid checksum
         return self.parts[part].segment.unpack()
 
     def merged_payload(self, first: int, stop: int) -> Table:
@@ -151,10 +152,10 @@ class StoredRows:
         return arrow().concat_tables(tables)
 
     def merged_originals(self, first: int, stop: int) -> storage.Blocks:
-        """Originals, block by block: they may be larger than memory."""
+        """Originals, in blocks, because they may be larger than memory."""
         for part in self.parts[first:stop]:
             if part.originals_file is not None:
-                part.originals_file.verify()  # what is damaged must not get a new checksum
+                part.originals_file.verify()  # damaged data must not get a valid checksum
 
         def blocks() -> Iterator[Bytes]:
             for i in range(first, stop):

@@ -1,4 +1,4 @@
-"""What a store holds at one time: immutable, replaced as a whole, searched as an index is."""
+"""One immutable state of a store, with the calls of an index that only read."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .columns import Table
 from .drift import Drift
 from .extras import Extras
 from .ids import JoinedIds, without_padding
-from .log import Record
 from .originals import Bytes, KeptVectors
 from .parts import Part
+from .records import Record
 from .rows import StoredRows
 from .tail import Pieces, Tail
 
@@ -39,7 +39,7 @@ ROWS = 4096  # ids made at a time while iterating
 
 
 class Snapshot(Searchable):
-    """One state of a :class:`Store`, which stays as it is while the store goes on."""
+    """One state of a :class:`Store`; later writes do not change it."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class Snapshot(Searchable):
 
     @property
     def vectors(self) -> KeptVectors:
-        """Originals of all rows, removed ones included, where they are kept."""
+        """Originals of all rows, removed ones included. Only for stores that keep originals."""
         return self.rows.vectors
 
     def payload(self, ids: Any = None, columns: Any = None) -> Table:
         """See :meth:`Store.payload`."""
         if self.extras.columns is None:
-            raise InputError("the store has no columns; il.create takes columns=")
+            raise InputError("payload needs a store with columns: il.create(path, source, columns={...})")
         names = self.extras.columns.checked(columns)
         if ids is None:
             rows = self.ids_of_rows.kept_rows()
@@ -105,7 +105,7 @@ class Snapshot(Searchable):
 
     @property
     def ids(self) -> IdArray:
-        """Every id in the order of insertion."""
+        """Every id in insertion order."""
         return self.ids_of_rows.all()
 
     def __len__(self) -> int:
@@ -135,21 +135,21 @@ class Snapshot(Searchable):
         recalls = measured(searcher.engine.with_calibration(found), self.vectors, vectors, own, workers)
         return dataclasses.replace(found, recalls=recalls)
 
-    # --- what comes next
+    # --- writes
 
     def default_ids(self, n: int) -> IdArray:
-        """The next n ids, for rows that come without."""
+        """Ids for n rows that are added without ids."""
         if self.kind == "string":
             raise InputError(f"this store has string ids; pass ids for the {n} new rows")
         if self.next_id + n > 2**63:
-            raise InputError(f"default ids go on from {self.next_id}, and int64 ends before {n} more: pass ids")
+            raise InputError(f"{n} default ids from {self.next_id} on do not fit into int64: pass ids")
         return np.arange(self.next_id, self.next_id + n, dtype=np.int64)
 
     def check_kind(self, ids: IdArray) -> None:
-        """All ids of a store are integers, or all are strings."""
-        came = "int64" if ids.dtype == np.int64 else "string"
-        if self.kind and came != self.kind:
-            raise InputError(f"this store has {self.kind} ids, the new ones are {came}")
+        """Raise InputError if new ids are strings and those of the store integers, or the other way round."""
+        kind = "int64" if ids.dtype == np.int64 else "string"
+        if self.kind and kind != self.kind:
+            raise InputError(f"this store has {self.kind} ids, but the new ids are {kind}")
 
     def record(
         self,
@@ -160,47 +160,51 @@ class Snapshot(Searchable):
         originals: Bytes | None = None,
         error: float = math.nan,
     ) -> Record:
-        """A write, as the log has it: new rows with the sum of their errors, and the numbers of rows to remove."""
+        """A write for the log: new rows with the sum of their errors, and the rows to remove."""
         parts, rows = self.ids_of_rows.place(removed_rows)
         return Record(ids, codes, parts.astype(np.uint32), rows.astype(np.uint32), pieces, originals, error)
 
+    def removal(self, rows: NDArray[np.int64]) -> Record:
+        """A write that only removes rows."""
+        return self.record(np.zeros(0, np.int64), self.tail.codes[:0], rows)
+
     def apply(self, record: Record) -> Snapshot:
-        """The state after a write; one that cannot be raises InputError."""
+        """The state after a write; InputError if the record does not fit this state."""
         tail, kind, next_id, drift = self.tail, self.kind, self.next_id, self.drift
         if len(record.ids):
             self.check_kind(record.ids)
             if record.codes.shape[1] != tail.codes.shape[1]:
-                raise InputError(f"codes of {record.codes.shape[1]} bytes, {tail.codes.shape[1]} expected")
+                raise InputError(f"codes have {record.codes.shape[1]} bytes, expected {tail.codes.shape[1]}")
             if record.vectors.shape[1] != self.extras.width or bool(record.payload) != bool(self.extras.columns):
-                raise InputError("rows with other columns or originals than those of the store")
+                raise InputError("the rows have other columns or originals than the store")
             tail = tail.adding(record.ids, record.codes, record.vectors, record.payload)
             drift = drift.adding(len(record.ids), record.error)
             kind = "int64" if record.ids.dtype == np.int64 else "string"
             if kind == "int64":
                 next_id = max(next_id, int(record.ids.max()) + 1)
         removed = [*self.removed[:-1], self.removed[-1].adding(np.zeros(0, np.int64), tail.n)]
-        for part in sorted(set(record.parts.tolist())):  # np.unique would import numpy.ma, at every first open
+        for part in sorted(set(record.parts.tolist())):  # np.unique would import numpy.ma, which slows the first open
             if part >= len(removed):
-                raise InputError(f"rows of segment {part} removed, there are {len(removed) - 1}")
+                raise InputError(f"rows of segment {part} are removed, but there are only {len(removed) - 1} segments")
             removed[part] = removed[part].adding(record.rows[record.parts == part].astype(np.int64))
         return Snapshot(self.books, self.parts, tuple(removed), tail, kind, next_id, self.extras, drift)
 
     # --- copies
 
     def merged(self, first: int, stop: int) -> tuple[Codes, Ids]:
-        """Codes and ids of the kept rows of consecutive parts, in the order of insertion."""
+        """Codes and ids of the kept rows of consecutive parts, in insertion order."""
         return self.rows.merged(first, stop)
 
     def to_index(self) -> Index:
-        """An index of its own, with one segment and no removed rows."""
+        """An index in memory with one segment and no removed rows."""
         books = self.books
         if len(self) == 0:
             return Index.of(books.searcher)
         codes, ids = self.merged(0, len(self.removed))
         if self.kind == "int64" and (ids.kind != "default" or ids.first):
-            ids = Ids.of(ids.all())  # an index has runs from 0 only
+            ids = Ids.of(ids.all())  # default ids of an index start at 0
         engine = Engine(books.codebooks, (Segment.pack(codes, books.codebooks),), None, books.calibration)
         return Index.of(Searcher(books.searcher.space, engine, ids))
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Snapshot is not pickled or copied: pass the path of its store, or what to_index() makes")
+        raise TypeError("a Snapshot cannot be pickled or copied: pass the path of its store, or to_index()")

@@ -1,4 +1,4 @@
-"""Everything that a store has on disk, read and compared."""
+"""Verification of all files of a store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .manifest import NAME
 
 @dataclass(frozen=True)
 class Verified:
-    """What was found to be sound."""
+    """What was verified."""
 
     rows: int
     files: int
@@ -24,16 +24,16 @@ class Verified:
 
 
 def verify(path: str | Folder, embedding: Any = None) -> Verified:
-    """Raise unless every byte, code and id of a store is sound; it may be written to meanwhile.
+    """Check every byte, code and id of a store; raises :class:`DamagedFileError`. Another process may write meanwhile.
 
-    What a write that was cut short has left at the end of the log is no damage: nobody was told that it had succeeded.
+    An incomplete record at the end of the log is not damage: it belongs to a write that was never acknowledged.
     """
     for _ in range(ATTEMPTS):
         try:
             return _verify(opened(path), embedding)
-        except FileNotFoundError:  # a newer manifest has come in between; one that is missing for good load() names
+        except FileNotFoundError:  # the manifest was replaced meanwhile; load() raises for a file that stays missing
             continue
-    raise DamagedFileError(f"the store {opened(path).path!r} changes too fast to be verified")
+    raise DamagedFileError(f"the store {opened(path).path!r} changed too often while it was verified; try again")
 
 
 def _verify(folder: Folder, embedding: Any) -> Verified:

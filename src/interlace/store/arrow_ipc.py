@@ -1,8 +1,7 @@
-"""Arrow data from files -> record batches of bounded size.
+"""Arrow IPC data from files -> record batches that take no more memory than the file has bytes.
 
-The arrays themselves are validated by ``inputs/arrow_validation.py``. What a file holds is also bounded by its size:
-compressed batches are refused before they are decompressed, and buffers that overlap, so that a few bytes stand for
-many values, before they are copied.
+Compressed batches are refused before they are decompressed. Overlapping buffers, in which a few bytes represent many
+values, are refused before they are copied. ``inputs/arrow_validation.py`` validates the arrays themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ MAGIC = b"ARROW1\0\0"
 
 
 def batch_in(data: Any, schema: Schema) -> Batch:
-    """The record batch of one encapsulated IPC message; only its bounds are checked. Raises ValueError."""
+    """The record batch of one encapsulated IPC message; only its bounds are checked. ValueError if they are invalid."""
     pa = arrow()
     return _batch(pa.ipc.read_message(pa.py_buffer(data)), schema)
 
@@ -29,7 +28,7 @@ def batch_in(data: Any, schema: Schema) -> Batch:
 def table_in(data: Any, schema: Schema) -> Table:
     """All batches of an Arrow IPC file with this schema, not copied; only their bounds are checked. Raises ValueError.
 
-    They are read as the stream that such a file holds, not by its footer: that may name one batch many times.
+    They are read as a stream, not by the footer of the file, which could refer to one batch many times.
     """
     pa = arrow()
     buffer = pa.py_buffer(data)
@@ -41,7 +40,7 @@ def table_in(data: Any, schema: Schema) -> Table:
         raise ValueError("it does not begin with a schema")
     found = pa.ipc.read_schema(first)
     if not found.equals(schema):
-        raise ValueError(f"it has the columns {describe_schema(found)}, the store {describe_schema(schema)}")
+        raise ValueError(f"it has the columns {describe_schema(found)}, but the store {describe_schema(schema)}")
     return pa.Table.from_batches([_batch(message, schema) for message in messages], schema=schema)
 
 
@@ -55,19 +54,19 @@ def _messages(reader: Any) -> Iterator[Any]:
 
 def _batch(message: Any, schema: Schema) -> Batch:
     if message.type != "record batch":
-        raise ValueError(f"a message of type {message.type!r}, a record batch expected")
+        raise ValueError(f"a message of type {message.type!r}, expected a record batch")
     if is_compressed(message.metadata.to_pybytes()):
-        raise ValueError("its batches are compressed, and a store has none that are")
+        raise ValueError("a batch is compressed, but stores write none that are")
     batch = arrow().ipc.read_record_batch(message, schema)
     batch.validate()
     size = message.metadata.size + (0 if message.body is None else message.body.size)
     if batch.nbytes > size:
-        raise ValueError(f"a batch of {size} bytes stands for {batch.nbytes}: its buffers overlap")
+        raise ValueError(f"a batch of {size} bytes represents {batch.nbytes}: its buffers overlap")
     return batch
 
 
 def is_compressed(metadata: bytes) -> bool:
-    """Whether the header of an IPC record batch names a codec; pyarrow has no way to ask. Raises ValueError.
+    """Whether the header of an IPC record batch names a codec, which pyarrow does not expose. ValueError if invalid.
 
     The header is a flatbuffer: ``Message.header`` (field 2) is a ``RecordBatch``, whose field 3 is ``compression``.
     """
@@ -80,7 +79,7 @@ def is_compressed(metadata: bytes) -> bool:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffer table is, 0 if it is not there."""
+    """Offset of a field of a flatbuffer table; 0 if the field is missing."""
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     if vtable < 0:
         raise struct.error(f"a table at {vtable}")

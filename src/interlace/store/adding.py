@@ -1,0 +1,153 @@
+"""Rows that a user adds -> records of the log: encoded, with ids, columns and originals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._threads import thread_count
+from ..codec.codebooks import Codebooks, Codes
+from ..codec.encode import EFFORTS, encode_rows
+from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError
+from ..index.id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
+from ..inputs.arrays import FloatArray, Rows, to_numpy
+from ..inputs.literals import Effort
+from ..inputs.spool import yields_blocks
+from ..progress import Progress, silent
+from .columns import Table
+from .drift import ErrorMeter
+from .extras import Extras
+from .originals import Bytes
+from .session import Session
+from .snapshot import Snapshot
+
+_END = object()
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """One call of :meth:`Store.add` or, with ``replacing``, of :meth:`Store.upsert`."""
+
+    session: Session
+    replacing: bool
+    effort: Effort | None
+    threads: int
+    embedded: bool
+    progress: Progress
+
+    @classmethod
+    def checked(
+        cls, session: Session, replacing: bool, effort: Any, threads: Any, embedded: bool, progress: Progress
+    ) -> Insertion:
+        """Validates the options, and that the store can be written to."""
+        if effort is not None and effort not in EFFORTS:
+            raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
+        workers = thread_count(threads)
+        session.check_writable()
+        return cls(session, replacing, effort, workers, embedded, progress)
+
+    def insert(self, x: Any, ids: Any, payload: Any) -> IdArray:
+        """Writes the rows, one block after the other if x is an iterator of blocks; returns their ids."""
+        if is_id(ids):
+            x, ids = to_numpy(x, "x")[None], [ids]
+            payload = [payload] if isinstance(payload, Mapping) else payload
+        books = self.session.state.snapshot.books
+        shape = (books.dim,) if self.embedded else books.input_shape
+        if yields_blocks(x) and not (isinstance(x, list | tuple) and getattr(x[0], "shape", None) == shape):
+            return dataclasses.replace(self, progress=silent)._insert_blocks(x, ids, payload)
+        rows = books.searcher.space.rows(x, self.embedded)
+        return self._insert_rows(rows, ids, self._table(payload, len(rows)))
+
+    def _table(self, payload: Any, n: int | None = None) -> Table | None:
+        """Columns in the types of the store; None if the store has no columns."""
+        columns = self.session.state.snapshot.extras.columns
+        if columns is not None:
+            return columns.table(payload, n)
+        if payload is not None:
+            raise InputError("payload needs a store with columns: il.create(path, source, columns={...})")
+        return None
+
+    def _insert_rows(self, rows: Rows, ids: Any, table: Table | None) -> IdArray:
+        session, given = self.session, None if ids is None else parse_ids(ids, len(rows))
+        if given is not None and not session.in_batch:
+            self._rows_to_replace(session.state.snapshot, given)  # fails before minutes of encoding
+        extras, codebooks = session.state.snapshot.extras, session.open_state.snapshot.books.codebooks
+        pieces = () if table is None or extras.columns is None else extras.columns.to_pieces(table)
+        encoded = self._encode(rows, codebooks, extras)  # without the lock: other threads can write in the meantime
+        with session.writing() as writer:
+            current = session.current
+            if current.books.codebooks != codebooks:  # another thread called relearn()
+                encoded = self._encode(rows, current.books.codebooks, extras)
+            codes, originals, error = encoded
+            new = current.default_ids(len(rows)) if given is None else given
+            replaced = self._rows_to_replace(current, new)
+            if len(new):
+                session.commit(writer, current.record(new, codes, replaced, pieces, originals, error))
+        self.progress("done", 1.0)
+        return new
+
+    def _insert_blocks(self, blocks: Iterable[Any], ids: Any, payload: Any) -> IdArray:
+        table = None if payload is None else self._table(payload)
+        given = None if ids is None else as_id_array(ids, "ids")
+        if given is not None:
+            parse_ids(given, len(given))  # finds ids that occur twice, before the first block is written
+        added: list[IdArray] = []
+        n, number, iterator = 0, 0, iter(blocks)
+        while True:
+            try:
+                if (block := next(iterator, _END)) is _END:  # inside the try: reading a block can raise InputError too
+                    break
+                rows = self.session.open_state.snapshot.books.searcher.space.rows(block, self.embedded)
+                own_ids = None if given is None else given[n : n + len(rows)]
+                own_table = self._table(None, len(rows)) if table is None else _slice(table, n, len(rows))
+                added.append(self._insert_rows(rows, own_ids, own_table))
+            except InputError as error:
+                raise PartlyAddedError(
+                    f"block {number} of x (from row {n}): {error}; the {n} rows before it were added", n
+                ) from error
+            except StoreError as error:
+                if error.errno is None:  # closed, or not open for writing
+                    raise
+                text = f"{error.strerror or error}; the {n} rows before block {number} were added"
+                raise StoreError(error.errno, text, self.session.path) from error
+            n, number = n + len(rows), number + 1
+        if given is not None and len(given) != n:
+            raise PartlyAddedError(f"ids has {len(given)} entries, but the blocks have {n} rows; all were added", n)
+        if table is not None and table.num_rows > n:
+            raise PartlyAddedError(f"payload has {table.num_rows} rows, but the blocks have {n}; all were added", n)
+        return np.concatenate(added) if added else np.zeros(0, np.int64)
+
+    def _rows_to_replace(self, current: Snapshot, ids: IdArray) -> NDArray[np.int64]:
+        """The rows that have these ids; DuplicateIdError for ``add`` if there are any."""
+        if len(ids):
+            current.check_kind(ids)
+        rows = current.ids_of_rows.find(ids)
+        if not self.replacing and (rows >= 0).any():
+            first = shown_id(ids[int(np.argmax(rows >= 0))])
+            raise DuplicateIdError(f"id {first} is already in the store; upsert replaces rows")
+        return rows[rows >= 0]
+
+    def _encode(self, rows: Rows, codebooks: Codebooks, extras: Extras) -> tuple[Codes, Bytes | None, float]:
+        """Codes, originals if the store keeps them, and the sum of the errors."""
+        kept: list[Bytes] = []
+        meter = ErrorMeter(codebooks)
+
+        def watch(block: FloatArray, codes: Codes) -> None:
+            meter.measure(block, codes)
+            if extras.originals is not None:
+                kept.append(extras.originals.to_bytes(block, sum(map(len, kept))))
+
+        codes = encode_rows(codebooks, rows, self.threads, self.effort, self.progress, watch)
+        return codes, np.concatenate(kept) if kept else None, meter.error
+
+
+def _slice(table: Table, first: int, n: int) -> Table:
+    """Columns of the rows of one block."""
+    if first + n > table.num_rows:
+        raise InputError(f"payload must have one entry per row, but has only {table.num_rows}")
+    return table.slice(first, n)
