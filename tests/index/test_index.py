@@ -219,7 +219,7 @@ def test_codes_are_what_from_codes_takes():
     assert index.codes.shape == (305, 3)
     np.testing.assert_array_equal(again.search(x[:9], 5).ids, index.search(x[:9], 5, margin="exact").ids)
     np.testing.assert_array_equal(again.codes, index.codes)
-    assert (index.ids_of_rows.kind, again.id_kind) == ("default", "default")
+    assert (index.ids_of_rows.kind, again.ids_of_rows.kind) == ("default", "default")
     assert il.Index.from_codes(index.codebooks, index.codes[:2], ["a", "b"]).ids_of_rows.kind == "string"
     assert il.Index.from_codes(index.codebooks, index.codes[:2], [7, 9]).ids_of_rows.kind == "int64"
     assert again.calibration is None
