@@ -1,5 +1,5 @@
-// Level `avx2`. A 256-entry byte lookup takes 16 shuffles here, so the scan compares a coarser sum: the smallest byte
-// of each word's group of 4, four shuffles for 32 rows. Books keep near words in one group (learn/grouping.py), so
+// Level `avx2`. A 256-entry byte lookup takes 16 shuffles here, so the scan compares a coarser sum: the smaller byte
+// of each pair of words, eight shuffles for 32 rows. Books keep near words in one pair (learn/grouping.py), so
 // the sum is not much smaller; the rows it lets through are checked in float anyway.
 #include "kernels.h"
 

@@ -23,7 +23,7 @@ __all__ = ["MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
 Codes = NDArray[np.uint8]  # [n, 1 + n_columns], the code of the cell first
 
-MAX_BOOKS = 256  # kMaxBooks of cpp/core/encode.cpp
+MAX_BOOKS = 256  # kMaxBooks of cpp/core/coding/beam_tables.cpp
 
 
 class Codebooks:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import cached_property
+from ..codec.metric import METRICS
 from ..inputs.arrays import FloatArray
 from .evidence import Held, Hits
 from .margins import KS, SMALLEST_UNIT, TARGETS, Calibration, excess, gaps
@@ -83,7 +84,7 @@ def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CON
     testing = held[slice(n_choosing, None)] if confidence else choosing
     tight = bool(held.spans.any())
     nearest = choosing.bases[:, 0] / choosing.lengths
-    least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric == "l2" else 0.0
+    least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if METRICS[metric].is_squared else 0.0
     reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))
     shares, slacks, strays = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(3))
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
@@ -111,7 +112,7 @@ def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CON
 
 def _distances(held: Held, metric: str) -> NDArray[np.float64]:
     """What ``reach`` is compared with, for each query."""
-    return np.asarray((held.bases[:, 0] + (held.rests if metric == "l2" else 0.0)) / held.lengths)
+    return np.asarray((held.bases[:, 0] + (held.rests if METRICS[metric].is_squared else 0.0)) / held.lengths)
 
 
 def _farthest(held: Held, k: int) -> float:

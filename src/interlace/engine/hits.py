@@ -13,7 +13,7 @@ from ..inputs.arrays import FloatArray
 
 #: Counters of the native search for each query: cells, rows scanned, survivors, look-ups, strays (cpp/core/search.h).
 WORK, STRAYS = 5, 4
-QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/books.h: what one thread takes at a time
+QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/query_tables.h: what one thread takes at a time
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .. import _native
 from .._threads import cached_property
+from ..codec.metric import METRICS
 from ..errors import CalibrationWarning, InputError, warn_user
 from ..inputs.arrays import FloatArray
 
@@ -205,7 +206,7 @@ def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
     distance from the smallest base to their mean.
     """
     above = bases.astype(np.float64) - bases[:, :1]
-    unit = np.maximum(bases[:, :1], least) if metric == "l2" else above.mean(1, keepdims=True)
+    unit = np.maximum(bases[:, :1], least) if METRICS[metric].is_squared else above.mean(1, keepdims=True)
     # A unit of 0 (rows that equal words) leaves the cells at distance 0 near and all others far.
     return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), SMALLEST_UNIT), FARTHEST))
 

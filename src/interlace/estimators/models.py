@@ -57,7 +57,7 @@ class Model(PersistentEstimator):
         codes = np.empty((len(rows), self.codebooks_.n_bytes), np.uint8)
         threads, start = thread_count(self.threads), 0
         for block in rows.blocks():
-            if self.codebooks_.metric == "cosine":
+            if self.codebooks_.metric_type.is_normalized:
                 block = normalize(block, name="X", first_row=start)
             codes[start : start + len(block)] = encode(self.codebooks_, block, threads, effort)
             start += len(block)

@@ -48,7 +48,7 @@ def mean_average_precisions(
         raise InputError(f"score needs queries and a database, got {len(queries)} and {len(codes)} rows")
     _check_known(wanted, labels)
     cuts = [min(len(codes), len(codes) if k is None else positive(k, "at")) for k in at]
-    if max(cuts) > LONG_LIST and codebooks.metric == "l2":
+    if max(cuts) > LONG_LIST and codebooks.metric_type.is_squared:
         return _by_sorting(index, codebooks, codes, labels, queries, wanted, cuts)
     totals, start = np.zeros(len(cuts)), 0
     for block in queries.blocks(max(1, RANKED_ROWS // max(cuts))):

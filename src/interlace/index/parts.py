@@ -19,6 +19,7 @@ from .. import _native
 from ..codec.book import frozen
 from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes, codebooks_of
 from ..codec.encode import encode
+from ..codec.metric import Metric
 from ..codec.space import Space
 from ..engine.engine import Engine
 from ..engine.hits import RowHits, SearchStats
@@ -79,6 +80,11 @@ class Parts:
     def books(self) -> tuple[Book, ...]:
         """The books of the first part, the one of a single word left out."""
         return self.codebooks[0].books[self.implied :]
+
+    @property
+    def metric_type(self) -> Metric:
+        """What the metric of the parts means."""
+        return self.codebooks[0].metric_type
 
     @property
     def n_books(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..codec.codebooks import Codebooks
+from ..codec.metric import METRICS
 from ..errors import FewRowsWarning, InputError, warn_user
 from ..inputs.arrays import FloatArray, Rows, normalize
 from ..progress import Progress, silent
@@ -42,7 +43,7 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
     rng = np.random.default_rng(settings.seed)
     sample = training_rows(len(rows), train_rows_that_fit(len(rows), rows.dim, settings), rng)
     x = rows.take(sample)
-    if settings.metric == "cosine":
+    if METRICS[settings.metric].is_normalized:
         x = normalize(x, name="x", rows=sample)
     choice, done_before = Choice(settings.layout, settings.crude_books, "asked for"), 0.0
     if settings.layout == "auto":

@@ -62,7 +62,7 @@ def with_held_out_error(codebooks: Codebooks, rows: Rows, sample: RowNumbers, th
         return codebooks
     chosen = _held_out(len(rows), sample, ERROR_ROWS, np.random.default_rng(0))
     x = rows.take(chosen)
-    if codebooks.metric == "cosine":
+    if codebooks.metric_type.is_normalized:
         x = normalize(x, name="x", rows=chosen)
     differences = x.astype(np.float64) - codebooks.decode(encode(codebooks, x, threads))
     return codebooks.with_error(float((differences**2).sum(1).mean()), len(chosen))

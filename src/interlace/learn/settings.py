@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from .._threads import thread_count
 from ..codec.codebooks import MAX_WORDS
+from ..codec.metric import METRICS
 from ..errors import InputError
 from ..inputs.arrays import positive
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
@@ -134,7 +135,7 @@ def _check_conflicts(settings: Settings) -> None:
             f"rotation='learned' requires product books (cross='auto' or 'none'), got cross={settings.cross!r}"
         )
     if settings.cross == "byte":
-        if settings.metric != "l2":
+        if not METRICS[settings.metric].is_squared:
             raise InputError(
                 f"cross='byte' requires metric='l2', got metric={settings.metric!r}, which has no cross terms"
             )

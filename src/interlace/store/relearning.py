@@ -82,7 +82,7 @@ def _learner(old: Codebooks, settings: Mapping[str, Any], progress: Progress) ->
     """A learner of the method that learned the old codebooks, which their layout identifies."""
     if "layout" in settings or old.layout in LAYOUTS:
         return _icq(old, settings, progress)
-    make = learner_of_layout(old.layout) if old.metric == "l2" else None
+    make = learner_of_layout(old.layout) if old.metric_type.is_squared else None
     if make is None:
         raise InputError(
             f"no method learns codebooks of the layout {old.layout!r} for the metric {old.metric!r}: pass another "

@@ -54,7 +54,7 @@ def _core_of(faiss: Any, codebooks: Codebooks, codes: Codes) -> tuple[Any, list[
     books = list(codebooks.books)
     cells = not disjoint(books)
     if not disjoint(books[cells:]):
-        l2 = codebooks.metric == "l2"
+        l2 = codebooks.metric_type.is_squared
         return _additive(faiss, codebooks, shift), chain, np.hstack([codes, _lengths(books, codes)]) if l2 else codes
     # Books in order of their dimensions: from_faiss reordered them, so a round trip restores the original codes.
     order = sorted(range(cells, len(books)), key=lambda b: int(books[b].support.min(initial=codebooks.dim)))
@@ -127,7 +127,7 @@ def _additive(faiss: Any, codebooks: Codebooks, shift: FloatArray) -> Any:
     words = np.stack([_dense(codebooks, book) for book in codebooks.books])
     words[0] += shift
     types = faiss.AdditiveQuantizer
-    search_type = types.ST_norm_float if codebooks.metric == "l2" else types.ST_LUT_nonorm
+    search_type = types.ST_norm_float if codebooks.metric_type.is_squared else types.ST_LUT_nonorm
     core = faiss.IndexResidualQuantizer(codebooks.dim, len(words), 8, _metric(faiss, codebooks), search_type)
     faiss.copy_array_to_vector(words.ravel(), core.rq.codebooks)
     core.rq.max_beam_size = codebooks.beam
@@ -143,4 +143,4 @@ def _lengths(books: list[Book], codes: Codes) -> NDArray[np.uint8]:
 
 
 def _metric(faiss: Any, codebooks: Codebooks) -> Any:
-    return faiss.METRIC_L2 if codebooks.metric == "l2" else faiss.METRIC_INNER_PRODUCT
+    return faiss.METRIC_L2 if codebooks.metric_type.is_squared else faiss.METRIC_INNER_PRODUCT

@@ -21,8 +21,8 @@ def transforms_of(faiss: Any, codebooks: Codebooks) -> tuple[list[Any], FloatArr
     """
     dim, rotation, mean = codebooks.dim, codebooks.rotation, codebooks.mean
     rotated = mean if rotation is None else np.asarray(mean.astype(np.float64) @ rotation, np.float32)
-    l2 = codebooks.metric == "l2"
-    chain: list[Any] = [faiss.NormalizationTransform(dim, 2.0)] if codebooks.metric == "cosine" else []
+    l2 = codebooks.metric_type.is_squared
+    chain: list[Any] = [faiss.NormalizationTransform(dim, 2.0)] if codebooks.metric_type.is_normalized else []
     if rotation is not None:
         turn = faiss.LinearTransform(dim, dim, bool(l2 and mean.any()))
         faiss.copy_array_to_vector(np.ascontiguousarray(rotation.T).ravel(), turn.A)

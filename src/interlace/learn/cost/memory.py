@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...codec.codebooks import MAX_WORDS
+from ...codec.metric import METRICS
 from ...engine.evidence import CALIBRATED_AT_ONCE, COPIES
 from ...engine.margins import KS
 from ...inputs.arrays import BLOCK_ROWS
@@ -87,7 +88,7 @@ def learning_memory(shape: Shape, n: int, threads: int) -> int:
     """Learning from n rows: copies of the sample, by layout, and the arrays beside them."""
     dim, sample = shape.dim, 4 * n * shape.dim
     # Rows are read in blocks of the input's dtype; for cosine they are normalized in float64.
-    reading = (4 if shape.metric == "cosine" else 1) * sample + 16 * min(n, BLOCK_ROWS) * dim
+    reading = (4 if METRICS[shape.metric].is_normalized else 1) * sample + 16 * min(n, BLOCK_ROWS) * dim
     block = 16 * min(n, FLOAT64_ROWS) * dim
     axes = 64 * dim * dim if shape.rotated else 8 * dim * dim
     rows = n * (40 + 3 * shape.n_columns + 3)  # labels, scores, their order; codes
@@ -112,7 +113,7 @@ def _sample_copies(shape: Shape) -> float:
 def coding_memory(shape: Shape, n: int, threads: int, ids: IdBytes) -> int:
     """Encoding n rows: codes and row numbers before they are packed, the packed index, one block of input."""
     unpacked = n * (1 + shape.n_columns + 8)
-    block = min(n, BLOCK_ROWS) * shape.dim * (28 if shape.metric == "cosine" else 16)
+    block = min(n, BLOCK_ROWS) * shape.dim * (28 if METRICS[shape.metric].is_normalized else 16)
     native = _native(shape, threads, shape.beam)
     return _index(shape, n, ids.stored) + unpacked + ids.sorting + block + native + OVERHEAD
 

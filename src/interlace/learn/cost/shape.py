@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...codec.codebooks import MAX_WORDS
 from ...codec.encode import EFFORTS
+from ...codec.metric import METRICS
 from ...engine.margins import KS, TARGETS
 from ...engine.segments import BLOCK
 from ..layout_rules import compared_layouts, usual_layout
@@ -13,7 +14,7 @@ from ..schedule import default_crude
 from ..settings import Settings
 
 SAMPLE_EVERY = 256  # kSample of cpp/core/elias_fano.h
-DENSE_STEP = 32  # Books::compute_dense_words pads words to a multiple of this many values
+DENSE_STEP = 32  # CrossSums (cpp/core/cross_terms.h) pads words to a multiple of this many values
 #: float32 values of a calibration: share, weight and stop of cells, slack, strays for each k and target; the distance
 #: of the farthest hit for each k.
 CALIBRATION_BYTES = 4 * len(KS) * (len(TARGETS) * 5 + 1)
@@ -79,7 +80,7 @@ class Shape:
     @property
     def n_dense(self) -> int:
         """Books whose words are also stored as int16 over all dimensions, for the cross terms of the second step."""
-        if self.metric != "l2" or self.n_norms:
+        if not METRICS[self.metric].is_squared or self.n_norms:
             return 0
         return len({book for pair in self.pairs if pair[0] > 0 for book in pair})
 
