@@ -301,3 +301,11 @@ def test_the_root_holds_few_modules() -> None:
     beside = {path.name for path in SOURCE.iterdir() if path.is_file() and path.suffix in (".py", ".pyi", ".typed")}
     expected = {"__init__.py", "__main__.py", "_native.pyi", "_threads.py", "_version.py"}
     assert beside == {*expected, "errors.py", "progress.py", "py.typed"}
+
+
+def test_files_named_in_the_architecture_page_exist() -> None:
+    root = Path(__file__).parents[1]
+    text = (root / "ARCHITECTURE.md").read_text()
+    named = {name.partition(":")[0] for name in re.findall(r"`((?:[\w.]+/)+[\w.]+\.(?:py|cpp|h|md|json))[:`]", text)}
+    assert len(named) > 80
+    assert {name for name in named if not any((base / name).exists() for base in (root, SOURCE, CPP / "core"))} == set()
