@@ -111,8 +111,8 @@ def test_beyond_that_searches_are_exact_and_say_so_once(n, k):
 @pytest.mark.parametrize(
     ("margin", "k", "calibration", "filtered", "why"),
     [
-        (0.9999, 10, CALIBRATION, False, "needs more than 5,000 calibration queries"),
-        (0.9999, 11, CALIBRATION, False, "needs more than 5,000 calibration queries"),  # at the next smaller k
+        (0.9999, 10, CALIBRATION, False, "needs more calibration queries than the 5,000"),
+        (0.9999, 11, CALIBRATION, False, "needs more calibration queries than the 5,000"),  # at the next smaller k
         (0.99999, 10, CALIBRATION, False, "0.9999"),
         (0.999, 101, CALIBRATION, False, "k = 101"),
         (0.999, 10, None, False, "not calibrated"),
@@ -240,7 +240,7 @@ def test_a_calibrated_search_keeps_its_promise_on_its_own_queries(layout, metric
         assert found.stats.margin.startswith("0.99 (share ")
         assert found.stats.lookups < whole.stats.lookups
         assert index.search(queries, k, margin=0.999).stats.margin == (
-            "exact (0.999 needs more than 1,000 calibration queries)"
+            "exact (0.999 needs more calibration queries than the 1,000 it has)"
         )
 
 

@@ -246,7 +246,7 @@ def test_each_way_to_be_lost(tmp_path: Path) -> None:
     assert told.id in index.search(q, 10, margin="exact").ids
     told, q = seen["crude step"]
     assert told.verdict.startswith(f"ruled out by the crude step: crude distance {told.crude:.6g} is above the limit ")
-    assert f"crude distance {told.crude:.6g}, limit {told.limit:.6g} when it had its turn" in str(told)
+    assert f"crude distance {told.crude:.6g}, limit {told.limit:.6g} when the row was compared" in str(told)
     assert told.id not in index.search(q, 10).ids
 
     told = index.explain(queries[0], 7, filter=np.arange(100, 200))

@@ -36,11 +36,10 @@ public:
     float crude_floor() const { return crude_floor_; } // <= any crude distance in the cell
     float rest_floor() const { return rest_floor_; }   // <= what the second step adds
     float slack() const { return slack_; }             // bounds the rounding error of a distance and its bounds
-    bool one_floor() const { return !has_terms_ && !has_cross_; } // tables are the same in all cells
-    float common_floor() const;                                   // sum of their smallest entries there; 0 elsewhere
-    float span() const {
-        return books_.span(tables_, minima_.data());
-    }                                      // sum over the columns of mean - smallest entry, likewise
+    // Where tables are the same in all cells: the sum of their smallest entries, and what an average row adds to it.
+    bool one_floor() const { return !has_terms_ && !has_cross_; }
+    float common_floor() const; // 0 elsewhere
+    float span() const { return books_.span(tables_, minima_.data()); }
     bool few_rows() const { return few_; } // bytes and sums of the cell's own tables would cost more than they save
 
     // Byte tables with floor((entry - minimum) * scale), and the threshold for their sums that no row with a crude

@@ -124,7 +124,7 @@ def _text(found: dict[str, Any]) -> str:
         made = found["calibration"]
         text = "none: a margin below 1 runs exactly"
         if made is not None:
-            text = f"for {made['n']:,} rows, k up to {max(made['ks'])}, agreement up to {max(made['targets'])}"
+            text = f"for {made['n']:,} rows, k up to {max(made['ks'])}"
         facts.append(("calibration", text))
     if found["kind"] == "store":
         columns = ", ".join(f"{name} ({kind})" for name, kind in (found["columns"] or {}).items())

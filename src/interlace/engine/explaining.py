@@ -84,8 +84,8 @@ class Explanation:
             f"  cell {self.cell}, {self.cell_rank}{_ordinal(self.cell_rank)} of {self.cells} by its base, {seen}; "
             f"no row in it is nearer than {self.floor:.6g}",
         ]
-        if self.lost in (FOUND, BEYOND, CRUDE):
-            lines.append(f"  crude distance {self.crude:.6g}, limit {self.limit:.6g} when it had its turn")
+        if self.visited and self.lost in (FOUND, BEYOND, CRUDE):
+            lines.append(f"  crude distance {self.crude:.6g}, limit {self.limit:.6g} when the row was compared")
         return "\n".join(lines)
 
 

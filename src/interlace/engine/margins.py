@@ -189,7 +189,7 @@ class Calibration:
         column = next(j for j, stored in enumerate(TARGETS) if stored >= target)
         found = self._rules[first : last + 1, column]
         if np.isnan(found).any():
-            return Uncovered(f"needs more than {self.queries:,} calibration queries")
+            return Uncovered(f"needs more calibration queries than the {self.queries:,} it has")
         share, weight, stop, slack, strays = found.max(0).tolist()
         farthest = float(np.interp(math.log(max(as_if, 1e-9)), np.log(KS), self.farthest))
         return Covered(share, weight, stop, slack, strays, farthest)
