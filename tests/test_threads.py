@@ -15,7 +15,7 @@ import pytest
 
 import interlace as il
 from books import LAYOUTS, index_of, random_codebooks, random_codes
-from helpers import ids_of
+from helpers import clustered, ids_of
 from interlace.store import Limits
 
 
@@ -166,3 +166,21 @@ def test_the_pool_has_as_many_threads_as_one_call_asks_for() -> None:
         list(pool.map(lambda _: index.search(q, margin="exact", threads=widest).ids, range(64)))
         during = len(os.listdir("/proc/self/task"))
     assert during - before <= 8
+
+
+def test_adds_of_several_threads_do_not_mix() -> None:
+    """Ids of one state must never be paired with rows of another."""
+    x = clustered(600, 8)
+    index = il.Index.build(x[:300], n_bytes=3, n_words=16, layout="hybrid", threads=1)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=lambda: [index.add(x[:20], threads=1) for _ in range(5)]) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert len(index) == index.engine.n_rows == 600
+    index.verify()

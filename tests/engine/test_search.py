@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
 from interlace import Codebooks, Norm, _native, reference
+from interlace.engine.hits import RowHits
 from interlace.engine.margins import EVERYTHING, EXACT, Rule
 from interlace.engine.scan import search_rows
+from interlace.errors import DamagedFileError
 
 SIZES = [0, 1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 300]
 RULES = [
@@ -283,3 +285,9 @@ def test_search_after_fork():
     assert (parent.recv() == expected).all()
     process.join(30)
     assert process.exitcode == 0
+
+
+def test_a_row_that_is_found_twice_is_damage():
+    hits = RowHits(np.array([[3, 3, 5]]), np.zeros((1, 3), np.float32), np.array([3]), None)
+    with pytest.raises(DamagedFileError, match="not unique"):
+        hits.without(np.array([3]))

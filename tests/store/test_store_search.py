@@ -275,3 +275,21 @@ def test_default_ids_are_never_given_again(tmp_path: Path) -> None:
         again.add(vectors(1), [-(2**63)])
         assert -(2**63) in again
         assert again.get(2**63 - 1).shape == (4,)
+
+
+def test_rows_are_scanned_once_where_k_exceeds_those_that_are_left(tmp_path: Path) -> None:
+    x = clustered(300, 8)
+    with il.Index.build(x, n_bytes=3, n_words=16, layout="hybrid", threads=1).to_store(tmp_path / "s") as store:
+        store.remove(np.arange(20))
+        found = store.search(x[:5], 290, margin="exact", threads=1)
+        assert (found.counts == 280).all()
+        assert found.stats.scanned == 5 * 300
+
+
+def test_the_depth_of_search_by_id_is_refused_by_the_numbers_of_the_user(tmp_path: Path) -> None:
+    x = clustered(300, 8)
+    books = il.Index.build(x, n_bytes=3, n_words=16, layout="hybrid", threads=1).codebooks
+    with il.create(tmp_path / "s", books, originals="float16") as store:
+        store.add(x, threads=1)
+        with pytest.raises(il.InputError, match=r"rerank .*k=4, got 3"):
+            store.search_by_id([1, 2], 4, rerank=3)

@@ -160,7 +160,7 @@ class Engine:
         counts = kept.sum(1)
         hit = np.arange(k) < counts[:, None]
         rows, distances = _scattered(rows[kept], hit, -1), _scattered(distances[kept], hit, np.inf)
-        short = np.flatnonzero((counts < k) & (found == asked))
+        short = np.flatnonzero((counts < k) & (found == asked) & (asked < removed.n))  # else all rows were found
         if len(short):
             filters = filters_of(self.codebooks, self.segments, kept_mask(removed))
             again = search_rows(self.codebooks, self.segments, queries[short], k, rule_of(True), threads, filters)
@@ -205,7 +205,10 @@ class Engine:
     def check_filter(self, allowed: Allowed) -> None:
         """Raise InputError for a filter of other rows."""
         if allowed.segments is not self.segments:
-            raise InputError("this filter is stale because the index has changed; call allow() again")
+            raise InputError(
+                "this filter is stale: it was made by another index, or before rows were added or removed; "
+                "call allow() again"
+            )
 
     def codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Codes uint8 [n, 1 + n_columns] of rows, the cell's code first."""

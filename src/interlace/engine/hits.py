@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
+from ..errors import DamagedFileError
 from ..inputs.arrays import FloatArray
 
 #: Counters of the native search for each query: cells, rows scanned, survivors, look-ups, strays (cpp/core/search.h).
@@ -103,6 +104,8 @@ class RowHits:
         drop = self.rows == own[:, None]
         found = drop.any(1)
         drop[~found, -1] = True
+        if (drop.sum(1) != 1).any():
+            raise DamagedFileError("the index is damaged: row numbers are not unique")
         shape = (len(self.rows), self.rows.shape[1] - 1)
         counts = np.minimum(self.counts - found, shape[1])
         return RowHits(self.rows[~drop].reshape(shape), self.distances[~drop].reshape(shape), counts, self.stats)

@@ -42,11 +42,7 @@ class SearchOptions:
         k, offset = positive(k, "k"), positive(offset, "offset", least=0)
         check_margin(margin)
         if rerank is not None:
-            rerank = positive(rerank, "rerank")
-            if rerank < k + offset:
-                raise InputError(
-                    f"rerank is how many rows are compared with their originals: at least k={k + offset}, got {rerank}"
-                )
+            rerank = check_depth(rerank, k + offset)
         return cls(k, offset, margin, thread_count(threads), filter, rerank)
 
     @property
@@ -59,6 +55,14 @@ class SearchOptions:
         what = f"k={self.k}" if not self.offset else f"(k={self.k} + offset={self.offset})"
         what = what if self.rerank is None else f"rerank={self.rerank}"
         return InputError(f"{n_queries} queries x {what} make more than {MAX_ANSWERS} answers; ask for fewer at once")
+
+
+def check_depth(rerank: Any, k: int) -> int:
+    """A re-rank depth of at least k."""
+    depth = positive(rerank, "rerank")
+    if depth < k:
+        raise InputError(f"rerank is how many rows are compared with their originals: at least k={k}, got {depth}")
+    return depth
 
 
 def check_recall(recall: Any, rerank: Any, margin: Any) -> float:

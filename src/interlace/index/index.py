@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._threads import thread_count
+from .._threads import ForkLock, thread_count
 from ..codec.codebooks import Codebooks, Codes
 from ..codec.embedding import Embedding
 from ..codec.encode import EFFORTS, checked_codes, encode_rows
@@ -52,6 +52,7 @@ class Index(Searchable):
         space = Space.checked(codebooks, embedding)
         self._searcher = Searcher(space, Engine(codebooks), Ids.default(0))
         self._file: storage.File | None = None
+        self._writes = ForkLock()  # one add or calibrate at a time; searches take no lock
         #: Why these books have the layout they have; None unless they were learned here, or by a model just now.
         self.choice: Choice | None = None
 
@@ -60,6 +61,7 @@ class Index(Searchable):
         """An index of rows that are packed already, one id for each of them."""
         index = cls.__new__(cls)
         index._searcher, index._file, index.choice = searcher, file, choice
+        index._writes = ForkLock()
         return index
 
     @property
@@ -261,15 +263,16 @@ class Index(Searchable):
         if effort is not None and effort not in EFFORTS:
             raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
         rows = self.searcher.space.rows(x, embedded)
-        new_ids = self.ids_of_rows.extend(ids, len(rows))
-        if len(rows) == 0:
-            return
-        codes = encode_rows(self.codebooks, rows, thread_count(threads), effort, progress)
-        segments = [*self.engine.segments, Segment.pack(codes, self.codebooks)]
-        # Merge while the last segment is not much smaller than the one before: each row is repacked O(log n) times.
-        while len(segments) > 1 and segments[-2].n_rows < 2 * segments[-1].n_rows:
-            segments[-2:] = [merge(segments[-2:], self.codebooks)]
-        self._become(dataclasses.replace(self.engine, segments=tuple(segments)), new_ids)
+        with self._writes:
+            new_ids = self.ids_of_rows.extend(ids, len(rows))
+            if len(rows) == 0:
+                return
+            codes = encode_rows(self.codebooks, rows, thread_count(threads), effort, progress)
+            segments = [*self.engine.segments, Segment.pack(codes, self.codebooks)]
+            # Merge while the last segment is not much smaller than the one before: each row is repacked O(log n) times.
+            while len(segments) > 1 and segments[-2].n_rows < 2 * segments[-1].n_rows:
+                segments[-2:] = [merge(segments[-2:], self.codebooks)]
+            self._become(dataclasses.replace(self.engine, segments=tuple(segments)), new_ids)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Recalibrate ``margin`` for the current rows, from your own queries or from reconstructed rows.
@@ -278,8 +281,9 @@ class Index(Searchable):
         target needs a number of queries to be supported with 95 % confidence: 397 for 0.99, 3,944 for 0.999, 39,420
         for 0.9999; searches for a target that is not supported run exactly, and ``stats.margin`` says so.
         """
-        made = calibrated(self.searcher, queries, thread_count(threads), embedded)
-        self._become(self.engine.with_calibration(made))
+        with self._writes:
+            made = calibrated(self.searcher, queries, thread_count(threads), embedded)
+            self._become(self.engine.with_calibration(made))
 
     def __len__(self) -> int:
         return self.ids_of_rows.n_kept

@@ -17,7 +17,7 @@ from ..engine.engine import Engine
 from ..engine.explaining import Explanation, explain_row
 from ..engine.filters import Allowed, Mask
 from ..engine.hits import RowHits
-from ..engine.options import SearchOptions, check_recall
+from ..engine.options import SearchOptions, check_depth, check_recall
 from ..engine.recall import effort
 from ..engine.rerank import OriginalVectors, search_reranked
 from ..errors import InputError
@@ -99,7 +99,7 @@ class Searcher:
             raise InputError(f"exclude_self must be True or False, got {exclude_self!r}")
         k, offset = positive(k, "k"), positive(offset, "offset", least=0)
         if rerank is not None and exclude_self:
-            rerank = positive(rerank, "rerank") + 1  # the row itself is one of them
+            rerank = check_depth(rerank, k + offset) + 1  # the row itself is one of them
         asked = (k + offset + 1, 0) if exclude_self else (k, offset)
         options = self.options(*asked, margin, threads, filter, rerank, recall)
         single = is_id(ids)
