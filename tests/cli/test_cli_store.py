@@ -79,7 +79,7 @@ class TestCreate:
             **{"metric": "l2", "n_bytes": 4, "columns": None, "originals": None},
         }
         assert len(il.open("t")) == rows
-        fails(run("create", "t", "--from", source), "is a store already")
+        fails(run("create", "t", "--from", source), "is already a store")
 
     def test_text(self, run: Run) -> None:
         code, out, _ = run("create", "t", "--from", "x.index")

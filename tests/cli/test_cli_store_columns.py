@@ -188,7 +188,7 @@ class TestAdd:
         assert run("create", "t", "--from", "x.books")[0] == 0
         fails(run("add", "t", "rows.npy", "--payload", "p.csv"), "payload ('p.csv') needs a store with columns")
         piped(monkeypatch, '{"vector": [1, 2, 3, 4, 5, 6], "payload": {"price": 1}}\n')
-        fails(run("add", "t", "-"), "payload is for a store that has columns")
+        fails(run("add", "t", "-"), "payload needs a store with columns")
 
 
 class TestSearch:
@@ -200,7 +200,7 @@ class TestSearch:
         assert [set(hit["ids"]) <= set(allowed) for hit in found] == [True] * 5
         expected = il.open("s").search(Q, 4, filter=allowed, margin="exact")
         assert [hit["ids"] for hit in found] == [row[row >= 0].tolist() for row in expected.ids]
-        fails(run("search", "s", "q.npy", "--filter", "colour == 1"), "there is no such column: the store has 'price'")
+        fails(run("search", "s", "q.npy", "--filter", "colour == 1"), "no such column; the store has 'price'")
         fails(run("search", "s", "q.npy", "--filter", "price = 1"), "cannot be read")
 
     def test_columns_of_hits(self, run: Run, store: Path) -> None:
@@ -249,7 +249,7 @@ class TestSearch:
 
     def test_stores_without(self, run: Run) -> None:
         assert run("create", "t", "--from", "x.index")[0] == 0
-        fails(run("search", "t", "q.npy", "--filter", "a < 1"), "the store has no columns to filter by")
+        fails(run("search", "t", "q.npy", "--filter", "a < 1"), "needs a store with columns")
         fails(run("search", "t", "q.npy", "--rerank", 20), "rerank needs kept originals")
         fails(run("search", "t", "q.npy", "--payload"), "'t' has no columns: do not pass --payload")
 
@@ -309,7 +309,7 @@ class TestOthers:
         np.save("queries.npy", X[:400] + np.float32(0.01))
         code, out, err = run("calibrate", "s", "queries.npy", "--threads", 1)
         assert (code, err) == (0, "")
-        assert "made for 700 rows with 400 queries, there are 700 rows" in out
+        assert "made for 700 rows with 400 queries; the store has 700 rows" in out
         assert json.loads(run("health", "s", "--json")[1])["calibrated"] is True
         found = json.loads(run("calibrate", "s", "--json", "--threads", 1)[1])
         assert (found["rows"], found["calibrated"]) == (700, True)

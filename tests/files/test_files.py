@@ -149,7 +149,6 @@ def test_nothing_in_a_file_can_run_code(tmp_path: Path) -> None:
 import _pickle, json, marshal, mmap, pickle, sys
 import numpy as np
 import interlace as il
-from books import index_with
 x = np.random.default_rng(0).normal(size=(50, 4))
 il.Index.build(x, n_bytes=2, n_words=16, ids=[str(i) for i in range(50)], threads=1).save(sys.argv[1])
 il.open  # imported now: the import of a module needs what is taken away next

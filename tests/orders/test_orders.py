@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from orders_machine import HybridOrders, ResidualOrders, SubspaceOrders
 
 import interlace as il
 from interlace.engine.tombstones import JoinedTombstones
-from interlace.store.snapshot import Snapshot
+from interlace.index.searcher import Searcher
+from interlace.store.rows import StoredRows
 
 #: 200 sequences in all, the same ones each time; 5,000 others for `make explore`.
 EXAMPLES = 67 if settings().derandomize else 1667
@@ -45,27 +47,30 @@ class PlantedError(Exception):
 
 
 def rerank_fails_after_a_calibrated_search(patch: pytest.MonkeyPatch) -> None:
-    search = Snapshot.search
+    search, searched = Searcher.search, WeakSet[Searcher]()
 
-    def broken(self: Any, *given: Any, **how: Any) -> Any:
-        if how.get("rerank") and getattr(self, "searched", False):
+    def broken(self: Searcher, *given: Any, **how: Any) -> Any:
+        if how.get("rerank") and self in searched:
             raise PlantedError
         found = search(self, *given, **how)
-        self.searched = found.stats.margin.startswith("0.")
+        if found.stats.margin.startswith("0."):
+            searched.add(self)
         return found
 
-    patch.setattr(Snapshot, "search", broken)
+    patch.setattr(Searcher, "search", broken)
 
 
 def filters_are_remembered_across_writes(patch: pytest.MonkeyPatch) -> None:
-    apply = Snapshot.apply
+    allowed, remembered = StoredRows.allowed, dict[str, Any]()
 
-    def broken(self: Any, record: Any) -> Any:
-        after = apply(self, record)
-        after._filters = self._filters
-        return after
+    def broken(self: Any, filter: Any, engine: Any) -> Any:
+        if not isinstance(filter, str):
+            return allowed(self, filter, engine)
+        if filter not in remembered:
+            remembered[filter] = allowed(self, filter, engine)
+        return remembered[filter]
 
-    patch.setattr(Snapshot, "apply", broken)
+    patch.setattr(StoredRows, "allowed", broken)
 
 
 def removed_rows_stay_where_there_are_many_hits(patch: pytest.MonkeyPatch) -> None:
