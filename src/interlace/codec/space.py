@@ -55,10 +55,7 @@ class Space:
 
     def search_vectors(self, q: Any, embedded: bool = False) -> tuple[FloatArray, bool]:
         """As :meth:`queries`, of length 1 for the cosine metric: as they are searched."""
-        if self.embedding is None or embedded:
-            queries, single = as_queries(q, self.codebooks.dim)
-        else:
-            queries, single = embed_queries(self.embedding, q)
+        queries, single = self.queries(q, embedded)
         if self.codebooks.metric_type.is_normalized:
             queries = self.directed(queries, "queries")
         return queries, single
