@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from helpers import METRICS
 from interlace import Index
+from interlace.codec.metric import metric_of
 from interlace.engine.calibrating import CONFIDENCE, Held, Hits, calibrate, passes, queries_needed
 from interlace.engine.margins import KS, TARGETS, Covered, excess, gaps
 from interlace.errors import CalibrationWarning
@@ -74,7 +75,7 @@ def lost(made, i, j, held):
     k, hits = KS[i], held.answers[0]
     tau = hits.distances[:, k - 1 : k].astype(float)
     unlike = (held.bases[:, 0] > made.reach) | (tau[:, 0] > made.farthest[i])
-    gap = gaps(held.bases, "l2", made.least)
+    gap = gaps(held.bases, metric_of("l2"), made.least)
     near = gap <= spread_of(*made.cells[i, j].tolist(), gap.shape[1])
     beyond = excess(held.bases, tau, held.rests[:, None], held.spans[:, None]) > made.slacks[i, j]
     visited = np.take_along_axis(near | ~beyond, hits.ranks[:, :k], axis=1)
@@ -87,7 +88,7 @@ def lost(made, i, j, held):
 
 def test_rules_keep_their_targets_on_queries_they_have_not_seen_and_use_what_they_may_lose():
     rng = np.random.default_rng(3)
-    made = calibrate([held_of(rng, 8000)], 123, "l2")
+    made = calibrate([held_of(rng, 8000)], 123, metric_of("l2"))
     fresh = held_of(rng, 20_000)
     assert (made.n, made.queries) == (123, 8000)
     assert np.isnan(made.shares[:, 2]).all()  # 0.9999 needs 39,420 queries
@@ -104,7 +105,7 @@ def test_rules_keep_their_targets_on_queries_they_have_not_seen_and_use_what_the
 
 def test_a_smaller_k_is_supported_wherever_a_larger_one_is():
     for n in (10, 380, 400, 3800, 5000):
-        made = calibrate([held_of(np.random.default_rng(n), n)], 1000, "l2")
+        made = calibrate([held_of(np.random.default_rng(n), n)], 1000, metric_of("l2"))
         for target in TARGETS[:2]:
             found = [isinstance(made.rule(k, target, 1000), Covered) for k in (1, 2, 5, 10, 50, 100)]
             assert found == [n >= queries_needed(target)] * 6
@@ -113,23 +114,23 @@ def test_a_smaller_k_is_supported_wherever_a_larger_one_is():
 def test_queries_with_fewer_hits_than_k_do_not_count():
     held = held_of(np.random.default_rng(4), 1000)
     held.answers[0].distances[:700, 5:] = np.inf
-    made = calibrate([held], 1000, "l2")
+    made = calibrate([held], 1000, metric_of("l2"))
     assert not np.isnan(made.shares[0, 0])
     assert np.isnan(made.shares[1:, 0]).all()  # 300 queries are left
 
 
 def test_one_extreme_query_does_not_set_the_rule():
     held = held_of(np.random.default_rng(5), 8000)
-    usual = calibrate([held], 1000, "l2")
+    usual = calibrate([held], 1000, metric_of("l2"))
     held.bases[17] *= 100
     held.answers[0].distances[17] *= 100
-    extreme = calibrate([held], 1000, "l2")
+    extreme = calibrate([held], 1000, metric_of("l2"))
     assert extreme.reach < 2 * usual.reach
     assert (extreme.farthest < 2 * usual.farthest).all()
 
 
 def test_without_confidence_few_queries_give_an_estimate():
-    made = calibrate([held_of(np.random.default_rng(6), 150)], 1000, "l2", confidence=0.0)
+    made = calibrate([held_of(np.random.default_rng(6), 150)], 1000, metric_of("l2"), confidence=0.0)
     assert np.isfinite(made.shares[:, 0]).all()
 
 

@@ -15,6 +15,7 @@ from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_ru
 from helpers import METRICS
 from interlace import Index, InputError, _native
 from interlace.codec.encode import encode
+from interlace.codec.metric import metric_of
 from interlace.engine.calibrating import WEIGHTS, queries_needed
 from interlace.engine.margins import (
     FARTHEST,
@@ -204,7 +205,7 @@ def test_gaps_are_in_units_of_the_query(seed, metric, least):
     bases[1] = bases[1, 0]  # all the same
     bases[2, 0] = 0
     bases.sort(axis=1)
-    found = gaps(bases, metric, least)
+    found = gaps(bases, metric_of(metric), least)
     for row, gap in zip(bases.astype(float), found, strict=True):
         unit = max(row[0], np.float32(least)) if metric == "l2" else sum(b - row[0] for b in row) / len(row)
         for base, value in zip(row, gap, strict=True):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import interlace as il
+from interlace.codec import exact
 from interlace.evaluate import answers as evaluate
 
 
@@ -223,7 +224,7 @@ def test_agreement_needs_the_same_k():
 @pytest.mark.parametrize("k", [1, 7, 60])
 def test_exact_neighbours_equal_the_plain_loop(metric, k, monkeypatch):
     monkeypatch.setattr(evaluate, "BLOCK_ROWS", 16)  # several blocks of both, and short last ones
-    monkeypatch.setattr(evaluate, "BLOCK_QUERIES", 3)
+    monkeypatch.setattr(exact, "BLOCK_QUERIES", 3)
     rng = np.random.default_rng(k)
     x, q = rng.normal(size=(41, 6)).astype(np.float32), rng.normal(size=(7, 6)).astype(np.float32)
     ids, distances = evaluate.exact_neighbours(x, q, k, metric)

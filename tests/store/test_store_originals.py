@@ -15,9 +15,10 @@ from store_helpers import BOOKS, LARGE, SMALL, check, filled, vectors
 import interlace as il
 from helpers import clustered
 from interlace.codec.embedding import Linear
+from interlace.codec.exact import nearest_rows
 from interlace.codec.metric import METRICS
 from interlace.engine.margins import TARGETS, Calibration
-from interlace.engine.recall import DEPTHS, effort, nearest
+from interlace.engine.recall import DEPTHS, effort
 from interlace.engine.rerank import rerank
 from interlace.store import manifest as manifests
 from interlace.store.originals import KINDS, KeptVectors, OriginalsFormat, in_parts
@@ -98,7 +99,7 @@ def test_a_second_look_against_a_plain_loop(n: int, k: int, depth: int, metric: 
     for r in rows:
         some = rng.permutation(n)[: rng.integers(0, depth + 1)]
         r[: len(some)] = some
-    found, distances = rerank(kept, q, rows, k, metric)
+    found, distances = rerank(kept, q, rows, k, METRICS[metric])
     for i in range(3):
         away = []
         for row in rows[i][rows[i] >= 0].tolist():
@@ -256,7 +257,7 @@ def test_originals_that_are_no_numbers_are_damage(tmp_path: Path) -> None:
     store = il.create(tmp_path / "s", BOOKS, originals="float16")
     store.add(vectors(20))
     store.compact()
-    part = store.snapshot.parts[0]
+    part = store.snapshot.rows.parts[0]
     rows = np.array(part.originals)
     rows[3, 1] = 0x7E
     with pytest.raises(ValueError, match="not finite"):
@@ -274,7 +275,7 @@ def test_true_neighbours_against_a_plain_sort(n: int, k: int, metric: str, seed:
     cut = n // 3
     kept = KeptVectors(kind, [kind.to_bytes(x[:cut]), kind.to_bytes(x[cut:])])
     removed = rng.random(n) < 0.2
-    found = nearest(kept, q, k, removed, METRICS[metric])
+    found, _ = nearest_rows(kept.blocks(), q, k, METRICS[metric], removed=removed)
     for i in range(3):
         away = ((x - q[i]) ** 2).sum(1) if metric == "l2" else -(x @ q[i])
         order = [int(r) for r in np.argsort(away, kind="stable") if not removed[r]][:k]

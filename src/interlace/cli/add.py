@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..errors import FileError, InputError, PartlyAddedError
+from ..inputs.literals import Effort
 from .options import add_embedded, add_json, add_threads
 from .stores import add_store
 
@@ -47,8 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     payload = "values of the store's columns, one row per row of DATA: .parquet, .arrow, .csv, .tsv, .jsonl"
     parser.add_argument("--payload", metavar="FILE", help=payload)
     parser.add_argument("--upsert", action="store_true", help="replace rows with the same ids (default: refuse them)")
-    efforts = ("fastest", "fast", "balanced", "best")
-    parser.add_argument("--effort", choices=efforts, help="encoding time against accuracy (default: that of the books)")
+    parser.add_argument(
+        "--effort", choices=get_args(Effort), help="encoding time against accuracy (default: that of the books)"
+    )
     add_embedded(parser)
     add_threads(parser)
     add_json(parser)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import get_args
 
+from ..inputs.literals import Effort
 from .options import add_json, add_threads
 
 HELP = "encode a file of vectors with a model of `interlace fit`"
@@ -25,8 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="FILE", required=True, help="model written by `interlace fit`")
     parser.add_argument("-o", "--output", metavar="CODES.npy", required=True, help="uint8 [vectors, n_bytes]")
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
-    efforts = ("fastest", "fast", "balanced", "best")
-    parser.add_argument("--effort", choices=efforts, help="encoding time against accuracy (default: that of the model)")
+    parser.add_argument(
+        "--effort", choices=get_args(Effort), help="encoding time against accuracy (default: that of the model)"
+    )
     add_threads(parser)
     add_json(parser)
 

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {args.output}: {len(ids):,} x {store.dim}")
         return 0
     snapshot = store.snapshot
-    snapshot.ids_of_rows.rows_of(ids)  # raises for an unknown id before the first line is printed
+    snapshot.rows.ids.rows_of(ids)  # raises for an unknown id before the first line is printed
     for first in range(0, len(ids), ROWS):
         some = ids[first : first + ROWS]
         vectors = snapshot.get(some, originals=args.originals).tolist()

@@ -85,11 +85,11 @@ def _store(path: str) -> dict[str, Any]:
     state, report = store.snapshot, store.report()
     files = [
         {"name": part.name, "rows": part.ids.n, "removed": dead.count, "bytes": part.file.n_bytes}
-        for part, dead in zip(state.parts, state.removed, strict=False)
+        for part, dead in zip(state.rows.parts, state.rows.removed, strict=False)
     ]
     made = state.books.calibration
     found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": store.version}
-    found |= {"rows": len(store), "ids": state.kind or "none yet", "generation": store.generation}
+    found |= {"rows": len(store), "ids": state.rows.kind or "none yet", "generation": store.generation}
     found["calibration"] = (
         None if made is None else {name: made.to_arrays()[1][name] for name in ("n", "ks", "targets")}
     )
@@ -97,7 +97,7 @@ def _store(path: str) -> dict[str, Any]:
     found |= _codebooks(store.codebooks)
     if store.embedding is not None:
         found["embedding"] = repr(store.embedding)
-    return found | extras_of(store) | {"segments": files, "log_rows": state.tail.n}
+    return found | extras_of(store) | {"segments": files, "log_rows": state.rows.tail.n}
 
 
 def _calibration(file: Any) -> dict[str, Any] | None:

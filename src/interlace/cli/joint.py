@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..learn.recipe import LOSSES, OPTIMIZERS, Recipe
-from .options import natural, positive
+from .options import natural, number, positive
 
 if TYPE_CHECKING:
     from ..quantizers import Method
@@ -95,10 +94,7 @@ def widths(text: str) -> tuple[int, ...]:
 
 def share(text: str) -> float:
     """A number of at least 0 and below 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number(text)
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"expected a number of at least 0 and below 1, got {text!r}")
     return value

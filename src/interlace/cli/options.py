@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from typing import Any, get_args
 
-from ..inputs.literals import Margin
+from ..inputs.literals import Effort, Layout, Margin, Metric, Rotation
 
 
 def positive(text: str) -> int:
@@ -27,12 +27,17 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> float:
+    """A number; nan for any other text."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def share(text: str) -> float:
     """A number above 0 and at most 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number(text)
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, got {text!r}")
     return value
@@ -43,10 +48,7 @@ def margin(text: str) -> Margin:
     words: dict[str, Margin] = {"exact": "exact", "paper": "paper"}
     if text in words:
         return words[text]
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number(text)
     if value == math.inf or 0 < value < 1:
         return value
     raise argparse.ArgumentTypeError(f"expected 'exact', 'paper', 'inf' or a number between 0 and 1, got {text!r}")
@@ -107,16 +109,14 @@ def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> Non
         metavar="N",
         help="number of codebooks instead of bytes; a norm column is not counted",
     )
-    layouts = ("auto", "hybrid", "subspace", "residual")
     add(
         group,
         "--layout",
-        choices=layouts,
+        choices=get_args(Layout),
         help="how codebooks divide the dimensions; auto tries all on a sample (auto)",
     )
-    metrics = ("l2", "ip", "cosine")
     if metric:
-        add(group, "--metric", choices=metrics, help="l2 (Euclidean), ip (inner product) or cosine (l2)")
+        add(group, "--metric", choices=get_args(Metric), help="how distances are computed (l2)")
     add(group, "--n-words", type=positive, metavar="N", help="words per codebook, 2 to 256 (256)")
     add(
         group,
@@ -125,11 +125,10 @@ def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> Non
         metavar="N",
         help="codebooks read in the first (crude) step (depends on the layout)",
     )
-    rotations = ("auto", "principal", "learned", "none")
     add(
         group,
         "--rotation",
-        choices=rotations,
+        choices=get_args(Rotation),
         help="rotation of the vectors before encoding; learned only with subspace (auto)",
     )
     cross = ("auto", "none", "exact", "byte", "constant")
@@ -137,8 +136,7 @@ def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> Non
         "cross terms of codebooks that share dimensions: computed, stored in a byte, or, with labels, constant (auto)"
     )
     add(group, "--cross", choices=cross, help=what)
-    efforts = ("fastest", "fast", "balanced", "best")
-    add(group, "--effort", choices=efforts, help="learning and encoding time against accuracy (balanced)")
+    add(group, "--effort", choices=get_args(Effort), help="learning and encoding time against accuracy (balanced)")
     add(
         group,
         "--iterations",

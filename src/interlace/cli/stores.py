@@ -69,7 +69,7 @@ def given_ids(args: argparse.Namespace, store: Store) -> list[Any]:
 def as_store_ids(ids: Iterable[Any], store: Store) -> list[Any]:
     """Convert ids to the type of the store, whose ids are either all strings or all integers."""
     listed = list(ids)
-    if store.snapshot.kind == "string":
+    if store.snapshot.rows.kind == "string":
         return [str(value) for value in listed]
     if all(not isinstance(value, str) or is_integer(value) for value in listed):
         return [int(value) for value in listed]

@@ -12,6 +12,7 @@ number in ``cpp/core/books.h`` and what the kernels compute for it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, normalize
+
+#: Bounds the rounding error of squaring a radius and taking the root.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,29 @@ class Metric:
     def limit_scales(self, queries: NDArray[Any]) -> NDArray[Any]:
         """What learned limits are multiplied by for each query: its length, or 1."""
         return np.sqrt((queries**2).sum(1)) if self.scales_with_query else np.ones(len(queries), queries.dtype)
+
+    @property
+    def is_distance(self) -> bool:
+        """Distances are never negative, except by rounding; inner products can be."""
+        return self.is_squared or self.is_normalized
+
+    @property
+    def largest(self) -> float:
+        """No distance is larger, except by rounding."""
+        return 2.0 if self.is_normalized else math.inf
+
+    def lengths(self, distances: FloatArray) -> NDArray[np.float64]:
+        """Distances as scikit-learn defines them: Euclidean for l2, the others as they are; clipped to what can be."""
+        wide = distances.astype(np.float64)
+        if self.is_distance:
+            wide = np.clip(wide, 0.0, self.largest)
+        return np.sqrt(wide) if self.is_squared else wide
+
+    def radius(self, length: float) -> float:
+        """The smallest radius that is certain to include every row within this length (see :meth:`lengths`)."""
+        if self.is_squared:
+            return length * length * (1 + ROUNDING)
+        return math.inf if length >= self.largest else length
 
 
 METRICS = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _native
 from .._threads import cached_property
 from ..codec.codebooks import Codebooks
 from ..codec.rounding import distance_error
@@ -30,6 +31,14 @@ from .tombstones import Removed
 WIDEST = 8
 
 RuleOf = Callable[[bool], Rule]  #: the rule to run, for allowed rows only or for all rows
+
+
+class Pass(NamedTuple):
+    """A native scan: by which rule, for how many hits, over which rows of each segment (all without filters)."""
+
+    rule: Rule
+    asked: int
+    filters: Sequence[_native.Filter] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,29 +102,41 @@ class Engine:
     def search_by_rule(
         self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int = 1, allowed: Allowed | None = None
     ) -> RowHits:
-        """As :meth:`search`, by rules that the caller makes.
-
-        A calibrated rule says how far the k-th hit of a query may be, and how many of its hits may lie beyond the
-        slack. Queries beyond that are unlike those that it was calibrated with, and are searched again, exactly.
-        """
-        if allowed is not None:
-            self.check_filter(allowed)
+        """As :meth:`search`, by rules that the caller makes."""
         started = time.perf_counter()
-        found, rule = self._scan(queries, k, rule_of, threads, allowed)
-        unlike = self._unlike(queries, found, k, rule)
-        if len(unlike):
-            again, _ = self._scan(queries[unlike], k, lambda filtered: margins.EXACT, threads, allowed)
-            found.rows[unlike], found.distances[unlike], found.counts[unlike] = again[:3]
-            found.work[unlike] += again.work
+        found, passes, unlike = self.scan(queries, k, rule_of, threads, allowed)
         stats = SearchStats.of_work(
             found.work,
             rows=self.n_kept,
             seconds=time.perf_counter() - started,
-            margin=rule.label,
+            margin=passes[0].rule.label,
             threads=threads,
-            unlike=len(unlike),
+            unlike=unlike,
         )
         return RowHits(found.rows, found.distances, found.counts, stats)
+
+    def scan(
+        self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int = 1, allowed: Allowed | None = None
+    ) -> tuple[Scanned, list[Pass], int]:
+        """Answers, the passes that gave them, and the number of queries that the rule was not calibrated for.
+
+        A calibrated rule says how far the k-th hit of a query may be, and how many of its hits may lie beyond the
+        slack. Queries beyond that are unlike those that it was calibrated with, and are searched again, exactly. So
+        the first pass is over all queries, and the answer of a single query is that of the last pass.
+        """
+        if allowed is not None:
+            self.check_filter(allowed)
+        found, passes = self._scan(queries, k, rule_of, threads, allowed)
+        unlike = self._unlike(queries, found, k, passes[0].rule)
+        if len(unlike):
+            again, more = self._scan(queries[unlike], k, lambda filtered: margins.EXACT, threads, allowed)
+            found.rows[unlike], found.distances[unlike], found.counts[unlike] = again[:3]
+            found.work[unlike] += again.work
+            passes += more
+        return found, passes, len(unlike)
+
+    def _run(self, one: Pass, queries: FloatArray, threads: int) -> Scanned:
+        return search_rows(self.codebooks, self.segments, queries, one.asked, one.rule, threads, one.filters)
 
     def _unlike(self, queries: FloatArray, found: Scanned, k: int, rule: Rule) -> NDArray[np.int64]:
         """Queries that the rule was not calibrated for."""
@@ -127,16 +148,16 @@ class Engine:
 
     def _scan(
         self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int, allowed: Allowed | None
-    ) -> tuple[Scanned, Rule]:
-        """Of rows that are allowed and not removed, and the rule that ran."""
+    ) -> tuple[Scanned, list[Pass]]:
+        """Of rows that are allowed and not removed."""
         if allowed is None and self.removed is not None:
             return self._scan_kept(self.removed, queries, k, rule_of, threads)
-        rule, filters = rule_of(allowed is not None), () if allowed is None else allowed.filters
-        return search_rows(self.codebooks, self.segments, queries, k, rule, threads, filters), rule
+        only = Pass(rule_of(allowed is not None), k, () if allowed is None else allowed.filters)
+        return self._run(only, queries, threads), [only]
 
     def _scan_kept(
         self, removed: Removed, queries: FloatArray, k: int, rule_of: RuleOf, threads: int
-    ) -> tuple[Scanned, Rule]:
+    ) -> tuple[Scanned, list[Pass]]:
         """Of rows that were not removed.
 
         A mask costs a pass over all rows for each call, and no margin is calibrated for it. So the scan asks for more
@@ -145,28 +166,31 @@ class Engine:
         """
         asked = hits_to_ask(k, removed)
         if asked > WIDEST * k:
-            rule = rule_of(True)
-            filters = filters_of(self.codebooks, self.segments, kept_mask(removed))
-            return search_rows(self.codebooks, self.segments, queries, k, rule, threads, filters), rule
+            masked = self._masked(removed, k, rule_of)
+            return self._run(masked, queries, threads), [masked]
         # The rule for k: with the distance of a later hit in place of the k-th it skips less than in an index of the
         # kept rows alone, and visits the same cells.
-        rule = rule_of(False)
-        rows, distances, found, work = search_rows(self.codebooks, self.segments, queries, asked, rule, threads)
+        passes = [Pass(rule_of(False), asked)]
+        rows, distances, found, work = self._run(passes[0], queries, threads)
         work[:, STRAYS] = work[:, STRAYS] * k // asked  # of k hits
         kept = (rows >= 0) & ~removed.has(np.maximum(rows, 0))
         if len(queries) == 1 and len(first := np.flatnonzero(kept)[:k]) == k:  # the usual case, and it should be quick
-            return Scanned(rows[:, first], distances[:, first], np.array([k]), work), rule
+            return Scanned(rows[:, first], distances[:, first], np.array([k]), work), passes
         kept &= kept.cumsum(1) <= k
         counts = kept.sum(1)
         hit = np.arange(k) < counts[:, None]
         rows, distances = _scattered(rows[kept], hit, -1), _scattered(distances[kept], hit, np.inf)
         short = np.flatnonzero((counts < k) & (found == asked) & (asked < removed.n))  # else all rows were found
         if len(short):
-            filters = filters_of(self.codebooks, self.segments, kept_mask(removed))
-            again = search_rows(self.codebooks, self.segments, queries[short], k, rule_of(True), threads, filters)
+            passes.append(self._masked(removed, k, rule_of))
+            again = self._run(passes[-1], queries[short], threads)
             rows[short], distances[short], counts[short] = again[:3]
             work[short] += again.work
-        return Scanned(rows, distances, counts, work), rule
+        return Scanned(rows, distances, counts, work), passes
+
+    def _masked(self, removed: Removed, k: int, rule_of: RuleOf) -> Pass:
+        """Over rows that were not removed, by a mask."""
+        return Pass(rule_of(True), k, filters_of(self.codebooks, self.segments, kept_mask(removed)))
 
     def range(
         self,
@@ -234,7 +258,7 @@ class Engine:
     ) -> Calibration:
         """A calibration from queries; ``own_rows``: the row that each query is, if they are rows."""
         parts, n_rows = gathered(self.codebooks, self.segments, queries, own_rows, threads)
-        return calibrating.calibrate(parts, n_rows, self.codebooks.metric, confidence=confidence)
+        return calibrating.calibrate(parts, n_rows, self.codebooks.metric_type, confidence=confidence)
 
 
 def hits_to_ask(k: int, removed: Removed) -> int:

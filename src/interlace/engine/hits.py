@@ -83,6 +83,16 @@ class SearchStats:
         )
 
 
+def but_own(rows: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mask of all but one of the hits [queries, k]: without the row ``own[i]`` of query i, or without the last hit
+    where that row was not found."""
+    drop = rows == own[:, None]
+    drop[~drop.any(1), -1] = True
+    if (drop.sum(1) != 1).any():
+        raise DamagedFileError("the index is damaged: row numbers are not unique")
+    return np.asarray(~drop)
+
+
 @dataclass(frozen=True, eq=False)
 class RowHits:
     """The nearest rows of each query, nearest first; -1 and inf beyond the last."""
@@ -101,14 +111,10 @@ class RowHits:
 
     def without(self, own: NDArray[np.int64]) -> RowHits:
         """Without the row ``own[i]`` of query i, one hit fewer for each; the last one where it was not found."""
-        drop = self.rows == own[:, None]
-        found = drop.any(1)
-        drop[~found, -1] = True
-        if (drop.sum(1) != 1).any():
-            raise DamagedFileError("the index is damaged: row numbers are not unique")
-        shape = (len(self.rows), self.rows.shape[1] - 1)
+        others, shape = but_own(self.rows, own), (len(self.rows), self.rows.shape[1] - 1)
+        found = (self.rows == own[:, None]).any(1)
         counts = np.minimum(self.counts - found, shape[1])
-        return RowHits(self.rows[~drop].reshape(shape), self.distances[~drop].reshape(shape), counts, self.stats)
+        return RowHits(self.rows[others].reshape(shape), self.distances[others].reshape(shape), counts, self.stats)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.metric import Metric
+from ..codec.exact import nearest_rows
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
 from .engine import Engine
@@ -48,7 +48,7 @@ def measured(
     queries, own = queries[chosen], None if own_rows is None else own_rows[chosen, None]
     extra = int(own is not None)
     removed = None if engine.removed is None else ~engine.removed.kept()
-    true = nearest(originals, queries, K + extra, removed, engine.codebooks.metric_type)
+    true, _ = nearest_rows(originals.blocks(), queries, K + extra, engine.codebooks.metric_type, removed=removed)
     deepest = min(DEPTHS[-1] + extra, max(1, engine.n_kept))
     found: list[tuple[float, int, float]] = []
     for margin in TARGETS:
@@ -71,32 +71,6 @@ def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
         places = {row: place for place, row in enumerate(listed[listed >= 0].tolist())}
         ranks += [places.get(row, DEPTHS[-1]) for row in wanted[wanted >= 0][:K].tolist()]
     return np.array(ranks, np.int64)
-
-
-def nearest(
-    originals: OriginalVectors, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: Metric
-) -> Rows:
-    """The k rows nearest by their originals [n, k], -1 where there are fewer; by products of matrices, in blocks."""
-    best, rows = np.full((len(queries), k), np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
-    for first, vectors in originals.blocks():
-        away = -(queries @ vectors.T)
-        if metric.is_squared:
-            away *= 2
-            away += np.einsum("ij,ij->i", vectors, vectors)
-        if removed is not None:
-            away[:, removed[first : first + len(vectors)]] = np.inf
-        numbers = np.broadcast_to(np.arange(first, first + len(vectors)), away.shape)
-        both, of = np.concatenate([best, away], axis=1), np.concatenate([rows, numbers], axis=1)
-        order = np.argsort(both, axis=1, kind="stable")[:, :k] if both.shape[1] <= 2 * k else _smallest(both, k)
-        best, rows = np.take_along_axis(both, order, axis=1), np.take_along_axis(of, order, axis=1)
-    return np.where(np.isfinite(best), rows, -1)
-
-
-def _smallest(values: FloatArray, k: int) -> NDArray[np.int64]:
-    """Places of the k smallest of each row, ascending."""
-    some = np.argpartition(values, k, axis=1)[:, :k]
-    order = np.argsort(np.take_along_axis(values, some, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(some, order, axis=1)
 
 
 def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:

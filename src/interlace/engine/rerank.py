@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.metric import METRICS
+from ..codec.metric import Metric
 from ..inputs.arrays import FloatArray
 from .engine import Engine
 from .hits import RowHits, SearchStats
@@ -49,7 +49,7 @@ def search_reranked(engine: Engine, originals: OriginalVectors, queries: FloatAr
         some = queries[start : start + step]
         found = engine.search(some, options)
         started = time.perf_counter()
-        rows, distances = rerank(originals, some, found.rows, k, engine.codebooks.metric)
+        rows, distances = rerank(originals, some, found.rows, k, engine.codebooks.metric_type)
         seconds = found.stats.seconds + time.perf_counter() - started
         stats = replace(found.stats, seconds=seconds, reranked=int(found.counts.sum()))
         parts.append(RowHits(rows, distances, np.minimum(found.counts, k), stats))
@@ -64,7 +64,7 @@ def search_reranked(engine: Engine, originals: OriginalVectors, queries: FloatAr
 
 
 def rerank(
-    originals: OriginalVectors, queries: FloatArray, rows: NDArray[np.int64], k: int, metric: str
+    originals: OriginalVectors, queries: FloatArray, rows: NDArray[np.int64], k: int, metric: Metric
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """The k nearest of the rows [n, depth] of each query, and their distances [n, k]; -1 and inf beyond the last.
 
@@ -89,11 +89,10 @@ def rerank(
     return found, distances
 
 
-def distances_to(queries: FloatArray, vectors: FloatArray, metric: str) -> FloatArray:
+def distances_to(queries: FloatArray, vectors: FloatArray, metric: Metric) -> FloatArray:
     """Distances [n, m] of queries [n, dim] to vectors [n, m, dim], in the sense of ``Matches``; vectors are used up."""
-    kind = METRICS[metric]
-    if kind.is_squared:
+    if metric.is_squared:
         vectors -= queries[:, None]
         return np.asarray(np.einsum("qrd,qrd->qr", vectors, vectors), np.float32)
     products = np.einsum("qrd,qd->qr", vectors, queries)
-    return np.asarray(kind.offset - products, np.float32)
+    return np.asarray(metric.offset - products, np.float32)

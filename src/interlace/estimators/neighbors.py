@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec.metric import METRICS, metric_of
+from ..codec.metric import Metric as MetricType
 from ..engine import margins
+from ..engine.hits import but_own
 from ..engine.margins import DEFAULT
 from ..errors import InputError
 from ..files import storage
@@ -24,7 +27,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MODES = ("connectivity", "distance")
-ROUNDING = 1e-6  # bounds the rounding error of squaring a radius and taking the root
 
 
 class Neighbors(Transformer):
@@ -68,7 +70,7 @@ class Neighbors(Transformer):
         """Learn codebooks from rows X [n, dim] and index them; y is ignored."""
         rows, names = read_features(X)
         positive(self.n_neighbors, "n_neighbors")  # check everything before learning, which takes long
-        _check_radius(self.radius, self.metric)
+        _check_radius(self.radius, metric_of(self.metric))
         margins.check_margin(self.margin)
         self.index_ = Index.build(
             rows,
@@ -119,7 +121,7 @@ class Neighbors(Transformer):
         There is one more, because estimators with ``metric="precomputed"`` do not count a row as its own neighbour.
         """
         self._check_fitted()
-        _check_distance(self.index_.metric)
+        _check_distance(self._metric)
         distances, rows = self._nearest(X, positive(self.n_neighbors, "n_neighbors") + 1, own=False)
         return self._wrap_output(self._graph(distances, rows, "distance"), X)
 
@@ -128,13 +130,17 @@ class Neighbors(Transformer):
 
         ``transform(X)`` would return the distance of a row to its own code, which is not 0.
         """
-        _check_distance(self.metric)
+        _check_distance(metric_of(self.metric))
         self.fit(X, y)
         distances, rows = self._nearest(X, None, own=True)
         n = len(rows)
         distances = np.concatenate([np.zeros((n, 1)), distances], axis=1)
         rows = np.concatenate([np.arange(n)[:, None], rows], axis=1)
         return self._wrap_output(self._graph(distances, rows, "distance"), X)
+
+    @property
+    def _metric(self) -> MetricType:
+        return self.index_.codebooks.metric_type
 
     def _n_features_out(self) -> int:
         return self.n_samples_fit_
@@ -173,13 +179,13 @@ class Neighbors(Transformer):
         ids, distances = matches
         if (short := np.flatnonzero(matches.counts < k)).size:  # a calibrated margin can discard too many rows
             ids[short], distances[short] = self.index_.search(queries[short], k, margin="exact", threads=self.threads)
-        return _as_sklearn(distances, self.index_.metric), ids
+        return self._metric.lengths(distances), ids
 
     def _within(self, x: Any, radius: float | None) -> tuple[list[Floats], list[Ints]]:
         """Distances, ascending, and rows of each query."""
         _, blocks = self._queries(x)
-        limit = _check_radius(self.radius if radius is None else radius, self.index_.metric)
-        reach = _as_radius(limit, self.index_.metric)
+        limit = _check_radius(self.radius if radius is None else radius, self._metric)
+        reach = self._metric.radius(limit)
         distances: list[Floats] = []
         rows: list[Ints] = []
         for block in blocks:
@@ -187,7 +193,7 @@ class Neighbors(Transformer):
             matches = self.index_.range_search(block, reach, threads=self.threads)
             for i in range(len(block)):
                 found, ours = matches[i]
-                d = _as_sklearn(ours, self.index_.metric)
+                d = self._metric.lengths(ours)
                 keep = d <= limit
                 if x is None:
                     keep &= found != start + i
@@ -217,29 +223,11 @@ class Neighbors(Transformer):
             self.index_ = storage.from_bytes(state["index_"], Index.open)
 
 
-def _as_sklearn(distances: FloatArray, metric: str) -> Floats:
-    """Distances of the index as scikit-learn defines them, clipped to the valid range (rounding, long codes)."""
-    wide = distances.astype(np.float64)
-    if metric == "ip":
-        return wide
-    return np.sqrt(np.maximum(wide, 0.0)) if metric == "l2" else np.clip(wide, 0.0, 2.0)
-
-
-def _as_radius(limit: float, metric: str) -> float:
-    """A radius of scikit-learn as a radius of the index that includes every row within it."""
-    if metric == "ip":
-        return limit
-    if metric == "cosine":  # 2 is the maximum after clipping
-        return math.inf if limit >= 2 else limit
-    return limit * limit * (1 + ROUNDING)
-
-
 def _without_own(distances: Floats, rows: Ints, first_row: int) -> tuple[Floats, Ints]:
     """Results of consecutive rows without the row itself, or without the last if the row is not among them."""
-    own = rows == np.arange(first_row, first_row + len(rows))[:, None]
-    own[~own.any(1), -1] = True
+    others = but_own(rows, np.arange(first_row, first_row + len(rows)))
     shape = (len(rows), rows.shape[1] - 1)
-    return distances[~own].reshape(shape), rows[~own].reshape(shape)
+    return distances[others].reshape(shape), rows[others].reshape(shape)
 
 
 def _objects(arrays: list[Any]) -> NDArray[Any]:
@@ -250,10 +238,10 @@ def _objects(arrays: list[Any]) -> NDArray[Any]:
     return out
 
 
-def _check_radius(radius: Any, metric: str) -> float:
+def _check_radius(radius: Any, metric: MetricType) -> float:
     real = isinstance(radius, int | float | np.integer | np.floating) and not isinstance(radius, bool)
-    if not real or math.isnan(radius) or (radius < 0 and metric != "ip"):
-        raise InputError(f"radius must be a number{'' if metric == 'ip' else ' of at least 0'}, got {radius!r}")
+    if not real or math.isnan(radius) or (radius < 0 and metric.is_distance):
+        raise InputError(f"radius must be a number{' of at least 0' * metric.is_distance}, got {radius!r}")
     return float(radius)
 
 
@@ -262,9 +250,10 @@ def _check_mode(mode: Any) -> None:
         raise InputError(f'Unsupported mode, must be one of "connectivity", or "distance" but got {mode!r} instead')
 
 
-def _check_distance(metric: str) -> None:
-    if metric == "ip":
+def _check_distance(metric: MetricType) -> None:
+    if not metric.is_distance:
+        usable = " or ".join(repr(m.name) for m in METRICS.values() if m.is_distance)
         raise InputError(
-            "transform returns a graph of distances, and metric 'ip' is not a distance: use metric 'l2' or 'cosine', "
-            "or call kneighbors_graph"
+            f"transform returns a graph of distances, and metric {metric.name!r} is not a distance: use metric "
+            f"{usable}, or call kneighbors_graph"
         )

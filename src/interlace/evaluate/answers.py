@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.metric import metric_of
+from ..codec.exact import nearest_rows
+from ..codec.metric import Metric, metric_of
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, Rows, as_queries, describe, positive, to_numpy
 
-#: ``exact_neighbours`` computes this many distances at a time.
-BLOCK_QUERIES, BLOCK_ROWS = 256, 8192
+#: ``exact_neighbours`` reads this many rows at a time.
+BLOCK_ROWS = 8192
 #: ``distances_of`` computes this many differences at a time, 8 bytes each.
 BLOCK_VALUES = 1 << 22
 
@@ -100,23 +102,19 @@ def exact_neighbours(
     rows = x if isinstance(x, Rows) else Rows(x)
     queries, single = as_queries(q, rows.dim)
     queries = kind.prepare(queries, name="queries")
-    width = min(k, len(rows))
-    best_ids = np.full((len(queries), width), -1, np.int64)
-    best = np.full((len(queries), width), np.inf, dtype)
+    found, best = nearest_rows(_prepared(rows, kind), queries, min(k, len(rows)), kind, dtype=dtype)
+    pad = ((0, 0), (0, k - found.shape[1]))
+    ids = np.pad(found, pad, constant_values=-1)
+    nearest = np.pad(best.astype(np.float32), pad, constant_values=np.inf)
+    return (ids[0], nearest[0]) if single else (ids, nearest)
+
+
+def _prepared(rows: Rows, metric: Metric) -> Iterator[tuple[int, FloatArray]]:
+    """Blocks of rows, each with the number of its first row."""
     start = 0
     for block in rows.blocks(BLOCK_ROWS):
-        wide = kind.prepare(block, name="x", first_row=start).astype(dtype, copy=False)
-        squares = np.einsum("ij,ij->i", wide, wide) if kind.is_squared else None
-        for at in range(0, len(queries), BLOCK_QUERIES):
-            part = slice(at, at + BLOCK_QUERIES)
-            distances = kind.distances(queries[part].astype(dtype, copy=False), wide, squares)
-            ids, values = _smallest(distances, min(width, len(block)))
-            _merge(best_ids[part], best[part], ids + start, values)
+        yield start, metric.prepare(block, name="x", first_row=start)
         start += len(block)
-    pad = ((0, 0), (0, k - width))
-    best_ids = np.pad(best_ids, pad, constant_values=-1)
-    nearest = np.pad(best.astype(np.float32), pad, constant_values=np.inf)
-    return (best_ids[0], nearest[0]) if single else (best_ids, nearest)
 
 
 def distances_of(x: Any, q: Any, rows: Any, metric: str = "l2") -> FloatArray:
@@ -144,25 +142,6 @@ def distances_of(x: Any, q: Any, rows: Any, metric: str = "l2") -> FloatArray:
         theirs = vectors[position.reshape(-1)].astype(np.float64)
         out[start + query, place] = kind.pair_distances(queries[start + query].astype(np.float64), theirs)
     return out[0] if single else out
-
-
-def _smallest(distances: NDArray[Any], k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Columns and values of the k smallest entries of each row, in ascending order of column."""
-    columns = np.argpartition(distances, k - 1, axis=1)[:, :k]
-    last = np.take_along_axis(distances, columns, 1).max(1)
-    # If more than k entries reach the last value, the partition is arbitrary: prefer smaller columns.
-    for row in np.flatnonzero((distances <= last[:, None]).sum(1) > k):
-        columns[row] = np.argsort(distances[row], kind="stable")[:k]
-    columns.sort(axis=1)
-    return columns, np.take_along_axis(distances, columns, 1)
-
-
-def _merge(best_ids: NDArray[np.int64], best: NDArray[Any], ids: NDArray[np.int64], values: NDArray[Any]) -> None:
-    """Merge new hits into the best so far. Later rows come last, so a stable sort resolves ties by row."""
-    all_ids, all_values = np.concatenate([best_ids, ids], 1), np.concatenate([best, values], 1)
-    order = np.argsort(all_values, axis=1, kind="stable")[:, : best.shape[1]]
-    best_ids[:] = np.take_along_axis(all_ids, order, 1)
-    best[:] = np.take_along_axis(all_values, order, 1)
 
 
 def as_ids(ids: Any, name: str) -> NDArray[Any]:

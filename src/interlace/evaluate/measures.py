@@ -12,7 +12,6 @@ import numpy as np
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
-from ..codec.metric import metric_of
 from ..engine.hits import SearchStats
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, Rows, describe, positive
@@ -65,7 +64,7 @@ def _coded_by_model(model: Any, x: Any) -> Iterator[tuple[FloatArray, FloatArray
             raise InputError(f"model must be a fitted quantizer or Codebooks, got {describe(model)} without {name}")
     vectors, codes = model.embed(x), model.encode(x)
     if (codebooks := getattr(model, "codebooks_", None)) is not None:
-        vectors = metric_of(codebooks.metric).prepare(vectors, name="x")
+        vectors = codebooks.metric_type.prepare(vectors, name="x")
     for start in range(0, len(vectors), BLOCK_ROWS):
         part = slice(start, start + BLOCK_ROWS)
         yield vectors[part], model.decode(codes[part])

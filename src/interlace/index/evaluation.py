@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import thread_count
-from ..engine.hits import SearchStats
+from ..engine.hits import SearchStats, but_own
 from ..engine.margins import DEFAULT, Rule, check_margin
 from ..errors import InputError
 from ..evaluate.answers import agreement, as_ids, exact_neighbours, recall
@@ -163,9 +163,7 @@ def without(found: NDArray[np.int64], own: NDArray[np.int64] | None) -> NDArray[
     """Rows found [queries, k + 1] less each query's own one; where it was not found, less the last."""
     if own is None:
         return found
-    drop = found == own[:, None]
-    drop[~drop.any(1), -1] = True
-    return np.asarray(found[~drop]).reshape(len(found), found.shape[1] - 1)
+    return np.asarray(found[but_own(found, own)]).reshape(len(found), found.shape[1] - 1)
 
 
 def _rows(x: Any, searcher: Searcher, embedded: bool) -> Rows:

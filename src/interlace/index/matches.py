@@ -40,7 +40,7 @@ class Matches:
     @property
     def scores(self) -> FloatArray:
         """Distances in the metric's own sense: squared distance (l2), inner product (ip), cosine."""
-        return _scores(self.distances, self.metric)
+        return METRICS[self.metric].scores(self.distances)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         yield self.ids
@@ -77,7 +77,7 @@ class RangeMatches:
     @property
     def scores(self) -> FloatArray:
         """Distances in the metric's own sense, see :attr:`Matches.scores`."""
-        return _scores(self.distances, self.metric)
+        return METRICS[self.metric].scores(self.distances)
 
     def __getitem__(self, query: int) -> tuple[NDArray[Any], FloatArray]:
         n = len(self)
@@ -88,7 +88,3 @@ class RangeMatches:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-
-def _scores(distances: FloatArray, metric: str) -> FloatArray:
-    return METRICS[metric].scores(distances)

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
-from ..codec.metric import METRICS
+from ..codec.exact import nearest_rows
+from ..codec.metric import Metric, metric_of
 from ..engine.engine import Engine
 from ..engine.hits import SearchStats
 from ..engine.options import SearchOptions
 from ..engine.segments import Segment
+from ..evaluate.answers import recall
 from ..inputs.arrays import FloatArray
 from .cost.rates import search_seconds
 from .layout_rules import TRIAL_QUERIES, TRIAL_ROWS, compared_layouts, trial_train_rows, usual_layout
@@ -23,8 +25,7 @@ from .settings import Settings
 
 #: A loss of recall up to this is accepted for a faster search.
 TOLERANCE = 0.005
-#: Queries of one brute-force step, and rows that are converted to float64 at a time.
-QUERIES, BLOCK = 32, 4096
+BLOCK = 4096  #: rows that are compared or converted to float64 at a time
 K = 10
 TARGET = 0.99  #: agreement that the searches are calibrated for
 
@@ -69,9 +70,10 @@ def choose(
     queries, rest = x[order[:TRIAL_QUERIES]], order[TRIAL_QUERIES:]
     train = x[np.sort(rest[: min(trial_train_rows(settings.code_bytes), len(rest) // 2)])]
     rows = x[np.sort(rest[len(rest) // 2 :][:TRIAL_ROWS])]
+    truth = _nearest(rows, queries, metric_of(settings.metric))
     table = []
     for layout in layouts:
-        table += _measure(learn(train, layout), rows, queries, settings, n_rows)
+        table += _measure(learn(train, layout), rows, queries, truth, settings, n_rows)
     best = max(row["recall"] for row in table)
     good = [row for row in table if row["recall"] >= best - TOLERANCE]
     chosen = min(good, key=lambda row: float(row["microseconds"]))
@@ -83,13 +85,18 @@ def choose(
 
 
 def _measure(
-    codebooks: Codebooks, rows: FloatArray, queries: FloatArray, settings: Settings, n_rows: int
+    codebooks: Codebooks,
+    rows: FloatArray,
+    queries: FloatArray,
+    truth: NDArray[np.int64],
+    settings: Settings,
+    n_rows: int,
 ) -> list[dict[str, Any]]:
     """Recall, error and predicted cost; one entry for each number of crude books worth trying."""
     threads = settings.workers
     codes = encode(codebooks, rows, threads)
     decoded = codebooks.decode(codes)
-    recall = _recall(_nearest(rows, queries, codebooks.metric), _nearest(decoded, queries, codebooks.metric))
+    found = recall(_nearest(decoded, queries, codebooks.metric_type), truth, K)
     blocks = (slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK))
     error = sum(float(((rows[b] - decoded[b]).astype(np.float64) ** 2).sum()) for b in blocks) / len(rows)
     # If search computes cross terms, there is a second step even if all books are crude.
@@ -107,7 +114,7 @@ def _measure(
                 "layout": tried.layout,
                 "n_books": tried.n_books,
                 "n_crude": tried.n_crude,
-                "recall": recall,
+                "recall": found,
                 "error": error,
                 "scanned_share": stats.scanned / total,
                 "survivors_share": stats.survivors / total,
@@ -125,16 +132,7 @@ def _search_work(codebooks: Codebooks, codes: NDArray[np.uint8], queries: FloatA
     return engine.with_calibration(calibration).search(queries[half:], options).stats
 
 
-def _nearest(rows: FloatArray, queries: FloatArray, metric: str) -> NDArray[np.int64]:
-    """The K nearest rows of each query by brute force, in any order."""
-    squares = np.einsum("ij,ij->i", rows, rows)
-    found = []
-    for start in range(0, len(queries), QUERIES):
-        products = queries[start : start + QUERIES] @ rows.T
-        scores = squares - 2 * products if METRICS[metric].is_squared else -products
-        found.append(np.argpartition(scores, min(K, scores.shape[1] - 1), axis=1)[:, :K].copy())
-    return np.concatenate(found)
-
-
-def _recall(truth: NDArray[np.int64], found: NDArray[np.int64]) -> float:
-    return float(np.mean([len(set(a) & set(b)) / len(a) for a, b in zip(truth.tolist(), found.tolist(), strict=True)]))
+def _nearest(rows: FloatArray, queries: FloatArray, metric: Metric) -> NDArray[np.int64]:
+    """The K nearest rows of each query."""
+    blocks = ((start, rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK))
+    return nearest_rows(blocks, queries, K, metric)[0]

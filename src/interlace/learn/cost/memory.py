@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...codec.codebooks import MAX_WORDS
+from ...codec.exact import BLOCK_QUERIES
 from ...codec.metric import METRICS
 from ...engine.evidence import CALIBRATED_AT_ONCE, COPIES
 from ...engine.margins import KS
@@ -72,8 +73,8 @@ def fit_memory(dim: int, settings: Settings, n_train: int) -> tuple[int, int]:
         return 0, learning
     rows = min(TRIAL_ROWS, n_train // 2)
     train = min(trial_train_rows(settings.code_bytes), n_train // 2)
-    # Brute force: rows and decoded rows, blocks of them in float64, scores of 32 queries at a time.
-    brute_force = 4 * dim * (2 * rows + 3 * FLOAT64_ROWS) + 32 * 24 * rows
+    # Brute force: rows and decoded rows, blocks of them in float64, distances of a block of queries and their order.
+    brute_force = 4 * dim * (2 * rows + 3 * FLOAT64_ROWS) + 16 * BLOCK_QUERIES * FLOAT64_ROWS
     phases = [
         max(
             learning_memory(shape, train, threads),
