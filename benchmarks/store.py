@@ -100,7 +100,7 @@ def adding(codebooks: il.Codebooks, x: FloatArray, folder: Path) -> tuple[dict[s
         "coding_s": round(coding, 3),
         "adding_s": round(added, 3),
         "over_coding": round(added / coding - 1, 4),
-        "segments": len(store.snapshot.parts),
+        "segments": len(store.snapshot.rows.parts),
     }
     return found, store
 
@@ -331,7 +331,7 @@ def large(codebooks: il.Codebooks, rows: int, folder: Path) -> dict[str, Any]:
     store.remove(ids[: rows // 33])
     for i in range(500):
         store.upsert(np.zeros(codebooks.dim, np.float32), int(ids[-1 - i]), threads=1)
-    in_log = store.snapshot.tail.n
+    in_log = store.snapshot.rows.tail.n
     size = store.report().file
     store.close()
     return {"rows": rows, "rows_in_log": in_log, "file_bytes": size, **opening(folder / "large", int(ids[-5]))}

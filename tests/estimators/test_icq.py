@@ -52,7 +52,7 @@ def test_codes_that_are_none() -> None:
     for codes in (np.zeros((3, 5), np.uint8), np.zeros(4, np.uint8), np.zeros((3, 4), np.int64), [[0.5] * 4]):
         with pytest.raises(il.InputError, match=r"codes must be uint8 \[n, 4\], got"):
             model.decode(codes)
-    with pytest.raises(il.InputError, match=r"codes\[:, 2\].*16.*16"):
+    with pytest.raises(il.InputError, match=r"codes\[0, 2\].*16.*16"):
         model.decode(np.array([[0, 0, 16, 0]], np.uint8))
     assert model.decode(np.zeros((0, 4), np.uint8)).shape == (0, 8)
 

@@ -169,6 +169,7 @@ def filled(
     model.remove(names([110, 401]))
     model.put(vectors(1, 20), names([11]))
     if not rich:  # whose log is full after fewer rows
-        assert (len(store.snapshot.parts), store.snapshot.tail.n, store.session.state.place.sequence) == (2, 1, 2)
-    assert len(store.snapshot.parts) >= 2
+        rows, log = store.snapshot.rows, store.session.state.place
+        assert (len(rows.parts), rows.tail.n, log.sequence) == (2, 1, 2)
+    assert len(store.snapshot.rows.parts) >= 2
     return store, model

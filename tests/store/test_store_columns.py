@@ -346,10 +346,10 @@ def test_pyarrow_is_imported_for_columns_only(tmp_path: Path) -> None:
 def test_columns_count_for_the_length_of_the_log(tmp_path: Path) -> None:
     store = il.create(tmp_path / "s", BOOKS, columns={"text": "string"}, limits=Limits(bytes=10_000))
     store.add(vectors(1), payload={"text": ["x" * 20_000]})
-    assert (len(store.snapshot.parts), store.snapshot.tail.n) == (1, 0)
+    assert (len(store.snapshot.rows.parts), store.snapshot.rows.tail.n) == (1, 0)
     for i in range(6):
         store.upsert(vectors(1)[0], 100 + i, payload={"text": "y" * 2000})
-    assert store.snapshot.tail.n < 6
+    assert store.snapshot.rows.tail.n < 6
 
 
 def test_columns_of_the_log_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

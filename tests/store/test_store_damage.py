@@ -214,7 +214,7 @@ def test_an_id_in_two_segments_is_damage(tmp_path: Path) -> None:
     store.compact()
     assert store.generation > 2
     store.close()
-    part = il.open(tmp_path / "s").snapshot.parts[0]
+    part = il.open(tmp_path / "s").snapshot.rows.parts[0]
     part.verify(BOOKS)
     twice = RunIds(20_000, {"run_starts": np.array([0, 5]), "run_rows": np.array([0, 10_000], np.uint32)})
     with pytest.raises(il.DamagedFileError, match="sorted section disagree"):

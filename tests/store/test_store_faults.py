@@ -225,7 +225,7 @@ def test_a_failed_checkpoint_does_not_fail_the_write(
         op = {"what": "upsert", "ids": [i], "seed": i}
         run(store, op)
         model = applied(model, op)
-    assert not store.snapshot.parts
+    assert not store.snapshot.rows.parts
     assert "could not become a segment" in caplog.text
     assert len(caplog.records) < 6  # it does not try again with every write
     assert holds(store, model)
@@ -236,7 +236,7 @@ def test_a_failed_checkpoint_does_not_fail_the_write(
     for i in range(60):
         run(store, {"what": "upsert", "ids": [i], "seed": i})
         model = applied(model, {"what": "upsert", "ids": [i], "seed": i})
-    assert store.snapshot.parts
+    assert store.snapshot.rows.parts
     store.close()
     with il.open(tmp_path / "s") as again:
         assert holds(again, model)

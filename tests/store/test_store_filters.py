@@ -364,22 +364,22 @@ def test_answers_to_filters_are_remembered(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(filters, "_projected", projected)
     before = store.search(np.zeros(4), 5, filter="n < 3")
-    assert sum(counted) == store.snapshot.ids_of_rows.n  # every row once
+    assert sum(counted) == store.snapshot.rows.ids.n  # every row once
     counted.clear()
     assert np.array_equal(store.search(np.zeros(4), 5, filter="n < 3").ids, before.ids)
     assert counted == []
     store.upsert(vectors(1), [12345], payload={"n": [1]})  # a new state: only the rows of its log are looked at
     store.search(np.zeros(4), 5, filter="n < 3")
-    assert sum(counted) == store.snapshot.tail.n
+    assert sum(counted) == store.snapshot.rows.tail.n
     counted.clear()
     store.search(np.zeros(4), 5, filter=pc.field("n") < pa.scalar(3))
-    assert sum(counted) <= store.snapshot.ids_of_rows.n
+    assert sum(counted) <= store.snapshot.rows.ids.n
 
 
 def test_only_named_columns_are_read(tmp_path: Path) -> None:
     store, _ = filled(tmp_path / "s", rich=True)
     store.search(np.zeros(4), 5, filter="n < 3")
-    assert [part.payload._validated for part in store.snapshot.parts] == [{"n"}] * len(store.snapshot.parts)
+    assert [part.payload._validated for part in store.snapshot.rows.parts] == [{"n"}] * len(store.snapshot.rows.parts)
 
 
 def test_the_last_few_are_kept() -> None:

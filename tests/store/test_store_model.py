@@ -109,8 +109,8 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.store.compact()
-        assert len(self.store.snapshot.parts) <= 1
-        assert self.store.snapshot.ids_of_rows.removed is None
+        assert len(self.store.snapshot.rows.parts) <= 1
+        assert self.store.snapshot.rows.ids.removed is None
         assert len(files_of(self.path)) == 3 + bool(self.model.rows) * (3 if self.rich else 1)  # nothing is left behind
 
     @rule()

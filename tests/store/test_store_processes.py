@@ -154,13 +154,13 @@ def test_a_reader_that_saw_a_write_fail(tmp_path: Path, monkeypatch: pytest.Monk
 def test_segments_are_opened_once(tmp_path: Path) -> None:
     store, _ = filled(tmp_path / "s")
     reader = il.open(tmp_path / "s")
-    first = {part.name: part for part in reader.snapshot.parts}
+    first = {part.name: part for part in reader.snapshot.rows.parts}
     generation = reader.generation
     for i in range(5):
         store.add(vectors(1), [5000 + i])
     reader.refresh()
     assert reader.generation > generation
-    shared = [part for part in reader.snapshot.parts if part.name in first]
+    shared = [part for part in reader.snapshot.rows.parts if part.name in first]
     assert shared
     assert all(part is first[part.name] for part in shared)
 

@@ -26,10 +26,10 @@ def test_removals_in_many_calls_are_compacted(tmp_path: Path) -> None:
         most = 0.0
         for i in range(0, len(gone), 500):
             store.remove(gone[i : i + 500])
-            most = max(most, *(dead.count / dead.n for dead in store.snapshot.removed[:-1]))
+            most = max(most, *(dead.count / dead.n for dead in store.snapshot.rows.removed[:-1]))
         assert most <= Limits().removed_share
         assert len(store) == n // 2
-        assert sum(part.ids.n for part in store.snapshot.parts) <= len(store) / 0.7
+        assert sum(part.ids.n for part in store.snapshot.rows.parts) <= len(store) / 0.7
         assert set(store.ids.tolist()) == set(range(n)) - set(gone.tolist())
         store.verify()
 
@@ -45,7 +45,7 @@ def test_rows_that_go_one_by_one_are_compacted(tmp_path: Path, act: str) -> None
             store.remove([i]) if act == "remove" else store.upsert(vectors(1, i), [i])
             model.remove([i]) if act == "remove" else model.put(vectors(1, i), [i])
         assert store.generation == generation + 1  # once, at 64 rows and more than 30 %
-        assert store.snapshot.ids_of_rows.removed is None or store.snapshot.ids_of_rows.removed.count < 10
+        assert store.snapshot.rows.ids.removed is None or store.snapshot.rows.ids.removed.count < 10
         check(store, model)
 
 

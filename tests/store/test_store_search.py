@@ -234,16 +234,16 @@ def test_automatic_compaction_gives_space_back(tmp_path: Path) -> None:
     for start in range(0, 600, 20):
         store.remove(ids[start : start + 20])
     snapshot = store.snapshot
-    assert snapshot.ids_of_rows.n < 600  # rows that are still there, removed or not
+    assert snapshot.rows.ids.n < 600  # rows that are still there, removed or not
     assert store.report().file < before.file
     assert store.ids.tolist() == ids[600:].tolist()
     kept = il.create(tmp_path / "t", BOOKS, limits=Limits(rows=100, records=10, bytes=10**6, removed_share=None))
     kept.add(vectors(1000))
     for start in range(0, 600, 20):
         kept.remove(ids[start : start + 20])
-    assert kept.snapshot.ids_of_rows.n == 1000
+    assert kept.snapshot.rows.ids.n == 1000
     kept.compact()
-    assert (kept.snapshot.ids_of_rows.n, len(kept)) == (400, 400)
+    assert (kept.snapshot.rows.ids.n, len(kept)) == (400, 400)
 
 
 def test_the_report_and_the_text_of_a_store(tmp_path: Path) -> None:

@@ -52,5 +52,5 @@ def test_a_store_of_an_older_version(name: str, tmp_path: Path) -> None:
 
 def test_the_segments_of_an_older_version_hold_ids_in_its_ways() -> None:
     """Integers that ascend, and any integers with their sorted section; both are packed when they are rewritten."""
-    parts = il.open(STORES / "0.1.0-plain").snapshot.parts
+    parts = il.open(STORES / "0.1.0-plain").snapshot.rows.parts
     assert [set(part.ids.arrays) for part in parts] == [{"values"}, {"values", "order", "sorted"}, {"values"}]

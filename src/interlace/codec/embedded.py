@@ -26,7 +26,7 @@ class EmbeddedRows(Rows):
         for first in range(start, stop, step):
             block = super().part(first, min(first + step, stop))
             at = first - start
-            out[at : at + len(block)] = self._embedding.embed(block, name=self._name, first_row=first)
+            out[at : at + len(block)] = self._embedding.embed(block, name=self.name, first_row=first)
         return out
 
     def take(self, rows: NDArray[np.int64]) -> FloatArray:
@@ -35,7 +35,7 @@ class EmbeddedRows(Rows):
         for start in range(0, len(rows), step):
             chosen = rows[start : start + step]
             block = super().take(chosen)
-            out[start : start + len(block)] = self._embedding.embed(block, name=self._name, rows=chosen)
+            out[start : start + len(block)] = self._embedding.embed(block, name=self.name, rows=chosen)
         return out
 
 

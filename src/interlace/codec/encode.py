@@ -19,6 +19,12 @@ Watch = Callable[[FloatArray, Codes], None]
 EFFORTS = {"fastest": (1, 0), "fast": (2, 0), "balanced": (8, 0), "best": (32, 4)}
 
 
+def check_effort(effort: Any) -> None:
+    """Raise InputError unless effort is None or the name of an encoder effort."""
+    if effort is not None and effort not in EFFORTS:
+        raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
+
+
 def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None = None) -> Codes:
     """Checked float32 rows [n, dim] -> uint8 [n, 1 + n_columns], the cell's code first.
 
@@ -43,7 +49,7 @@ def encode_rows(
     codes, start = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8), 0
     for block in rows.blocks():
         progress("coding", start / len(rows))
-        block = codebooks.metric_type.prepare(block, name="x", first_row=start)
+        block = codebooks.metric_type.prepare(block, name=rows.name, first_row=start)
         coded = encode(codebooks, block, threads, effort)
         codes[start : start + len(block)] = coded
         if watch is not None:

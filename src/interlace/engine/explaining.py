@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _native
 from ..inputs.arrays import FloatArray
-from .engine import WIDEST, Engine, RuleOf, hits_to_ask, kept_mask
+from .engine import Engine, RuleOf, kept_mask
 from .filters import Allowed
-from .margins import EXACT, Rule
+from .margins import EXACT
 from .scan import range_rows, search_rows
 
 #: What may have become of a row.
@@ -96,35 +95,14 @@ def _ordinal(n: int) -> str:
 def explain_row(
     engine: Engine, query: FloatArray, row: int, k: int, rule_of: RuleOf, allowed: Allowed | None = None
 ) -> Explanation:
-    """Of row ``row``, for one query float32 [1, dim]; repeats what ``Engine.search_by_rule`` does, and traces the row.
-
-    The id of the explanation is the row number.
-    """
+    """Of row ``row``, for one query float32 [1, dim]; the id of the explanation is the row number."""
     codebooks, segments, removed = engine.codebooks, engine.segments, engine.removed
-    if engine.search_by_rule(query, k, rule_of, 1, allowed).stats.unlike:  # it was searched again, exactly
-
-        def rule_of(filtered: bool) -> Rule:
-            return EXACT
-
+    answer, passes, _ = engine.scan(query, k, rule_of, 1, allowed)
+    rule, asked, watched = passes[-1]
     gone = removed is not None and bool(removed.has(np.array([row]))[0])
-    filtered = allowed is not None
     if allowed is None and removed is not None:
         allowed = engine.allow(kept_mask(removed))
     filters = () if allowed is None else allowed.filters
-    asked, rule, watched = k, rule_of(filtered), filters
-    answer: NDArray[np.int64] | None = None
-    if removed is not None and not filtered:  # as Engine.search: more hits, or a mask
-        asked = hits_to_ask(k, removed)
-        if asked <= WIDEST * k:
-            rows, _, counts, _ = search_rows(codebooks, segments, query, asked, rule, 1)
-            kept = rows[0, : counts[0]][~removed.has(rows[0, : counts[0]])]
-            answer = kept[:k] if len(kept) >= k or counts[0] < asked else None
-        if answer is None:
-            asked, rule = k, rule_of(True)
-        else:
-            watched = ()
-    if answer is None:
-        answer = search_rows(codebooks, segments, query, k, rule, 1, filters).rows[0]
     left_out = allowed is not None and not allowed.has(row)
     if left_out:
         watched = ()  # a filtered scan has no numbers for rows that it leaves out
@@ -139,7 +117,7 @@ def explain_row(
     visited = not left_out and trace.step in ("crude", "compared")
     if left_out:
         lost, by = REMOVED if gone else FILTER, 0.0
-    elif row in answer:
+    elif row in answer.rows[0]:
         lost, by = FOUND, 0.0
     elif rank > k:
         lost, by = BEYOND, trace.distance - kth

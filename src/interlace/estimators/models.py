@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from .._threads import thread_count
 from ..codec.embedded import EmbeddedRows
-from ..codec.encode import EFFORTS, encode
+from ..codec.encode import check_effort, checked_codes, encode_rows
 from ..errors import InputError
 from ..evaluate.measures import quantization_error
 from ..index.index import Index
-from ..inputs.arrays import FloatArray, Rows, describe, normalize, positive, to_numpy
+from ..inputs.arrays import FloatArray, Rows, positive, to_numpy
 from ..inputs.literals import Effort
 from ..inputs.spool import yields_blocks
 from ..learn.recipe import Recipe
@@ -54,30 +54,12 @@ class Model(PersistentEstimator):
         if effort is None and self.embedding_ is None:  # jointly learned books bring their own encoder settings
             effort = getattr(self, "effort", None)
         check_effort(effort)
-        codes = np.empty((len(rows), self.codebooks_.n_bytes), np.uint8)
-        threads, start = thread_count(self.threads), 0
-        for block in rows.blocks():
-            if self.codebooks_.metric_type.is_normalized:
-                block = normalize(block, name="X", first_row=start)
-            codes[start : start + len(block)] = encode(self.codebooks_, block, threads, effort)
-            start += len(block)
-        return codes
+        return encode_rows(self.codebooks_, rows, thread_count(self.threads), effort)
 
     def decode(self, codes: Any) -> FloatArray:
         """Vectors float32 [n, dim] of codes, in the space of the embedding if there is one."""
         self._check_fitted()
-        array = np.array(to_numpy(codes, "codes"))
-        n_bytes = self.codebooks_.n_bytes
-        if array.ndim != 2 or array.shape[1] != n_bytes or array.dtype != np.uint8:
-            raise InputError(f"codes must be uint8 [n, {n_bytes}], got {describe(codes)}")
-        sizes, largest = np.array(self.codebooks_.column_sizes), array.max(0, initial=0)
-        if (largest >= sizes).any():
-            column = int(np.argmax(largest >= sizes))
-            raise InputError(
-                f"codes[:, {column}] must be below {int(sizes[column])}, the size of its book, "
-                f"got {int(largest[column])}"
-            )
-        return self.codebooks_.decode(array)
+        return self.codebooks_.decode(checked_codes(self.codebooks_, codes))
 
     def transform(self, X: Any) -> Any:
         """Decoded vectors float32 [n, dim] of inputs X: ``decode(encode(X))``."""
@@ -185,9 +167,3 @@ class Model(PersistentEstimator):
     def _index_of_codes(self, codes: NDArray[np.uint8]) -> Index:
         """The index that ``score`` searches, without calibration."""
         return Index.from_codes(self.codebooks_, codes)
-
-
-def check_effort(effort: Any) -> None:
-    """Raises InputError unless effort is None or the name of an encoder effort."""
-    if effort is not None and effort not in EFFORTS:
-        raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from .._threads import ForkLock, thread_count
 from ..codec.codebooks import Codebooks, Codes
 from ..codec.embedding import Embedding
-from ..codec.encode import EFFORTS, checked_codes, encode_rows
+from ..codec.encode import check_effort, checked_codes, encode_rows
 from ..codec.space import Space
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
 from ..engine.segments import Segment, merge
-from ..errors import InputError
 from ..files import storage
 from ..inputs.arrays import FloatArray, Rows
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
@@ -103,11 +102,6 @@ class Index(Searchable):
     def file(self) -> storage.File | None:
         """The file that it was opened from, if it was."""
         return self._file
-
-    def without_rows(self, calibration: Calibration | None = None) -> Index:
-        """Codebooks and embedding alone, with this calibration or another one."""
-        engine = Engine(self.codebooks, (), None, calibration or self.calibration)
-        return Index.of(Searcher(self.searcher.space, engine, Ids.default(0)))
 
     def _become(self, engine: Engine, ids: Ids | None = None) -> None:
         """In one assignment: a search in another thread sees all of it or nothing."""
@@ -260,8 +254,7 @@ class Index(Searchable):
         ``effort`` (``"fastest"``, ``"fast"``, ``"balanced"``, ``"best"``) trades coding time for accuracy; by default
         that of the codebooks. Rows are raw inputs where the index has an embedding, vectors with ``embedded=True``.
         """
-        if effort is not None and effort not in EFFORTS:
-            raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
+        check_effort(effort)
         rows = self.searcher.space.rows(x, embedded)
         with self._writes:
             new_ids = self.ids_of_rows.extend(ids, len(rows))

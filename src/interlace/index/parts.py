@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _native
 from ..codec.book import frozen
 from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes, codebooks_of
 from ..codec.encode import encode
@@ -275,23 +275,15 @@ class PartsIndex:
         hit = number >= 0
         rows = np.full(best.shape, -1, np.int64)
         rows[hit] = self._places.rows(part[hit], number[hit])
-        merged = self._stats(stats, len(vectors), margin, time.perf_counter() - started)
-        return Matches.of(RowHits(rows, best, hit.sum(1), merged), self._ids, self.metric, single)
-
-    def _stats(self, stats: list[SearchStats], n_queries: int, margin: Any, seconds: float) -> SearchStats:
         labels = {one.margin for one in stats}
-        return SearchStats(
-            queries=n_queries,
+        merged = replace(
+            SearchStats.summed(stats),
+            queries=len(vectors),
             rows=len(self),
-            cells=sum(one.cells for one in stats),
-            scanned=sum(one.scanned for one in stats),
-            survivors=sum(one.survivors for one in stats),
-            lookups=sum(one.lookups for one in stats),
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
             margin=labels.pop() if len(labels) == 1 else f"{margin}, as each part has it",
-            threads=max(one.threads for one in stats),
-            simd=_native.simd_level(),
         )
+        return Matches.of(RowHits(rows, best, hit.sum(1), merged), self._ids, self.metric, single)
 
     def __len__(self) -> int:
         return self._ids.n

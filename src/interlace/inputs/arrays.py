@@ -189,7 +189,7 @@ class Rows:
         self._source: Any = _source(x, name, dim, inputs)
         if inputs is not None:
             self._source = flat(self._source, inputs, name)
-        self._name = name
+        self.name = name
         shape = tuple(self._source.shape)  # read once: the shape of a file that grows changes
         if len(shape) != 2:
             raise InputError(f"{name} must be 2-D [rows, dimensions], got {describe(x)}")
@@ -213,7 +213,7 @@ class Rows:
         """Consecutive rows, all of them at once."""
         stop = min(stop, len(self))
         block = self._source[start:stop]
-        return as_rows(block, name=self._name, dim=self._width, first_row=start, n=stop - start)
+        return as_rows(block, name=self.name, dim=self._width, first_row=start, n=stop - start)
 
     def take(self, rows: NDArray[np.int64]) -> FloatArray:
         """The given rows, ascending; read block by block, so that a memmap stays on disk."""
@@ -222,7 +222,7 @@ class Rows:
             part = rows[start : start + BLOCK_ROWS]
             block = self._source[part] if len(part) else self._source[:0]
             try:
-                out[start : start + len(part)] = as_rows(block, name=self._name, dim=self._width, n=len(part))
+                out[start : start + len(part)] = as_rows(block, name=self.name, dim=self._width, n=len(part))
             except InputError:
                 # Name the row as the user numbers it, not its place in the sample.
                 for row in part:

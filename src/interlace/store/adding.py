@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks, Codes
-from ..codec.encode import EFFORTS, encode_rows
+from ..codec.encode import check_effort, encode_rows
 from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError
 from ..index.id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
 from ..inputs.arrays import FloatArray, Rows, to_numpy
@@ -45,8 +45,7 @@ class Insertion:
         cls, session: Session, replacing: bool, effort: Any, threads: Any, embedded: bool, progress: Progress
     ) -> Insertion:
         """Validates the options, and that the store can be written to."""
-        if effort is not None and effort not in EFFORTS:
-            raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
+        check_effort(effort)
         workers = thread_count(threads)
         session.check_writable()
         return cls(session, replacing, effort, workers, embedded, progress)
@@ -56,16 +55,16 @@ class Insertion:
         if is_id(ids):
             x, ids = to_numpy(x, "x")[None], [ids]
             payload = [payload] if isinstance(payload, Mapping) else payload
-        books = self.session.state.snapshot.books
-        shape = (books.dim,) if self.embedded else books.input_shape
+        space = self.session.state.snapshot.books.space
+        shape = (space.dim,) if self.embedded else space.input_shape
         if yields_blocks(x) and not (isinstance(x, list | tuple) and getattr(x[0], "shape", None) == shape):
             return dataclasses.replace(self, progress=silent)._insert_blocks(x, ids, payload)
-        rows = books.searcher.space.rows(x, self.embedded)
+        rows = space.rows(x, self.embedded)
         return self._insert_rows(rows, ids, self._table(payload, len(rows)))
 
     def _table(self, payload: Any, n: int | None = None) -> Table | None:
         """Columns in the types of the store; None if the store has no columns."""
-        columns = self.session.state.snapshot.extras.columns
+        columns = self.session.state.snapshot.rows.extras.columns
         if columns is not None:
             return columns.table(payload, n)
         if payload is not None:
@@ -76,7 +75,7 @@ class Insertion:
         session, given = self.session, None if ids is None else parse_ids(ids, len(rows))
         if given is not None and not session.in_batch:
             self._rows_to_replace(session.state.snapshot, given)  # fails before minutes of encoding
-        extras, codebooks = session.state.snapshot.extras, session.open_state.snapshot.books.codebooks
+        extras, codebooks = session.state.snapshot.rows.extras, session.open_state.snapshot.books.codebooks
         pieces = () if table is None or extras.columns is None else extras.columns.to_pieces(table)
         encoded = self._encode(rows, codebooks, extras)  # without the lock: other threads can write in the meantime
         with session.writing() as writer:
@@ -102,7 +101,7 @@ class Insertion:
             try:
                 if (block := next(iterator, _END)) is _END:  # inside the try: reading a block can raise InputError too
                     break
-                rows = self.session.open_state.snapshot.books.searcher.space.rows(block, self.embedded)
+                rows = self.session.open_state.snapshot.books.space.rows(block, self.embedded)
                 own_ids = None if given is None else given[n : n + len(rows)]
                 own_table = self._table(None, len(rows)) if table is None else _slice(table, n, len(rows))
                 added.append(self._insert_rows(rows, own_ids, own_table))
@@ -126,7 +125,7 @@ class Insertion:
         """The rows that have these ids; DuplicateIdError for ``add`` if there are any."""
         if len(ids):
             current.check_kind(ids)
-        rows = current.ids_of_rows.find(ids)
+        rows = current.rows.ids.find(ids)
         if not self.replacing and (rows >= 0).any():
             first = shown_id(ids[int(np.argmax(rows >= 0))])
             raise DuplicateIdError(f"id {first} is already in the store; upsert replaces rows")

@@ -34,14 +34,14 @@ class Health:
     @classmethod
     def of(cls, snapshot: Snapshot, n_bytes: int) -> Health:
         """The health of one state of a store."""
-        removed = snapshot.ids_of_rows.removed
+        removed = snapshot.rows.ids.removed
         calibrated, why = _calibration(snapshot.books.calibration, len(snapshot))
         drift = snapshot.drift
         return cls(
             rows=len(snapshot),
             removed=0 if removed is None else removed.count,
-            segments=len(snapshot.parts),
-            log_rows=snapshot.tail.n,
+            segments=len(snapshot.rows.parts),
+            log_rows=snapshot.rows.tail.n,
             bytes=n_bytes,
             calibrated=calibrated,
             calibration=why,

@@ -18,14 +18,15 @@ import numpy as np
 
 from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError, InputError, InterlaceError, NotAnIndexError, StoreError
-from ..index.index import Index
 from . import log as logs
 from . import manifest as manifests
 from . import parts
+from .books import StoredBooks, open_books
 from .extras import Extras
 from .files import Folder
 from .manifest import Manifest
 from .records import Record
+from .rows import StoredRows
 from .snapshot import Snapshot
 from .tail import Tail
 
@@ -74,18 +75,18 @@ def opened(path: str | Folder) -> Folder:
 def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: State | None = None) -> Snapshot:
     """The state of the files that a manifest names, without the log."""
     opened: Mapping[str, parts.Part] = {}
-    books: Index | None = None
+    books: StoredBooks | None = None
     if known is not None:
-        opened = {part.name: part for part in known.snapshot.parts}
+        opened = {part.name: part for part in known.snapshot.rows.parts}
         books = known.snapshot.books
-        embedding = books.embedding if embedding is None else embedding
-    books = parts.open_books(folder, manifest.books, manifest.store, embedding, books)
-    extras = Extras.of(manifest, books.dim)
+        embedding = books.space.embedding if embedding is None else embedding
+    books = open_books(folder, manifest.books, manifest.store, embedding, books)
+    extras = Extras.of(manifest, books.space.dim)
     if known is not None and (manifest.columns, manifest.originals) == (
         known.manifest.columns,
         known.manifest.originals,
     ):
-        extras = known.snapshot.extras
+        extras = known.snapshot.rows.extras
     segments = tuple(
         parts.open_segment(folder, entry, books.codebooks, manifest.store, extras, opened.get(entry.file))
         for entry in manifest.segments
@@ -95,7 +96,8 @@ def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: St
             raise DamagedFileError(f"{segment.file.path!r} has {segment.ids.kind} ids, but its store {manifest.ids!r}")
     removed = [parts.open_removed(folder, entry, manifest.store) for entry in manifest.segments]
     tail, none = Tail.empty(books.codebooks, extras.width), Tombstones(0)
-    return Snapshot(books, segments, (*removed, none), tail, manifest.ids, manifest.next_id, extras, manifest.drift)
+    rows = StoredRows(segments, (*removed, none), tail, manifest.ids, extras)
+    return Snapshot(books, rows, manifest.next_id, manifest.drift)
 
 
 def read_log(

@@ -14,6 +14,7 @@ from ..index.index import Index
 from ..inputs.arrays import describe
 from ..inputs.literals import OriginalsKind
 from . import files, loading, manifest, parts
+from .books import StoredBooks, write_books
 from .columns import Columns, Table, check_arrow
 from .compaction import Limits
 from .drift import Drift
@@ -171,7 +172,7 @@ def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:
 def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | None) -> Manifest:
     """Write the files of generation 1."""
     mark = os.urandom(16).hex()
-    parts.write_books(folder / file_name("books", 1), index.without_rows(), mark)
+    write_books(folder / file_name("books", 1), StoredBooks(index.searcher.space, index.calibration), mark)
     extended = extras.columns is not None or extras.originals is not None
     Log.create(folder / file_name("log", 2), mark, 1 + extended).close()
     ids, kind, next_id = index.ids_of_rows, "", 0

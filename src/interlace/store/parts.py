@@ -1,9 +1,9 @@
-"""The immutable files of a store: segments with their columns, originals and tombstones, and the codebooks.
+"""The immutable files of a store: segments with their columns, originals and tombstones.
 
 All are memory-mapped containers with checksums (``files/storage.py``). A segment has the sections ``segment.*`` and
-``ids.*`` of an index file. The codebooks, which are much larger than a small segment, are in a separate file, an index
-without rows. Columns and originals, which may be much larger than the codes, have separate files too. Each file has
-the mark of its store, a random number, so that files of other stores are refused.
+``ids.*`` of an index file. The codebooks, which are much larger than a small segment, are in a separate file
+(``store/books.py``). Columns and originals, which may be much larger than the codes, have separate files too. Each file
+has the mark of its store, a random number, so that files of other stores are refused.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 
 from .._threads import cached_property
 from ..codec.codebooks import Codebooks
-from ..codec.embedding import Module
 from ..engine.segments import CROSS_FLOORS, Segment, segment_in
 from ..engine.segments import verify as verify_segment
 from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError
 from ..files import storage
 from ..index.ids import Ids
-from ..index.index import Index
 from . import files
 from . import ids as store_ids
 from .columns import SECTION as COLUMNS_SECTION
@@ -148,7 +146,7 @@ def open_segment(
 
     ``known`` is a part that was opened under this name before; it is returned if the files have the same checksums.
     """
-    file, payload_file, originals_file = _read(folder, entry.file, "segment", mark), None, None
+    file, payload_file, originals_file = open_file(folder, entry.file, "segment", mark), None, None
     if entry.payload_file is not None and extras.columns is not None:
         payload_file = _open_companion(folder, entry, entry.payload_file, "payload", mark)
     if entry.originals_file is not None and extras.originals is not None:
@@ -186,7 +184,7 @@ def _same(one: storage.File | None, other: storage.File | None) -> bool:
 
 def _open_companion(folder: Folder, entry: Entry, name: str, kind: str, mark: str) -> storage.File:
     """Open a file that belongs to a segment."""
-    file = _read(folder, name, kind, mark)
+    file = open_file(folder, name, kind, mark)
     with file.parsing(kind):
         if file.meta["segment"] != entry.file:
             raise ValueError(f"it belongs to {file.meta['segment']!r:.60}, not to {entry.file!r}")
@@ -209,26 +207,8 @@ def open_removed(folder: Folder, entry: Entry, mark: str) -> Tombstones:
         return Tombstones.stored(entry.rows, file.array("removed"), entry.removed)
 
 
-def write_books(path: Path, books: Index, mark: str) -> None:
-    """Write codebooks, embedding and calibration as an index file without rows."""
-    arrays, description = books.to_arrays()
-    files.create(path, storage.contents(arrays, description | {"store": mark}))
-
-
-def open_books(folder: Folder, name: str, mark: str, embedding: Any = None, known: Index | None = None) -> Index:
-    """Inverse of :func:`write_books`; ``embedding`` as for ``Index.open``, ``known`` as for :func:`open_segment`."""
-    if isinstance(embedding, Module) and embedding.module is None:  # a placeholder without weights
-        embedding = None
-    file = _read(folder, name, "index", mark)
-    if known is not None and known.file is not None and known.file.same_as(file):
-        return known
-    books = Index.of_file(file, embedding)
-    if len(books):
-        raise DamagedFileError(f"{file.path!r} has {len(books)} rows, but should have none")
-    return books
-
-
-def _read(folder: Folder, name: str, kind: str, mark: str) -> storage.File:
+def open_file(folder: Folder, name: str, kind: str, mark: str) -> storage.File:
+    """Open a file of this kind that belongs to the store."""
     try:
         file = storage.read(folder / name, files.open_to_read(folder / name))
     except FileNotFoundError as error:

@@ -58,7 +58,7 @@ class Reading(Searchable):
     @property
     def originals(self) -> str | None:
         """The format in which the store keeps vectors: ``float16``, ``int8``, or None."""
-        originals = self.session.open_state.snapshot.extras.originals
+        originals = self.session.open_state.snapshot.rows.extras.originals
         return None if originals is None else originals.kind
 
     @property
@@ -98,7 +98,7 @@ class Reading(Searchable):
     @property
     def embedding(self) -> Embedding | None:
         """Turns raw inputs into vectors; None if inputs are vectors."""
-        return self.session.open_state.snapshot.books.embedding
+        return self.session.open_state.snapshot.books.space.embedding
 
     @property
     def dim(self) -> int:
@@ -108,7 +108,7 @@ class Reading(Searchable):
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input of :meth:`add` and :meth:`search`."""
-        return self.session.open_state.snapshot.books.input_shape
+        return self.session.open_state.snapshot.books.space.input_shape
 
     @property
     def metric(self) -> str:

@@ -14,14 +14,15 @@ import numpy as np
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import encode
+from ..codec.space import Space
 from ..errors import InputError
 from ..index.ids import Ids
-from ..index.index import Index
 from ..inputs.arrays import FloatArray, Rows
 from ..learn.fit import learn_codebooks
 from ..learn.registry import BookLearner, learner_of_layout
 from ..learn.settings import LAYOUTS, Settings
 from ..progress import Progress
+from .books import StoredBooks
 from .drift import Drift
 from .originals import KeptVectors
 from .snapshot import Snapshot
@@ -33,10 +34,8 @@ HELD_OUT = 5_000
 class Recoded(Snapshot):
     """The rows of a snapshot with other codebooks. They are encoded when they are written, block by block."""
 
-    def __init__(self, before: Snapshot, books: Index, drift: Drift, threads: int) -> None:
-        super().__init__(
-            books, before.parts, before.removed, before.tail, before.kind, before.next_id, before.extras, drift
-        )
+    def __init__(self, before: Snapshot, books: StoredBooks, drift: Drift, threads: int) -> None:
+        super().__init__(books, before.rows, before.next_id, drift)
         self._threads = threads
 
     def merged(self, first: int, stop: int) -> tuple[Codes, Ids]:
@@ -44,35 +43,36 @@ class Recoded(Snapshot):
         return self.rows.merged(first, stop, self._codes)
 
     def _codes(self, part: int) -> Codes:
-        assert self.extras.originals is not None
-        rows = self.tail.originals
-        if part < len(self.parts):
-            file, rows = self.parts[part].originals_file, self.parts[part].originals
+        stored = self.rows
+        assert stored.extras.originals is not None
+        rows = stored.tail.originals
+        if part < len(stored.parts):
+            file, rows = stored.parts[part].originals_file, stored.parts[part].originals
             assert file is not None
             file.verify()  # damaged data must not get a valid checksum
         codebooks = self.books.codebooks
         codes = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8)
-        for first, vectors in KeptVectors(self.extras.originals, [rows]).blocks():
+        for first, vectors in KeptVectors(stored.extras.originals, [rows]).blocks():
             codes[first : first + len(vectors)] = encode(codebooks, vectors, self._threads)
         return codes
 
 
 def relearned(before: Snapshot, settings: Mapping[str, Any], progress: Progress) -> Recoded:
     """The same rows with new codebooks; ``settings`` has the parameters that the user passed."""
-    if before.extras.originals is None:
+    if before.rows.extras.originals is None:
         raise InputError("relearn needs kept originals: il.create(path, source, originals='float16')")
     if not len(before):
         raise InputError("relearn needs rows to learn from, but the store is empty")
     learner = _learner(before.books.codebooks, settings, progress)
-    rows = before.ids_of_rows.kept_rows()
+    rows = before.rows.ids.kept_rows()
     order = np.random.default_rng(learner.seed).permutation(rows)
     n_held = min(HELD_OUT, len(rows) // 10)
     train = np.sort(order[n_held:][: learner.max_train_rows])
-    codebooks = learner.learn(before.vectors.take(train))
-    books = Index(codebooks, before.books.embedding)
+    codebooks = learner.learn(before.rows.vectors.take(train))
+    books = StoredBooks(Space(codebooks, before.books.space.embedding))
     threads, drift = thread_count(learner.threads), Drift()
     if n_held:
-        held = before.vectors.take(np.sort(order[:n_held]))
+        held = before.rows.vectors.take(np.sort(order[:n_held]))
         away = held.astype(np.float64) - codebooks.decode(encode(codebooks, held, threads))
         drift = Drift.of_learning(float((away**2).sum(1).mean()), n_held)
     return Recoded(before, books, drift, threads)

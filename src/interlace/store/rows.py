@@ -6,6 +6,7 @@ Part i is the i-th segment, the last part is the log (``tail``). Row numbers con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,14 +33,19 @@ from .tail import Tail
 FILTERS = 4  # expressions whose rows are cached
 
 
+@dataclass(frozen=True, eq=False)
 class StoredRows:
-    """Immutable. The rows of a snapshot, without codebooks."""
+    """The rows of a snapshot, without codebooks."""
 
-    def __init__(
-        self, parts: tuple[Part, ...], removed: tuple[Tombstones, ...], tail: Tail, kind: str, extras: Extras
-    ) -> None:
-        self.parts, self.removed, self.tail, self.kind, self.extras = parts, removed, tail, kind, extras
-        self._filters = FilterCache(FILTERS)
+    parts: tuple[Part, ...]
+    removed: tuple[Tombstones, ...]  #: of each part, and of the tail
+    tail: Tail
+    kind: str  #: of ids: "int64", "string", or "" as long as there are none
+    extras: Extras
+
+    @cached_property
+    def _filters(self) -> FilterCache:
+        return FilterCache(FILTERS)
 
     @cached_property
     def ids(self) -> JoinedIds:

@@ -16,7 +16,6 @@ from ..engine.engine import Engine
 from ..engine.margins import Calibration
 from ..engine.recall import measured
 from ..engine.segments import Segment
-from ..engine.tombstones import Tombstones
 from ..errors import InputError
 from ..index.calibration import calibrated, calibration_vectors, sampled_rows
 from ..index.id_values import IdArray, is_id
@@ -25,15 +24,14 @@ from ..index.index import Index
 from ..index.searchable import Searchable
 from ..index.searcher import Searcher
 from ..inputs.arrays import FloatArray
+from .books import StoredBooks
 from .columns import Table
 from .drift import Drift
-from .extras import Extras
-from .ids import JoinedIds, without_padding
-from .originals import Bytes, KeptVectors
-from .parts import Part
+from .ids import without_padding
+from .originals import Bytes
 from .records import Record
 from .rows import StoredRows
-from .tail import Pieces, Tail
+from .tail import Pieces
 
 ROWS = 4096  # ids made at a time while iterating
 
@@ -41,28 +39,10 @@ ROWS = 4096  # ids made at a time while iterating
 class Snapshot(Searchable):
     """One state of a :class:`Store`; later writes do not change it."""
 
-    def __init__(
-        self,
-        books: Index,  # codebooks, embedding and calibration, without rows
-        parts: tuple[Part, ...],
-        removed: tuple[Tombstones, ...],  # of each part, and of the tail
-        tail: Tail,
-        kind: str,
-        next_id: int,
-        extras: Extras,
-        drift: Drift | None = None,
-    ) -> None:
-        self.books, self.next_id = books, next_id
-        self.drift = Drift() if drift is None else drift
-        self.rows = StoredRows(parts, removed, tail, kind, extras)
-        self.parts, self.removed, self.tail, self.kind, self.extras = parts, removed, tail, kind, extras
+    def __init__(self, books: StoredBooks, rows: StoredRows, next_id: int, drift: Drift) -> None:
+        self.books, self.rows, self.next_id, self.drift = books, rows, next_id, drift
 
     # --- reading
-
-    @property
-    def ids_of_rows(self) -> JoinedIds:
-        """Row numbers <-> ids, through all segments."""
-        return self.rows.ids
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -71,75 +51,70 @@ class Snapshot(Searchable):
         segments = (*(part.segment for part in rows.parts), *rows.tail.segments)
         engine = Engine(books.codebooks, segments, rows.ids.removed, books.calibration)
         originals = None if rows.extras.originals is None else rows.kept_vectors
-        return Searcher(books.searcher.space, engine, rows.ids, originals, rows.allowed)
+        return Searcher(books.space, engine, rows.ids, originals, rows.allowed)
 
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
         """See :meth:`Store.get`."""
         if not originals:
             return self.searcher.reconstruct(ids)
         kept, single = self.searcher.kept_vectors("originals=True"), is_id(ids)
-        vectors = kept.take(self.ids_of_rows.rows_of([ids] if single else ids))
+        vectors = kept.take(self.rows.ids.rows_of([ids] if single else ids))
         return vectors[0] if single else vectors
-
-    @property
-    def vectors(self) -> KeptVectors:
-        """Originals of all rows, removed ones included. Only for stores that keep originals."""
-        return self.rows.vectors
 
     def payload(self, ids: Any = None, columns: Any = None) -> Table:
         """See :meth:`Store.payload`."""
-        if self.extras.columns is None:
+        if self.rows.extras.columns is None:
             raise InputError("payload needs a store with columns: il.create(path, source, columns={...})")
-        names = self.extras.columns.checked(columns)
+        names = self.rows.extras.columns.checked(columns)
         if ids is None:
-            rows = self.ids_of_rows.kept_rows()
+            rows = self.rows.ids.kept_rows()
         else:
             wanted = [ids] if is_id(ids) else without_padding(ids)
-            rows = self.ids_of_rows.rows_of(wanted)
+            rows = self.rows.ids.rows_of(wanted)
         return self.rows.table(names, rows)
 
     @property
     def columns(self) -> Any:
         """The ``pyarrow.Schema`` of the columns, or None."""
-        return None if self.extras.columns is None else self.extras.columns.schema
+        return None if self.rows.extras.columns is None else self.rows.extras.columns.schema
 
     @property
     def ids(self) -> IdArray:
         """Every id in insertion order."""
-        return self.ids_of_rows.all()
+        return self.rows.ids.all()
 
     def __len__(self) -> int:
-        return self.ids_of_rows.n_kept
+        return self.rows.ids.n_kept
 
     def __contains__(self, value: object) -> bool:
-        return self.ids_of_rows.contains(value)
+        return self.rows.ids.contains(value)
 
     def __iter__(self) -> Iterator[int | str]:
-        rows = self.ids_of_rows.kept_rows()
+        rows = self.rows.ids.kept_rows()
         for start in range(0, len(rows), ROWS):
-            yield from self.ids_of_rows.take(rows[start : start + ROWS]).tolist()
+            yield from self.rows.ids.take(rows[start : start + ROWS]).tolist()
 
     def calibrated(self, queries: Any, threads: int | None, embedded: bool) -> Calibration:
         """A calibration for the current rows; with originals also the re-rank depth for each recall."""
         searcher, workers = self.searcher, thread_count(threads)
-        if self.extras.originals is None or len(self) == 0:
+        if self.rows.extras.originals is None or len(self) == 0:
             return calibrated(searcher, queries, workers, embedded)
         own = None
         if queries is None:
             own = sampled_rows(searcher)
-            vectors = searcher.space.directed(self.vectors.take(own), "queries")
+            vectors = searcher.space.directed(self.rows.vectors.take(own), "queries")
             found = searcher.engine.calibrated(vectors, own, threads=workers)
         else:
             vectors = calibration_vectors(searcher, queries, embedded)
             found = calibrated(searcher, queries, workers, embedded)
-        recalls = measured(searcher.engine.with_calibration(found), self.vectors, vectors, own, workers)
+        recalls = measured(searcher.engine.with_calibration(found), self.rows.vectors, vectors, own, workers)
         return dataclasses.replace(found, recalls=recalls)
 
     # --- writes
 
     def default_ids(self, n: int) -> IdArray:
         """Ids for n rows that are added without ids."""
-        if self.kind == "string":
+        if self.rows.kind == "string":
             raise InputError(f"this store has string ids; pass ids for the {n} new rows")
         if self.next_id + n > 2**63:
             raise InputError(f"{n} default ids from {self.next_id} on do not fit into int64: pass ids")
@@ -148,8 +123,8 @@ class Snapshot(Searchable):
     def check_kind(self, ids: IdArray) -> None:
         """Raise InputError if new ids are strings and those of the store integers, or the other way round."""
         kind = "int64" if ids.dtype == np.int64 else "string"
-        if self.kind and kind != self.kind:
-            raise InputError(f"this store has {self.kind} ids, but the new ids are {kind}")
+        if self.rows.kind and kind != self.rows.kind:
+            raise InputError(f"this store has {self.rows.kind} ids, but the new ids are {kind}")
 
     def record(
         self,
@@ -161,33 +136,35 @@ class Snapshot(Searchable):
         error: float = math.nan,
     ) -> Record:
         """A write for the log: new rows with the sum of their errors, and the rows to remove."""
-        parts, rows = self.ids_of_rows.place(removed_rows)
+        parts, rows = self.rows.ids.place(removed_rows)
         return Record(ids, codes, parts.astype(np.uint32), rows.astype(np.uint32), pieces, originals, error)
 
     def removal(self, rows: NDArray[np.int64]) -> Record:
         """A write that only removes rows."""
-        return self.record(np.zeros(0, np.int64), self.tail.codes[:0], rows)
+        return self.record(np.zeros(0, np.int64), self.rows.tail.codes[:0], rows)
 
     def apply(self, record: Record) -> Snapshot:
         """The state after a write; InputError if the record does not fit this state."""
-        tail, kind, next_id, drift = self.tail, self.kind, self.next_id, self.drift
+        rows, next_id, drift = self.rows, self.next_id, self.drift
+        tail, kind = rows.tail, rows.kind
         if len(record.ids):
             self.check_kind(record.ids)
             if record.codes.shape[1] != tail.codes.shape[1]:
                 raise InputError(f"codes have {record.codes.shape[1]} bytes, expected {tail.codes.shape[1]}")
-            if record.vectors.shape[1] != self.extras.width or bool(record.payload) != bool(self.extras.columns):
+            if record.vectors.shape[1] != rows.extras.width or bool(record.payload) != bool(rows.extras.columns):
                 raise InputError("the rows have other columns or originals than the store")
             tail = tail.adding(record.ids, record.codes, record.vectors, record.payload)
             drift = drift.adding(len(record.ids), record.error)
             kind = "int64" if record.ids.dtype == np.int64 else "string"
             if kind == "int64":
                 next_id = max(next_id, int(record.ids.max()) + 1)
-        removed = [*self.removed[:-1], self.removed[-1].adding(np.zeros(0, np.int64), tail.n)]
+        removed = [*rows.removed[:-1], rows.removed[-1].adding(np.zeros(0, np.int64), tail.n)]
         for part in sorted(set(record.parts.tolist())):  # np.unique would import numpy.ma, which slows the first open
             if part >= len(removed):
                 raise InputError(f"rows of segment {part} are removed, but there are only {len(removed) - 1} segments")
             removed[part] = removed[part].adding(record.rows[record.parts == part].astype(np.int64))
-        return Snapshot(self.books, self.parts, tuple(removed), tail, kind, next_id, self.extras, drift)
+        rows = dataclasses.replace(rows, removed=tuple(removed), tail=tail, kind=kind)
+        return Snapshot(self.books, rows, next_id, drift)
 
     # --- copies
 
@@ -199,12 +176,12 @@ class Snapshot(Searchable):
         """An index in memory with one segment and no removed rows."""
         books = self.books
         if len(self) == 0:
-            return Index.of(books.searcher)
-        codes, ids = self.merged(0, len(self.removed))
-        if self.kind == "int64" and (ids.kind != "default" or ids.first):
+            return Index.of(books.without_rows())
+        codes, ids = self.merged(0, len(self.rows.removed))
+        if self.rows.kind == "int64" and (ids.kind != "default" or ids.first):
             ids = Ids.of(ids.all())  # default ids of an index start at 0
         engine = Engine(books.codebooks, (Segment.pack(codes, books.codebooks),), None, books.calibration)
-        return Index.of(Searcher(books.searcher.space, engine, ids))
+        return Index.of(Searcher(books.space, engine, ids))
 
     def __reduce__(self) -> Any:
         raise TypeError("a Snapshot cannot be pickled or copied: pass the path of its store, or to_index()")

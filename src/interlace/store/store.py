@@ -7,6 +7,7 @@ Searches take no lock: each uses the snapshot that was current when it started.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,7 +109,7 @@ class Store(Reading):
         wanted = wanted[np.sort(np.unique(wanted, return_index=True)[1])]  # each once, in the order given
         with self.session.writing() as writer:
             current = self.session.current
-            rows = current.ids_of_rows.find(wanted)
+            rows = current.rows.ids.find(wanted)
             if missing == "raise" and (rows < 0).any():
                 first = shown_id(wanted[int(np.argmin(rows >= 0))])
                 raise UnknownIdError(f"id {first} is not in the store ({int((rows < 0).sum())} of {len(rows)} unknown)")
@@ -136,7 +137,8 @@ class Store(Reading):
         with self.session.writing() as writer:
             self.session.check_no_batch("compact()")
             snapshot = self.session.state.snapshot
-            compact = len(snapshot.parts) <= 1 and not snapshot.tail.n and snapshot.ids_of_rows.removed is None
+            rows = snapshot.rows
+            compact = len(rows.parts) <= 1 and not rows.tail.n and rows.ids.removed is None
             if not compact or writer.doubtful:
                 writer.checkpoint(snapshot, everything=True)
 
@@ -150,7 +152,7 @@ class Store(Reading):
             self.session.check_no_batch("calibrate()")
             snapshot = self.session.state.snapshot
             calibration = snapshot.calibrated(queries, threads, embedded)
-            writer.checkpoint(snapshot, books=snapshot.books.without_rows(calibration))
+            writer.checkpoint(snapshot, books=dataclasses.replace(snapshot.books, calibration=calibration))
 
     def relearn(
         self,
@@ -231,7 +233,8 @@ class Store(Reading):
 
     def __repr__(self) -> str:
         snapshot, closed = self.session.state.snapshot, ", closed" * self.session.closed
+        rows = snapshot.rows
         return (
-            f"Store({self.path!r}, mode={self.mode!r}{closed}: {len(snapshot)} rows, {snapshot.kind or 'no'} ids, "
-            f"{len(snapshot.parts)} segments, {snapshot.tail.n} rows in the log, {snapshot.books.codebooks!r})"
+            f"Store({self.path!r}, mode={self.mode!r}{closed}: {len(snapshot)} rows, {rows.kind or 'no'} ids, "
+            f"{len(rows.parts)} segments, {rows.tail.n} rows in the log, {snapshot.books.codebooks!r})"
         )

@@ -43,10 +43,10 @@ def _verify(folder: Folder, embedding: Any) -> Verified:
     n_bytes = sum(files.size(folder / name) for name in names)
     books = folder / manifest.books
     Index.of_file(storage.read(books, files.open_to_read(books))).verify()
-    for part in snapshot.parts:
-        part.verify(snapshot.books.codebooks, snapshot.extras)
+    for part in snapshot.rows.parts:
+        part.verify(snapshot.books.codebooks, snapshot.rows.extras)
     snapshot.rows.verify_tail()
-    ids = snapshot.ids_of_rows
+    ids = snapshot.rows.ids
     if not (ids.find(ids.all()) == ids.kept_rows()).all():
         raise DamagedFileError(f"the store {folder.path!r} is damaged: an id has more than one row")
     return Verified(len(snapshot), len(names), n_bytes)

@@ -21,9 +21,9 @@ from collections.abc import Callable
 
 from ..engine.segments import Segment
 from ..errors import FileError, StoreError
-from ..index.index import Index
 from . import files, parts
 from . import manifest as manifests
+from .books import StoredBooks, write_books
 from .compaction import Group, Limits, many_removed, plan
 from .files import At, Folder
 from .loading import State, base_of
@@ -67,7 +67,7 @@ class Writer:
             self._automatic_checkpoint()
 
     def checkpoint(
-        self, after: Snapshot, *, everything: bool = False, rewrite: bool = False, books: Index | None = None
+        self, after: Snapshot, *, everything: bool = False, rewrite: bool = False, books: StoredBooks | None = None
     ) -> None:
         """Write a snapshot as segments and make it the state of the store. After an error the store is unchanged.
 
@@ -111,7 +111,7 @@ class Writer:
         self._lock.release()
 
     def _write_files(
-        self, after: Snapshot, everything: bool, rewrite: bool, books: Index | None, written: list[str]
+        self, after: Snapshot, everything: bool, rewrite: bool, books: StoredBooks | None, written: list[str]
     ) -> tuple[Manifest, Log]:
         """Write and sync all files of a new manifest; their names are appended to ``written``."""
         before = self.state.manifest
@@ -125,7 +125,7 @@ class Writer:
         entries = self._write_segments(after, everything, rewrite, path)
         books_name = before.books
         if books is not None:
-            parts.write_books(path("books"), books, before.store)
+            write_books(path("books"), books, before.store)
             books_name = written[-1]
         log = Log.create(path("log"), before.store, 1 + before.extended)
         self.folder.sync()
@@ -136,7 +136,7 @@ class Writer:
             store=before.store,
             segments=tuple(entries),
             log=written[-1],
-            ids=after.kind,
+            ids=after.rows.kind,
             next_id=after.next_id,
             next_file=self._next_file,
             drift=after.drift.at_checkpoint(),
@@ -159,7 +159,7 @@ class Writer:
                 entry = Entry(file.name, group.kept)
                 entries.append(self._write_extras(after, group, entry, path))
                 continue
-            entry, removed = before.segments[group.first], after.removed[group.first]
+            entry, removed = before.segments[group.first], after.rows.removed[group.first]
             if removed.count != entry.removed:  # removals only accumulate
                 file = path("removed")
                 parts.write_removed(file, entry.file, removed, before.store)
@@ -169,7 +169,7 @@ class Writer:
 
     def _write_extras(self, after: Snapshot, group: Group, entry: Entry, path: Callable[[str], At]) -> Entry:
         """Write the columns and originals of the rows of a new segment."""
-        mark, extras = self.state.manifest.store, after.extras
+        mark, extras = self.state.manifest.store, after.rows.extras
         if extras.columns is not None:
             file = path("payload")
             table = after.rows.merged_payload(group.first, group.stop)
@@ -185,7 +185,7 @@ class Writer:
     @staticmethod
     def _sizes(snapshot: Snapshot) -> list[tuple[int, int]]:
         """Rows and removed rows of each part, the last one the log."""
-        return [(removed.n, removed.count) for removed in snapshot.removed]
+        return [(removed.n, removed.count) for removed in snapshot.rows.removed]
 
     def _check_ours(self, log: Log | None = None) -> None:
         """Raise StoreError unless this writer still holds the lock, and manifest and log are what it wrote."""
@@ -207,7 +207,7 @@ class Writer:
         return StoreError(errno.ESTALE, text, self.folder.path)
 
     def _log_is_full(self) -> bool:
-        limits, place, rows = self.limits, self._log.place, self.state.snapshot.tail.n
+        limits, place, rows = self.limits, self._log.place, self.state.snapshot.rows.tail.n
         longest = max(rows / limits.rows, place.sequence / limits.records, place.offset / limits.bytes)
         return longest >= self._patience
 

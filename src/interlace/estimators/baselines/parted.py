@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from ..._threads import thread_count
 from ...codec.codebooks import Codebooks
+from ...codec.encode import check_effort
 from ...index.index import Index
 from ...index.parts import Parts, PartsIndex
 from ...inputs.arrays import FloatArray
 from ...inputs.literals import Effort
 from ...learn.kmeans import nearest
-from ..models import check_effort
 from .vectors import FitRun, VectorModel
 
 
