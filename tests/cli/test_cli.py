@@ -218,7 +218,7 @@ class TestBuild:
         (folder / "binary.txt").write_bytes(b"\xff\xfe\x00")
         fails(run("build", "x.npy", "-o", "bad.index", "--ids", "binary.txt"), "UTF-8 text with one id per line")
         (folder / "bad.npy").write_bytes(b"no array")
-        fails(run("build", "x.npy", "-o", "bad.index", "--ids", "bad.npy"), "'bad.npy' is not a valid .npy file")
+        fails(run("build", "x.npy", "-o", "bad.index", "--ids", "bad.npy"), "'bad.npy' cannot be read as .npy")
         assert not (folder / "bad.index").exists()
 
     def test_targets_that_cannot_be_written_are_refused_first(self, run, folder):

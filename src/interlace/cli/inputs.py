@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..data import read_vectors
 from ..errors import InputError
-from ..inputs.streams import NPY_ERRORS
+from ..inputs.streams import load_npy
 
 if TYPE_CHECKING:
     from ..estimators.models import Model
@@ -25,18 +25,10 @@ def file_kind(path: str) -> str | None:
     return kind
 
 
-def _load_npy(path: str) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = np.load(path, allow_pickle=False)
-    except NPY_ERRORS as error:
-        raise InputError(f"{path!r} is not a valid .npy file: {error}") from error
-    return array
-
-
 def read_ids(path: str) -> NDArray[Any]:
     """One id per row of the data: a 1-D .npy, or a text file with one id per line (integers if all lines are)."""
     if Path(path).suffix.lower() == ".npy":
-        return _load_npy(path)
+        return load_npy(path)
     try:
         with open(path, encoding="utf-8") as file:
             return np.array(ids_of_lines(file.read()), object)
@@ -56,7 +48,7 @@ def ids_of_lines(text: str) -> list[Any]:
 def read_truth(path: str, key: str | None) -> NDArray[Any]:
     """Ids of the true neighbours [queries, at least k], best first; integers, or strings in a .npy."""
     if Path(path).suffix.lower() == ".npy" and os.path.isfile(path):
-        truth = _load_npy(path)
+        truth = load_npy(path)
     else:
         truth = np.asarray(read_vectors(path, key))
     if truth.ndim != 2 or truth.dtype.kind not in "iuU":

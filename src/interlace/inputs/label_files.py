@@ -16,7 +16,7 @@ from ..errors import InputError
 from .hdf5 import hdf5_sets
 from .npz import read_npz
 from .parquet import open_parquet
-from .streams import NPY_ERRORS
+from .streams import load_npy
 
 #: Files that labels are read from.
 LABEL_EXTENSIONS = (".npy", ".npz", ".txt", ".csv", ".parquet", ".h5", ".hdf5")
@@ -39,7 +39,7 @@ def read_labels(path: str | PathLike[str], key: str | None = None) -> NDArray[An
     if key is not None and suffix in (".npy", ".txt"):
         raise InputError(f"{name!r} holds one label per row; a key ({key!r}) belongs to .csv, .npz, .parquet and .h5")
     if suffix == ".npy":
-        labels = _npy(name)
+        labels = load_npy(name)
     elif suffix == ".npz":
         labels = np.asarray(read_npz(name, _only(name, _names(name), key)))
     elif suffix == ".parquet":
@@ -52,14 +52,6 @@ def read_labels(path: str | PathLike[str], key: str | None = None) -> NDArray[An
         what = f"its {key!r}" if key is not None else "it"
         raise InputError(f"{name!r} must hold one label per row, but {what} has shape {tuple(labels.shape)}")
     return labels
-
-
-def _npy(name: str) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = np.load(name, allow_pickle=False)
-    except NPY_ERRORS as error:
-        raise InputError(f"{name!r} cannot be read as .npy: {error}") from error
-    return array
 
 
 def _names(name: str) -> list[str]:

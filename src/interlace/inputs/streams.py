@@ -1,4 +1,4 @@
-"""A ``.npy`` array that comes through a pipe: rows in blocks, read once and never all at a time."""
+"""``.npy`` arrays: a whole file, or rows in blocks that come through a pipe, read once and never all at a time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from ..errors import InputError
 MAGIC = b"\x93NUMPY"
 #: What NumPy raises for headers that make no sense: shapes beyond int64 or all memory, of no integers, nested brackets.
 NPY_ERRORS = (ValueError, EOFError, TypeError, OverflowError, MemoryError, RecursionError)
+
+
+def load_npy(name: str) -> NDArray[Any]:
+    """The array of a file; InputError if it is none."""
+    try:
+        array: NDArray[Any] = np.load(name, allow_pickle=False)
+    except NPY_ERRORS as error:
+        raise InputError(f"{name!r} cannot be read as .npy: {error}") from error
+    return array
 
 
 class NpyStream:

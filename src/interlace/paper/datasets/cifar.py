@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
+from ...inputs.streams import load_npy
 from .cache import Arrays, cached
 from .files import Source, check, find
 from .gabor import DEFAULTS, VERSION, gist
@@ -114,10 +115,7 @@ def _from_sheet(path: Path, number: int) -> Records:
 def _labels(path: Path) -> NDArray[np.uint8]:
     if not path.is_file():
         raise FileNotFoundError(f"the labels of the WebP sheets were not found: {str(path)!r}")
-    try:
-        labels = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{str(path)!r} is not a valid .npy file: {error}") from error
+    labels = load_npy(str(path))
     if labels.shape != (6 * _ROWS,) or labels.dtype.kind not in "iu":
         raise InputError(f"{str(path)!r} must hold {6 * _ROWS} labels, got shape {labels.shape} and {labels.dtype}")
     return np.asarray(labels, np.uint8)
