@@ -15,6 +15,7 @@ from books import LAYOUTS, index_of, random_codebooks, random_codes
 from helpers import ID_KINDS, METRICS, build, clustered, small_index
 from interlace import _native, reference
 from interlace.engine.scan import range_rows
+from raising import raises
 
 SIZES = [0, 1, 7, 64, 65, 129, 300]
 many = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -155,7 +156,7 @@ def test_ids_filters_and_shapes(kind):
         assert ids.tolist() == all_ids[keep].tolist()
         assert distances.tolist() == all_distances[keep].tolist()
     assert found.ids.dtype == (object if kind == "string" else np.int64)
-    with pytest.raises(IndexError, match="query 4 of 4"):
+    with raises(IndexError, "query 4", 4):
         _ = found[4]
     assert found[-1][0].tolist() == found[3][0].tolist()
     nothing = index.range_search(q, 1.5, filter=np.zeros(80, bool))
@@ -174,17 +175,17 @@ def test_an_empty_index_has_nothing_within():
 def test_what_a_radius_may_be():
     index = small_index()
     q = np.zeros((3, 4))
-    for radius, message in (
-        (math.nan, "radius must be a number, or inf for all rows; radius is nan"),
-        ([1, 2, math.nan], r"radius\[2\] is nan"),
-        ([1, 2], "radius must be a number, or one for each of the 3 queries"),
-        ("wide", "radius must be a number"),
-        (True, "radius must be a number"),
+    for radius, facts in (
+        (math.nan, ("radius", "inf", "nan")),
+        ([1, 2, math.nan], ("radius[2]", "nan")),
+        ([1, 2], ("radius", 3)),
+        ("wide", ("radius", "number")),
+        (True, ("radius", "number")),
     ):
-        with pytest.raises(il.InputError, match=message):
+        with raises(il.InputError, *facts):
             index.range_search(q, radius)
     assert index.range_search(q, 2).ids.tolist() == index.range_search(q, [2.0, 2.0, 2.0]).ids.tolist()
-    with pytest.raises(il.InputError, match="'paper' compares with the k-th row"):
+    with raises(il.InputError, "'paper'"):
         index.range_search(q, 1, margin="paper")
     assert index.range_search(q, 1, margin=0.99).stats.margin == "exact (0.99 has no rule for radii)"
     with pytest.raises(il.InputError, match="threads"):

@@ -20,6 +20,7 @@ from interlace.engine import margins
 from interlace.engine.explaining import explain_row
 from interlace.engine.margins import EVERYTHING, EXACT, Rule
 from interlace.store import Limits
+from raising import raises
 
 NEVER = Limits(removed_share=None)
 
@@ -71,7 +72,7 @@ def test_an_offset_of_a_store(tmp_path: Path) -> None:
 def test_bad_offsets() -> None:
     index = small_index()
     for offset in (-1, 1.5, True, "2", None):
-        with pytest.raises(il.InputError, match="offset must be an integer of at least 0"):
+        with raises(il.InputError, "offset", 0):
             index.search(np.zeros(4), 2, offset=offset)
     with pytest.raises(il.InputError, match=r"\(k=10 \+ offset=9223372036854775807\)"):
         index.search(np.zeros((2, 4)), 10, offset=2**63 - 1)
@@ -134,11 +135,11 @@ def test_neighbours_do_not_depend_on_the_other_ids(dim: int) -> None:
 
 def test_bad_ids() -> None:
     index = small_index()
-    with pytest.raises(il.UnknownIdError, match="id 99 is not in the index"):
+    with raises(il.UnknownIdError, "id 99"):
         index.search_by_id([1, 99])
-    with pytest.raises(il.InputError, match="exclude_self must be True or False, got 1"):
+    with raises(il.InputError, "exclude_self", 1):
         index.search_by_id(1, exclude_self=1)
-    with pytest.raises(il.InputError, match="k must be a positive integer"):
+    with raises(il.InputError, "k", "integer"):
         index.search_by_id(1, 0)
 
 
@@ -263,7 +264,7 @@ def test_each_way_to_be_lost(tmp_path: Path) -> None:
     assert store.explain(queries[0], 7).lost != "removed"
     store.remove([9])
     store.compact()
-    with pytest.raises(il.UnknownIdError, match="id 9 is not in the index"):
+    with raises(il.UnknownIdError, "id 9"):
         store.explain(queries[0], 9)
 
 
@@ -319,16 +320,16 @@ def test_explain_with_string_ids_and_an_embedding() -> None:
 
 def test_bad_input_of_explain() -> None:
     index = small_index()
-    for call, message in (
-        (lambda: index.explain(np.zeros((2, 4)), 1), "explain takes a single query, got 2"),
-        (lambda: index.explain(np.zeros(4), [1]), "id must be an integer or a string"),
-        (lambda: index.explain(np.zeros(4), True), "id must be an integer or a string"),
-        (lambda: index.explain(np.zeros(4), 1, 0), "k must be a positive integer"),
-        (lambda: index.explain(np.zeros(4), 1, margin=2), "margin"),
-        (lambda: index.explain(np.zeros(4), 1, filter=np.ones(3, bool)), "9 expected"),
+    for call, facts in (
+        (lambda: index.explain(np.zeros((2, 4)), 1), ("explain", 2)),
+        (lambda: index.explain(np.zeros(4), [1]), ("id must be an integer or a string",)),
+        (lambda: index.explain(np.zeros(4), True), ("id must be an integer or a string",)),
+        (lambda: index.explain(np.zeros(4), 1, 0), ("k", "integer")),
+        (lambda: index.explain(np.zeros(4), 1, margin=2), ("margin",)),
+        (lambda: index.explain(np.zeros(4), 1, filter=np.ones(3, bool)), (9,)),
     ):
-        with pytest.raises(il.InputError, match=message):
+        with raises(il.InputError, *facts):
             call()
-    with pytest.raises(il.UnknownIdError, match="id 99 is not in the index"):
+    with raises(il.UnknownIdError, "id 99"):
         index.explain(np.zeros(4), 99)
     assert str(index.explain(np.zeros((1, 4)), 1, 9)).startswith("id 1, k = 9, margin exact")

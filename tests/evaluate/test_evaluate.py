@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import interlace as il
 from interlace.codec import exact
 from interlace.evaluate import answers as evaluate
+from raising import raises
 
 
 def plain_recall(found, truth, k):
@@ -100,22 +101,22 @@ def test_matches_fixed_width_text_and_single_queries_are_taken():
 
 
 @pytest.mark.parametrize(
-    ("found", "truth", "k", "message"),
+    ("found", "truth", "k", "facts"),
     [
-        ([[1, 2]], [[1, 2]], 0, "k must be a positive integer"),
-        ([[1, 2]], [[1, 2]], 2.0, "k must be a positive integer"),
-        ([[1, 2]], [[1, 2]], 3, "found_ids has 2"),
-        ([[1, 2, 3]], [[1, 2]], 3, "true_ids has 2"),
-        ([[1, 2]], [[1, 2], [3, 4]], 2, "1 queries, true_ids has 2"),
-        (np.empty((0, 2), int), np.empty((0, 2), int), 2, "no query"),
-        ([[1.5, 2.0]], [[1, 2]], 2, "float64"),
-        ([[[1, 2]]], [[1, 2]], 2, "found_ids must be ids"),
-        ([["1", "2"]], [[1, 2]], 2, "strings never equal integers"),
-        ([[1, 2]], [[-1, -1]], 2, "true_ids holds no ids"),
+        ([[1, 2]], [[1, 2]], 0, ("k", "integer")),
+        ([[1, 2]], [[1, 2]], 2.0, ("k", "integer")),
+        ([[1, 2]], [[1, 2]], 3, ("found_ids", 2)),
+        ([[1, 2, 3]], [[1, 2]], 3, ("true_ids", 2)),
+        ([[1, 2]], [[1, 2], [3, 4]], 2, (1, "true_ids", 2)),
+        (np.empty((0, 2), int), np.empty((0, 2), int), 2, ("no query",)),
+        ([[1.5, 2.0]], [[1, 2]], 2, ("float64",)),
+        ([[[1, 2]]], [[1, 2]], 2, ("found_ids",)),
+        ([["1", "2"]], [[1, 2]], 2, ("strings", "integers")),
+        ([[1, 2]], [[-1, -1]], 2, ("true_ids", "holds")),
     ],
 )
-def test_bad_input_to_recall_is_named(found, truth, k, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_input_to_recall_is_named(found, truth, k, facts):
+    with raises(il.InputError, *facts):
         evaluate.recall(found, truth, k)
 
 
@@ -166,16 +167,16 @@ def test_no_more_hits_than_are_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("distances", "message"),
+    ("distances", "facts"),
     [
-        ({"found_distances": [[1.0, 2.0]]}, "found_distances and true_distances"),
-        ({"true_distances": [[1.0, 2.0]]}, "found_distances and true_distances"),
-        ({"found_distances": [[1.0]], "true_distances": [[1.0, 2.0]]}, r"found_distances must be numbers \[1, 2\]"),
-        ({"found_distances": [[1.0, 2.0]], "true_distances": [["a", "b"]]}, r"true_distances must be numbers \[1, 2\]"),
+        ({"found_distances": [[1.0, 2.0]]}, ("found_distances", "true_distances")),
+        ({"true_distances": [[1.0, 2.0]]}, ("found_distances", "true_distances")),
+        ({"found_distances": [[1.0]], "true_distances": [[1.0, 2.0]]}, ("found_distances", "[1, 2]")),
+        ({"found_distances": [[1.0, 2.0]], "true_distances": [["a", "b"]]}, ("true_distances", "[1, 2]")),
     ],
 )
-def test_bad_distances_are_named(distances, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_distances_are_named(distances, facts):
+    with raises(il.InputError, *facts):
         evaluate.recall([[1, 2]], [[1, 3]], 2, **distances)
 
 
@@ -201,22 +202,22 @@ def test_distances_of_rows_equal_the_plain_loop(seed, metric, block):
 
 
 @pytest.mark.parametrize(
-    ("rows", "metric", "message"),
+    ("rows", "metric", "facts"),
     [
-        ([[0]], "l1", "metric must be one of"),
-        ([[0], [1]], "l2", r"rows must be integers \[1, k\]"),
-        ([["a"]], "l2", "rows must be integers"),
-        ([[3]], "l2", "rows must lie in 0 to 2, or be -1; got 3 to 3"),
-        ([[-2]], "l2", "rows must lie in 0 to 2"),
+        ([[0]], "l1", ("metric",)),
+        ([[0], [1]], "l2", ("[1, k]",)),
+        ([["a"]], "l2", ("rows must be integers",)),
+        ([[3]], "l2", (0, 2, "-1", 3)),
+        ([[-2]], "l2", (0, 2)),
     ],
 )
-def test_bad_input_to_distances_of_is_named(rows, metric, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_input_to_distances_of_is_named(rows, metric, facts):
+    with raises(il.InputError, *facts):
         evaluate.distances_of(np.eye(3), np.eye(3)[:1], rows, metric)
 
 
 def test_agreement_needs_the_same_k():
-    with pytest.raises(il.InputError, match="a has 2 ids per query, b has 1"):
+    with raises(il.InputError, 2, 1):
         evaluate.agreement([[1, 2]], [[1]])
 
 
@@ -281,16 +282,16 @@ def test_memory_stays_below_what_the_docstring_promises(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("x", "q", "k", "metric", "message"),
+    ("x", "q", "k", "metric", "facts"),
     [
-        (np.eye(3), np.eye(3), 1, "l1", "metric must be one of"),
-        (np.eye(3), np.eye(3), 0, "l2", "k must be a positive integer"),
-        (np.eye(3), np.eye(4), 1, "l2", "4 dimensions"),
-        (np.eye(3), np.zeros((1, 3)), 1, "cosine", r"queries\[0\] is all zeros"),
-        (np.eye(3) * [1, 0, 1], np.eye(3), 1, "cosine", r"x\[1\] is all zeros"),
-        (np.full((2, 3), np.nan), np.eye(3), 1, "l2", r"x\[0, 0\] is nan"),
+        (np.eye(3), np.eye(3), 1, "l1", ("metric",)),
+        (np.eye(3), np.eye(3), 0, "l2", ("k", "integer")),
+        (np.eye(3), np.eye(4), 1, "l2", (4,)),
+        (np.eye(3), np.zeros((1, 3)), 1, "cosine", ("queries[0]",)),
+        (np.eye(3) * [1, 0, 1], np.eye(3), 1, "cosine", ("x[1]",)),
+        (np.full((2, 3), np.nan), np.eye(3), 1, "l2", ("x[0, 0]", "nan")),
     ],
 )
-def test_bad_input_to_exact_neighbours_is_named(x, q, k, metric, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_input_to_exact_neighbours_is_named(x, q, k, metric, facts):
+    with raises(il.InputError, *facts):
         evaluate.exact_neighbours(x, q, k, metric)

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import interlace as il
 from interlace import _native, evaluate
 from interlace.evaluate import ranking
+from raising import raises
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -176,7 +177,7 @@ def test_equal_rows_tie_whatever_block_they_are_in():
 def test_queries_of_a_class_that_is_not_there_score_0():
     found = evaluate.map_of_ranking(np.zeros((2, 2)), np.ones((3, 2)), [1, 9], [1, 1, 1], at=2, denominator="all")
     assert found == {"map": 0.5, "map@2": pytest.approx(1 / 3)}
-    with pytest.raises(il.InputError, match="query_labels has 'z', database_labels 'a', 'b'"):  # labels of two worlds
+    with raises(il.InputError, "query_labels", "'z'", "database_labels", "'a'", "'b'"):  # labels of two worlds
         evaluate.map_of_ranking(np.zeros((1, 2)), np.ones((3, 2)), ["z"], ["a", "b", "b"])
     assert ranking.scores_of_ranking(np.zeros((1, 2)), np.ones((3, 2)), ["z"], ["a", "b", "b"]) == {"map": 0.0}
 
@@ -207,37 +208,37 @@ ONE = np.ones((1, 2))
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "facts"),
     [
-        (lambda: evaluate.average_precision([[1, 0]]), r"relevant must be bool \[queries, R\]"),
-        (lambda: evaluate.average_precision([True]), "relevant must be bool"),
-        (lambda: evaluate.average_precision([[True, True]], [1]), "query 0 has 2 relevant rows .* n_relevant is 1"),
-        (lambda: evaluate.average_precision([[True]], [1, 1]), "n_relevant must be counts"),
-        (lambda: evaluate.average_precision([[True]], 1.0), "n_relevant must be counts"),
-        (lambda: evaluate.mean_average_precision([[1]], [1], denominator="all"), "'all' needs n_relevant"),
-        (lambda: evaluate.mean_average_precision([[1]], [1], denominator="some"), "one of found, all, possible"),
-        (lambda: evaluate.mean_average_precision([[1]], [1, 2]), "ranked_labels has 1 entries, there are 2"),
-        (lambda: evaluate.mean_average_precision([1], [1]), r"ranked_labels must be .* \[queries, R\]"),
-        (lambda: evaluate.mean_average_precision([[1.5]], [1]), "integers or strings"),
-        (lambda: evaluate.mean_average_precision([["1"]], [1]), "strings never equal integers"),
-        (lambda: evaluate.mean_average_precision([["a", None]], ["a"]), "integers or strings"),
-        (lambda: evaluate.mean_average_precision(np.empty((1, 0), int), [1]), "holds no rows"),
-        (lambda: evaluate.mean_average_precision(np.empty((0, 3), int), np.empty(0, int)), "holds no rows"),
-        (lambda: evaluate.precision_at([[1, 2]], [1], 3), "at least 3 rows per query"),
-        (lambda: evaluate.precision_at([[1, 2]], [1], 0), "k must be a positive integer"),
-        (lambda: evaluate.map_of_ranking(ONE, np.ones((1, 3)), [1], [1]), "2 dimensions, the database has 3"),
-        (lambda: evaluate.map_of_ranking(ONE, ONE[:0], [1], []), "database holds no rows"),
-        (lambda: evaluate.map_of_ranking(ONE, ONE, [1, 2], [1]), "query_labels has 2 entries, there are 1"),
-        (lambda: evaluate.map_of_ranking(ONE, ONE, [1], ["a"]), "strings never equal integers"),
-        (lambda: evaluate.map_of_ranking(ONE, ONE, [1], [1], at=0), "at must be a positive integer"),
-        (lambda: evaluate.map_of_ranking(ONE, ONE, [1], [1], at=[1, 2.5]), "at must be a positive integer"),
-        (lambda: evaluate.map_of_ranking(ONE, ONE, [1], [1], denominator="x"), "denominator must be one of"),
-        (lambda: evaluate.map_of_ranking(ONE * np.nan, ONE, [1], [1]), r"queries\[0, 0\] is nan"),
-        (lambda: next(evaluate.rank_all(ONE, ONE, 0)), "block must be a positive integer"),
+        (lambda: evaluate.average_precision([[1, 0]]), ("relevant", "[queries, R]")),
+        (lambda: evaluate.average_precision([True]), ("relevant", "bool")),
+        (lambda: evaluate.average_precision([[True, True]], [1]), ("query 0", 2, "n_relevant", 1)),
+        (lambda: evaluate.average_precision([[True]], [1, 1]), ("n_relevant", "counts")),
+        (lambda: evaluate.average_precision([[True]], 1.0), ("n_relevant", "counts")),
+        (lambda: evaluate.mean_average_precision([[1]], [1], denominator="all"), ("'all'", "n_relevant")),
+        (lambda: evaluate.mean_average_precision([[1]], [1], denominator="some"), ("found", "all", "possible")),
+        (lambda: evaluate.mean_average_precision([[1]], [1, 2]), ("ranked_labels", 1, 2)),
+        (lambda: evaluate.mean_average_precision([1], [1]), ("ranked_labels", "[queries, R]")),
+        (lambda: evaluate.mean_average_precision([[1.5]], [1]), ("integers", "strings")),
+        (lambda: evaluate.mean_average_precision([["1"]], [1]), ("strings", "integers")),
+        (lambda: evaluate.mean_average_precision([["a", None]], ["a"]), ("integers", "strings")),
+        (lambda: evaluate.mean_average_precision(np.empty((1, 0), int), [1]), ("holds no rows",)),
+        (lambda: evaluate.mean_average_precision(np.empty((0, 3), int), np.empty(0, int)), ("holds no rows",)),
+        (lambda: evaluate.precision_at([[1, 2]], [1], 3), (3,)),
+        (lambda: evaluate.precision_at([[1, 2]], [1], 0), ("k", "integer")),
+        (lambda: evaluate.map_of_ranking(ONE, np.ones((1, 3)), [1], [1]), (2, 3)),
+        (lambda: evaluate.map_of_ranking(ONE, ONE[:0], [1], []), ("database", "rows")),
+        (lambda: evaluate.map_of_ranking(ONE, ONE, [1, 2], [1]), ("query_labels", 2, 1)),
+        (lambda: evaluate.map_of_ranking(ONE, ONE, [1], ["a"]), ("strings", "integers")),
+        (lambda: evaluate.map_of_ranking(ONE, ONE, [1], [1], at=0), ("at must be a positive integer",)),
+        (lambda: evaluate.map_of_ranking(ONE, ONE, [1], [1], at=[1, 2.5]), ("at must be a positive integer",)),
+        (lambda: evaluate.map_of_ranking(ONE, ONE, [1], [1], denominator="x"), ("denominator",)),
+        (lambda: evaluate.map_of_ranking(ONE * np.nan, ONE, [1], [1]), ("queries[0, 0]", "nan")),
+        (lambda: next(evaluate.rank_all(ONE, ONE, 0)), ("block must be a positive integer",)),
     ],
 )
-def test_bad_input_is_named(call, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_input_is_named(call, facts):
+    with raises(il.InputError, *facts):
         call()
 
 

@@ -25,6 +25,7 @@ from helpers import LAYOUTS, METRICS, build, clustered, hand_made, run_python, s
 from interlace.engine.segments import Segment
 from interlace.files import storage
 from interlace.index.ids import Ids
+from raising import raises
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -288,7 +289,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_during_save_leaves_the_old_file(small_disk: Path) -> None:
     small_index(n=5).save(small_disk / "i")
     before = (small_disk / "i").read_bytes()
-    with pytest.raises(OSError, match=r"cannot write an interlace file \(No space left on device\): .*i'$") as caught:
+    with raises(OSError, "(No space left on device)", "i'") as caught:
         small_index(n=60000).save(small_disk / "i")
     assert caught.value.errno == 28
     assert_old_file_whole(small_disk, before)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import interlace as il
 from helpers import build, clustered, hand_made, small_index
 from interlace.files import storage
+from raising import raises
 
 DTYPES = [np.uint8, np.uint32, np.uint64, np.int32, np.int64, np.float32]
 SHAPES = st.lists(st.integers(0, 5), min_size=1, max_size=3)
@@ -117,9 +118,9 @@ def test_the_same_index_is_the_same_bytes(tmp_path: Path) -> None:
 def test_no_section_of_another_kind_can_be_asked_for(tmp_path: Path) -> None:
     storage.write(tmp_path / "f", {"a": np.zeros(3, np.uint8)}, {"kind": "test"})
     file = storage.read(tmp_path / "f")
-    with pytest.raises(il.DamagedFileError, match="f' has no section 'b'"):
+    with raises(il.DamagedFileError, "f'", "'b'"):
         file.array("b")
-    with pytest.raises(il.NotAnIndexError, match="f' holds 'test', which has no codebooks"):
+    with raises(il.NotAnIndexError, "f'", "'test'"):
         file.description("codebooks")
 
 
@@ -272,7 +273,7 @@ def test_an_index_written_by_faiss(tmp_path: Path) -> None:
         index.train(x)
         index.add(x)
         faiss.write_index(index, str(tmp_path / "f"))
-        with pytest.raises(il.NotAnIndexError, match="not an interlace file but a faiss index"):
+        with raises(il.NotAnIndexError, "faiss", "index"):
             il.open(tmp_path / "f")
 
 
@@ -285,10 +286,10 @@ def test_a_directory_and_a_missing_file(tmp_path: Path) -> None:
 
 def test_codebooks_are_no_index_but_an_index_has_codebooks(tmp_path: Path) -> None:
     hand_made().save(tmp_path / "c")
-    with pytest.raises(il.NotAnIndexError, match="c' holds 'codebooks', not an index; Codebooks.load.path. opens it"):
+    with raises(il.NotAnIndexError, "c'", "'codebooks'", "Codebooks.load(path)"):
         il.open(tmp_path / "c")
     storage.write(tmp_path / "l", {"a": np.zeros(1, np.float32)}, {"kind": ["index"]})
-    with pytest.raises(il.NotAnIndexError, match=r"l' holds \['index'\], not an index$"):
+    with raises(il.NotAnIndexError, "l'", "['index']"):
         il.open(tmp_path / "l")
     small_index().save(tmp_path / "i")
     assert il.Codebooks.load(tmp_path / "i") == hand_made()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from helpers import FakeTensor, OnlyDLPack
 from interlace.errors import InputError
 from interlace.inputs.arrays import BLOCK_ROWS, LARGEST, Rows, as_queries, as_rows, describe, normalize, to_numpy
+from raising import raises
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -95,7 +96,7 @@ def test_bfloat16_of_ml_dtypes() -> None:
     assert rows._source.dtype == x.dtype
     np.testing.assert_array_equal(np.concatenate(list(rows.blocks(3))), X)
     x[2, 1] = np.nan
-    with pytest.raises(InputError, match=r"x\[2, 1\] is nan"):
+    with raises(InputError, "x[2, 1]", "nan"):
         as_rows(x, name="x")
 
 
@@ -153,7 +154,7 @@ def test_sparse_matrices_are_refused() -> None:
     for make in (sparse.csr_matrix, sparse.csr_array, sparse.coo_array):
         x = make(X)
         for call in (Rows, lambda x: as_rows(x, name="x")):
-            with pytest.raises(InputError, match=r"^x is sparse; densify it, by toarray\(\) .*of shape \(4, 3\)"):
+            with raises(InputError, "x", "toarray()", "(4, 3)"):
                 call(x)
         np.testing.assert_array_equal(next(Rows(x.toarray() for x in [x]).blocks()), X)
     with pytest.raises(InputError, match="^queries is sparse"):
@@ -206,7 +207,7 @@ def test_a_tensor_that_cannot_be_read_is_named() -> None:
             raise RuntimeError("out of memory")
 
     Broken.__module__ = "torch"
-    with pytest.raises(InputError, match=r"x cannot be read as an array: Broken of shape \(4, 3\).*out of memory"):
+    with raises(InputError, "x", "(4, 3)"):
         to_numpy(Broken(X), "x")
 
 
@@ -223,7 +224,7 @@ def test_values_that_are_not_finite_are_named_by_row_and_column(value: float, dt
 def test_values_whose_squares_overflow_are_named(value: float) -> None:
     x = X.astype(np.float64)
     x[1, 2] = value
-    with pytest.raises(InputError, match=r"x\[1, 2\] is .*, too large \(more than 1e\+16\)"):
+    with raises(InputError, "x[1, 2]", "(more than 1e+16)"):
         as_rows(x, name="x")
     x[1, 2] = LARGEST
     assert as_rows(x, name="x")[1, 2] == np.float32(LARGEST)
@@ -235,7 +236,7 @@ def test_integers_that_float32_cannot_hold_are_named() -> None:
         x[3, 2] = 2**24
         assert as_rows(x, name="x")[3, 2] == 2**24
         x[3, 2] = 2**24 + 1
-        with pytest.raises(InputError, match=r"x\[3, 2\] is 16777217, beyond 2\^24"):
+        with raises(InputError, "x[3, 2]", 16777217, "2^24"):
             as_rows(x, name="x")
 
 
@@ -249,9 +250,9 @@ def test_a_bad_value_in_a_later_block_has_the_users_row_number() -> None:
 
 
 def test_dimensions_are_compared_with_the_index() -> None:
-    with pytest.raises(InputError, match="x has 3 dimensions, the index has 5"):
+    with raises(InputError, "x", 3, 5):
         as_rows(X, name="x", dim=5)
-    with pytest.raises(InputError, match="x has 3 dimensions, the index has 5"):
+    with raises(InputError, "x", 3, 5):
         Rows(X, dim=5)
 
 
@@ -261,7 +262,7 @@ def test_queries_of_one_and_two_dimensions() -> None:
     one, single = as_queries(X[1], 3)
     assert (one.shape, single) == ((1, 3), True)
     for q in (X[None], 3.0):
-        with pytest.raises(InputError, match=r"queries must be 1-D \[dimensions\] or 2-D \[rows, dimensions\]"):
+        with raises(InputError, "queries", "1-D", "[dimensions]", "2-D", "[rows, dimensions]"):
             as_queries(q, 3)
 
 
@@ -281,9 +282,9 @@ def test_normalized_rows_have_length_one(x: np.ndarray) -> None:
 def test_a_row_of_zeros_has_the_users_row_number() -> None:
     x = X.copy()
     x[2] = 0
-    with pytest.raises(InputError, match=r"x\[102\] is all zeros"):
+    with raises(InputError, "x[102]"):
         normalize(x, name="x", first_row=100)
-    with pytest.raises(InputError, match=r"x\[70\] is all zeros"):
+    with raises(InputError, "x[70]"):
         normalize(x, name="x", rows=np.array([5, 6, 70, 80]))
 
 
@@ -344,7 +345,7 @@ Shrinking.__module__ = "h5py"
 def test_the_rows_that_were_read_count() -> None:
     rows = Rows(Shrinking(5))
     assert len(rows) == 1_000_000
-    with pytest.raises(InputError, match="gives 5 rows from row 0 on, 16384 expected"):
+    with raises(InputError, 5, "row 0", 16384):
         next(rows.blocks())
     with pytest.raises(InputError, match="rows from row|gives 2 rows"):
         rows.take(np.arange(3))

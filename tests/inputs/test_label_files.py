@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from interlace import InputError
 from interlace.data import read_inputs, read_labels
+from raising import raises
 
 NUMBERS = np.array([3, -1, 3, 0], np.int64)
 
@@ -43,15 +44,15 @@ class TestText:
         path = write(tmp_path / "y.csv", 'id,class\n0,"a, b"\n1,c\n')
         assert read_labels(path, "class").tolist() == ["a, b", "c"]
         assert read_labels(path, "id").tolist() == [0, 1]
-        with pytest.raises(InputError, match="has 2 columns: pass key"):
+        with raises(InputError, 2, "columns", "key"):
             read_labels(path)
-        with pytest.raises(InputError, match="has no 'klass'; it holds 'id', 'class'"):
+        with raises(InputError, "'klass'", "'id'", "'class'"):
             read_labels(path, "klass")
 
     def test_bad_lines(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="line 2 has no label"):
+        with raises(InputError, "line 2"):
             read_labels(write(tmp_path / "y.txt", "1\n\n2\n"))
-        with pytest.raises(InputError, match="line 3 has no label"):
+        with raises(InputError, "line 3"):
             read_labels(write(tmp_path / "y.csv", "id,class\n0,a\n1\n"), "class")
         (tmp_path / "y.txt").write_bytes(b"\xff\xfe1")
         with pytest.raises(InputError, match="cannot be read as text, one label per line"):
@@ -63,7 +64,7 @@ class TestArrays:
         np.save(tmp_path / "y.npy", NUMBERS)
         np.testing.assert_array_equal(read_labels(tmp_path / "y.npy"), NUMBERS)
         np.save(tmp_path / "y.npy", NUMBERS[:, None])
-        with pytest.raises(InputError, match=r"one label per row, but it has shape \(4, 1\)"):
+        with raises(InputError, "(4, 1)"):
             read_labels(tmp_path / "y.npy")
         np.save(tmp_path / "y.npy", np.array(["a", None], object))
         with pytest.raises(InputError, match="cannot be read as"):
@@ -76,12 +77,12 @@ class TestArrays:
         assert read_labels(tmp_path / "one.npz").tolist() == ["a", "b"]
         np.savez(tmp_path / "two.npz", x=np.zeros((4, 2)), y=NUMBERS)
         np.testing.assert_array_equal(read_labels(tmp_path / "two.npz", "y"), NUMBERS)
-        with pytest.raises(InputError, match="holds 'x', 'y': pass key"):
+        with raises(InputError, "'x'", "'y'"):
             read_labels(tmp_path / "two.npz")
-        with pytest.raises(InputError, match=r"its 'x' has shape \(4, 2\)"):
+        with raises(InputError, "'x'", "(4, 2)"):
             read_labels(tmp_path / "two.npz", "x")
         write(tmp_path / "bad.npz", "no archive")
-        with pytest.raises(InputError, match=r"cannot be read as \.npz"):
+        with raises(InputError, ".npz"):
             read_labels(tmp_path / "bad.npz")
 
     def test_parquet(self, tmp_path: Path) -> None:
@@ -92,9 +93,9 @@ class TestArrays:
         parquet.write_table(pyarrow.table(columns), tmp_path / "d.parquet")
         np.testing.assert_array_equal(read_labels(tmp_path / "d.parquet", "y"), NUMBERS)
         assert read_labels(tmp_path / "d.parquet", "name").tolist() == ["a", "b", "a", "c"]
-        with pytest.raises(InputError, match="row 1 of 'gap' is missing"):
+        with raises(InputError, "row 1", "'gap'"):
             read_labels(tmp_path / "d.parquet", "gap")
-        with pytest.raises(InputError, match=r"'f9', \.\.\., 'f28', 'f29', 'y', 'name', 'gap'"):
+        with raises(InputError, "'f9'", "'f28'", "'f29'", "'y'", "'name'", "'gap'"):
             read_labels(tmp_path / "d.parquet", "class")
 
     def test_hdf5(self, tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ class TestArrays:
 
 
 def test_other_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"labels are read from \.npy, "):
+    with raises(InputError, "labels", ".npy"):
         read_labels(tmp_path / "y.fvecs")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_labels(tmp_path / "y.txt")
@@ -117,5 +118,5 @@ def test_inputs_of_any_shape(tmp_path: Path) -> None:
         np.save(tmp_path / "x.npy", np.ones(shape))
         assert read_inputs(tmp_path / "x.npy").shape == shape
     np.save(tmp_path / "x.npy", np.ones(3))
-    with pytest.raises(InputError, match=r"must hold an array \[rows, \.\.\.\] of inputs, got shape \(3,\)"):
+    with raises(InputError, "[rows, ...]", "(3,)"):
         read_inputs(tmp_path / "x.npy")

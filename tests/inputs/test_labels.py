@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 import interlace as il
 from helpers import FakeTensor
 from interlace.inputs.labels import as_labels
+from raising import Facts, raises
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
 
@@ -52,22 +53,22 @@ def test_tensors_and_strings_of_any_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
+    ("y", "facts"),
     [
-        (None, "labels are missing: pass y_database, an integer or a string for each of the 3 rows"),
-        ([1, 2], "y_database has 2 labels, X_database has 3 rows"),
-        ((v for v in [1, 2]), "y_database has 2 labels, X_database has 3 rows"),
-        (itertools.count(), r"y_database has more labels than X_database has rows \(3\)"),
-        ([b"a", b"\xff", b"\xfe"], r"labels of bytes must be UTF-8, y_database\[1\] is b'\\xff'"),
-        ([b"a", "a", "b"], r"all of one kind: y_database\[1\] is 'a', y_database\[0\] is b'a'"),
-        (b"abc", "must be 1-D"),
-        ("abc", "must be 1-D"),
-        ({1, 2, 3}, "must be 1-D, one label per row, got set"),
-        ([0.0, 1.0, 2.0], "got dtype float64; pass integers"),
-        ((v for v in [0.5, 1.0, 2.0]), "got dtype float64, not all of them whole numbers"),
-        ([0, 1, None], r"y_database\[2\] is None"),
+        (None, ("labels", "y_database", 3)),
+        ([1, 2], ("y_database", 2, "X_database", 3)),
+        ((v for v in [1, 2]), ("y_database", 2, "X_database", 3)),
+        (itertools.count(), ("y_database", "X_database", "(3)")),
+        ([b"a", b"\xff", b"\xfe"], ("labels", "UTF-8", "y_database[1]", "b'\\xff'")),
+        ([b"a", "a", "b"], ("y_database[1]", "'a'", "y_database[0]", "b'a'")),
+        (b"abc", ("1-D",)),
+        ("abc", ("1-D",)),
+        ({1, 2, 3}, ("1-D", "set")),
+        ([0.0, 1.0, 2.0], ("float64",)),
+        ((v for v in [0.5, 1.0, 2.0]), ("float64",)),
+        ([0, 1, None], ("y_database[2]", "None")),
     ],
 )
-def test_what_is_no_label(y: Any, message: str) -> None:
-    with pytest.raises(il.InputError, match=message):
+def test_what_is_no_label(y: Any, facts: Facts) -> None:
+    with raises(il.InputError, *facts):
         as_labels(y, 3, name="y_database", rows="X_database")

@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 import interlace as il
 from interlace.data import EXTENSIONS, read_vectors
 from interlace.inputs.arrays import Rows
+from raising import raises
 
 RNG = np.random.default_rng(0)
 FLOATS = RNG.normal(size=(37, 5)).astype(np.float32)
@@ -159,7 +160,7 @@ def test_something_else_is_refused(extension, tmp_path):
 
 
 def test_unknown_extension_lists_the_known_ones(tmp_path):
-    with pytest.raises(il.InputError, match=r"unknown extension; known are \.npy, \.npz, .*\.h5"):
+    with raises(il.InputError, ".npy", ".npz", ".h5"):
         read_vectors(tmp_path / "x.csv")
 
 
@@ -172,7 +173,7 @@ def test_a_key_where_there_is_none(tmp_path):
 class TestNpy:
     def test_wrong_rank(self, tmp_path):
         np.save(tmp_path / "x.npy", np.arange(5))
-        with pytest.raises(il.InputError, match=r"must hold a 2-D array \[rows, dimensions\], got shape \(5,\)"):
+        with raises(il.InputError, "2-D", "[rows, dimensions]", "(5,)"):
             read_vectors(tmp_path / "x.npy")
 
     def test_objects_are_not_unpickled(self, tmp_path):
@@ -185,7 +186,7 @@ class TestNpy:
     def test_an_archive_under_the_wrong_name(self, tmp_path):
         np.savez(tmp_path / "x.npz", x=FLOATS)
         os.rename(tmp_path / "x.npz", tmp_path / "x.npy")
-        with pytest.raises(il.InputError, match=r"rename it to \.npz"):
+        with raises(il.InputError, ".npz"):
             read_vectors(tmp_path / "x.npy")
 
 
@@ -197,22 +198,20 @@ class TestNpz:
 
     def test_more_than_one_is_not_guessed(self, tmp_path):
         np.savez(tmp_path / "x.npz", train=FLOATS, test=BYTES)
-        with pytest.raises(
-            il.InputError, match=r"more than one 2-D array; it holds 'train' \(37, 5\), 'test' \(37, 5\)"
-        ):
+        with raises(il.InputError, "2-D", "'train'", "(37, 5)", "'test'"):
             read_vectors(tmp_path / "x.npz")
 
     def test_none_and_unknown_keys(self, tmp_path):
         np.savez(tmp_path / "x.npz", ids=np.arange(3))
-        with pytest.raises(il.InputError, match=r"no 2-D array; it holds 'ids' \(3,\)"):
+        with raises(il.InputError, "2-D", "'ids'", "(3,)"):
             read_vectors(tmp_path / "x.npz")
-        with pytest.raises(il.InputError, match=r"no array 'x'; it holds 'ids'"):
+        with raises(il.InputError, "'x'", "'ids'"):
             read_vectors(tmp_path / "x.npz", "x")
 
     def test_an_archive_of_other_things(self, tmp_path):
         with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
             archive.writestr("readme.txt", "hello")
-        with pytest.raises(il.InputError, match=r"cannot be read as \.npz"):
+        with raises(il.InputError, ".npz"):
             read_vectors(tmp_path / "x.npz")
 
 
@@ -222,7 +221,7 @@ class TestVecs:
         damaged = bytearray((tmp_path / "x.fvecs").read_bytes())
         damaged[24 * 7] = 9  # rows of 4 + 5 * 4 bytes
         (tmp_path / "x.fvecs").write_bytes(damaged)
-        with pytest.raises(il.InputError, match="row 7 claims 9 dimensions, row 0 has 5"):
+        with raises(il.InputError, "row 7", 9, "row 0", 5):
             read_vectors(tmp_path / "x.fvecs")
 
     @pytest.mark.parametrize("dim", [0, -3])
@@ -236,7 +235,7 @@ class TestVecs:
         damaged = bytearray((tmp_path / "x.bvecs").read_bytes())
         damaged[-7] = 1
         (tmp_path / "x.bvecs").write_bytes(damaged)
-        with pytest.raises(il.InputError, match="row 4999 claims 1 dimensions"):
+        with raises(il.InputError, "row 4999", 1):
             read_vectors(tmp_path / "x.bvecs")
 
 
@@ -244,9 +243,7 @@ def test_a_bin_file_longer_than_its_header(tmp_path):
     write_bin(tmp_path / "x.fbin", FLOATS)
     with open(tmp_path / "x.fbin", "ab") as file:
         file.write(b"\0" * 4)
-    with pytest.raises(
-        il.InputError, match="longer than its header says: 37 rows of 5 dimensions need 748 bytes, it has 752"
-    ):
+    with raises(il.InputError, 37, 5, 748, 752):
         read_vectors(tmp_path / "x.fbin")
 
 
@@ -280,7 +277,7 @@ class TestParquet:
         columns = {f"f{i}": FLOATS[:, i] for i in range(5)}
         assert_array_equal(read_vectors(write({"name": ["a"] * 37, **columns})), FLOATS)
         path = write({"id": np.arange(37), **columns})
-        with pytest.raises(il.InputError, match=r"mixes integer columns \('id'\) with floats"):
+        with raises(il.InputError, "('id')"):
             read_vectors(path)
         assert_array_equal(read_vectors(path, "f*"), FLOATS)
         assert_array_equal(read_vectors(path, "f3"), FLOATS[:, 3:4])
@@ -288,31 +285,31 @@ class TestParquet:
     def test_key_chooses_among_lists(self, write):
         path = write({"a": list(FLOATS), "b": list(INTS)})
         assert_array_equal(read_vectors(path, "b"), INTS)
-        with pytest.raises(il.InputError, match=r"more than one column of lists; it holds 'a' \(list"):
+        with raises(il.InputError, "'a'", "(list"):
             read_vectors(path)
-        with pytest.raises(il.InputError, match="column 'c' is not there; it holds 'a'"):
+        with raises(il.InputError, "column", "'c'", "'a'"):
             read_vectors(path, "c")
 
     def test_text_is_no_vector(self, write):
         path = write({"name": ["a", "b"]})
         with pytest.raises(il.InputError, match="no column of numbers"):
             read_vectors(path)
-        with pytest.raises(il.InputError, match="column 'name' is not numeric"):
+        with raises(il.InputError, "column", "'name'"):
             read_vectors(path, "name")
 
     def test_ragged_lists_and_nulls_name_the_row(self, write):
-        with pytest.raises(il.InputError, match="row 2 of 'v' has 1 values, row 0 has 2"):
+        with raises(il.InputError, "row 2", "'v'", 1, "row 0", 2):
             read_vectors(write({"v": [[1.0, 2.0], [3.0, 4.0], [5.0]]}))[:]
-        with pytest.raises(il.InputError, match=r"row 1 of 'v' is missing \(null\)"):
+        with raises(il.InputError, "row 1", "'v'", "(null)"):
             read_vectors(write({"v": [[1.0, 2.0], None]}))[:]
-        with pytest.raises(il.InputError, match=r"row 1 of 'v' holds a missing value \(null\)"):
+        with raises(il.InputError, "row 1", "'v'", "(null)"):
             read_vectors(write({"v": [[1.0, 2.0], [None, 2.0]]}))[:]
-        with pytest.raises(il.InputError, match=r"row 1 of 'f' is missing \(null\)"):
+        with raises(il.InputError, "row 1", "'f'", "(null)"):
             read_vectors(write({"f": [1.0, None]}))[:]
 
     def test_lists_that_change_between_batches(self, write, monkeypatch):
         monkeypatch.setattr("interlace.inputs.parquet.BATCH_ROWS", 2)
-        with pytest.raises(il.InputError, match="row 2 of 'v' has 1 values, row 0 has 2"):
+        with raises(il.InputError, "row 2", "'v'", 1, "row 0", 2):
             read_vectors(write({"v": [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0]]}))[:]
 
     @pytest.mark.parametrize("group", [1, 7, 16, 37])
@@ -387,13 +384,11 @@ class TestHdf5:
         assert_array_equal(read_vectors(path, "/group/test")[:], BYTES)
 
     def test_what_is_there_is_listed(self, path):
-        with pytest.raises(
-            il.InputError, match=r"more than one 2-D data set; it holds 'group/test' \(37, 5\), 'labels'"
-        ):
+        with raises(il.InputError, "2-D", "'group/test'", "(37, 5)", "'labels'"):
             read_vectors(path)
-        with pytest.raises(il.InputError, match=r"no data set 'x'; it holds 'group/test'"):
+        with raises(il.InputError, "'x'", "'group/test'"):
             read_vectors(path, "x")
-        with pytest.raises(il.InputError, match=r"must hold a 2-D array .* got shape \(37,\)"):
+        with raises(il.InputError, "2-D", "(37,)"):
             read_vectors(path, "labels")
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import interlace as il
 from interlace import Recipe
 from interlace.learn.recipe import CRUDE_RULES, GROUPS, THETA
+from raising import raises
 
 FIELDS = {field.name: field for field in dataclasses.fields(Recipe)}
 CHOICES = {"theta": THETA, "groups": GROUPS, "crude": CRUDE_RULES}
@@ -117,11 +118,11 @@ def test_by_name() -> None:
     assert Recipe.named(mine.to_dict()) == mine
     assert Recipe.named({"epochs": 3}) == Recipe(epochs=3)
     for wrong in ("papers", None, 3, np.zeros(2), ["default"]):
-        with pytest.raises(il.InputError, match="recipe must be 'default', 'paper' or an interlace.Recipe, got"):
+        with raises(il.InputError, "recipe", "'default'", "'paper'", "interlace.Recipe"):
             Recipe.named(wrong)
-    with pytest.raises(il.InputError, match="a recipe has no field 'gamma3'"):
+    with raises(il.InputError, "'gamma3'"):
         Recipe.named({"gamma1": 1.0, "gamma3": 1.0, "z": 1})
-    with pytest.raises(il.InputError, match="pi2 of a recipe must be"):
+    with raises(il.InputError, "pi2"):
         Recipe.named({"pi2": 2.0})
 
 
@@ -155,7 +156,7 @@ def test_batches_of_few_rows_are_smaller(n: int) -> None:
 
 
 def test_a_batch_of_one_row_has_no_variance() -> None:
-    with pytest.raises(il.InputError, match=r"batch_size of a recipe must be 0 .* or 2 to 1e\+07, got 1"):
+    with raises(il.InputError, "batch_size", 0, 2, "1e+07", 1):
         Recipe(batch_size=1)
     assert Recipe(batch_size=0) == Recipe()
 
@@ -171,7 +172,7 @@ def test_single_values_are_changed_in_a_copy() -> None:
     assert changed == Recipe.paper(epochs=3, pi2=0.25, name="mine")
     assert (mine.pi2, mine.with_params()) == (0.15, mine)
     assert mine.get_params() == mine.get_params(deep=False) == mine.to_dict()
-    with pytest.raises(il.InputError, match="a recipe has no field 'pi3'"):
+    with raises(il.InputError, "'pi3'"):
         mine.with_params(pi3=0.5)
-    with pytest.raises(il.InputError, match="pi2 of a recipe must be"):
+    with raises(il.InputError, "pi2"):
         mine.with_params(pi2=5)

@@ -17,6 +17,7 @@ from interlace.paper.measure import baseline, measure
 from interlace.paper.problem import Problem
 from interlace.paper.sizes import SIZES
 from interlace.paper.sources import load
+from raising import raises
 
 pytest.importorskip("sklearn", reason="the sets are made by scikit-learn")
 FULL, QUICK, TINY = SIZES["full"], SIZES["quick"], SIZES["tiny"]
@@ -98,7 +99,7 @@ class TestLoad:
         assert len(drawn) == 2
 
     def test_unknown_data_are_told(self, tmp_path: Path) -> None:
-        with pytest.raises(il.InputError, match="data must be one of synthetic1, synthetic2, .*got 'imagenet'"):
+        with raises(il.InputError, "data", "synthetic1", "synthetic2", "'imagenet'"):
             load("imagenet", 0, FULL, tmp_path)
 
 
@@ -135,7 +136,7 @@ class TestMeasure:
         assert baseline("random codes", one, 1) != random
         vectors = problem(300, labels=None, query_labels=None)
         assert baseline("random codes", vectors, 0)["recall@100"] < 0.5
-        with pytest.raises(il.InputError, match="'class topline' needs labels, made has none"):
+        with raises(il.InputError, "'class topline'"):
             baseline("class topline", vectors, 0)
 
     def test_vectors_without_labels(self) -> None:

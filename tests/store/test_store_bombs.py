@@ -22,6 +22,7 @@ from interlace.store import log as logs
 from interlace.store import manifest as manifests
 from interlace.store import records
 from interlace.store.columns import SECTION, Columns
+from raising import raises
 
 pa = pytest.importorskip("pyarrow", reason="the io extra is not installed")
 
@@ -221,7 +222,7 @@ def test_buffers_of_a_batch_do_not_overlap() -> None:
 def test_types_that_a_store_does_not_keep_are_refused_in_manifests(kind: Any) -> None:
     """Ones in which few bytes stand for many values among them."""
     text = base64.b64encode(pa.schema([("c", kind)]).serialize().to_pybytes()).decode()
-    with pytest.raises(il.DamagedFileError, match="columns in a manifest.*'c'"):
+    with raises(il.DamagedFileError, "columns", "'c'"):
         _ = Columns(text).schema
 
 

@@ -18,6 +18,7 @@ from interlace.store import filters
 from interlace.store.columns import Columns
 from interlace.store.filter_cache import FilterCache
 from interlace.store.filters import as_expression, columns_of, qualifying
+from raising import raises
 
 pa = pytest.importorskip("pyarrow", reason="the io extra is not installed")
 pc = pytest.importorskip("pyarrow.compute")
@@ -281,7 +282,7 @@ def test_limits_of_expressions_are_stated() -> None:
     for _ in range(2000):
         deep = ~deep
     for columns in (COLUMNS, None):
-        with pytest.raises(il.InputError, match=r"2000 calls.* 1000 .*isin.*mask"):
+        with raises(il.InputError, 2000, 1000):
             as_expression(deep, columns)
 
 
@@ -312,7 +313,7 @@ def test_expressions_of_arrow() -> None:
 
 def test_what_fails_on_the_rows_is_named() -> None:
     expression = as_expression(pc.divide(pc.field("i"), pc.field("i")) == 1, COLUMNS)
-    with pytest.raises(il.InputError, match="fails on the rows: .*zero"):
+    with raises(il.InputError, "fails", "zero"):
         qualifying(expression, TABLE)
 
 
@@ -415,12 +416,12 @@ def test_filters_as_before(tmp_path: Path) -> None:
                 found = store.search(np.zeros(4), 5, margin="exact", filter=form)
                 assert found.ids.tolist()[: found.counts] == expected
         assert store.search(np.zeros(4), 5, filter=[]).counts == 0
-        for wrong, match in (
-            (np.ones((2, 2)), "1-D array of ids"),
-            (3, "1-D array of ids"),
-            ([10**7], "id 10000000 is not"),
+        for wrong, facts in (
+            (np.ones((2, 2)), ("1-D",)),
+            (3, ("1-D",)),
+            ([10**7], ("id 10000000",)),
         ):
-            with pytest.raises(il.InterlaceError, match=match):
+            with raises(il.InterlaceError, *facts):
                 store.search(np.zeros(4), filter=wrong)
 
 

@@ -14,6 +14,7 @@ from store_helpers import BOOKS, LARGE, SMALL, Model, check, filled, put, vector
 import interlace as il
 from helpers import run_python
 from interlace.store import files, lock, verify
+from raising import raises
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -78,7 +79,7 @@ def test_a_backup_that_is_copied_over_an_open_store(tmp_path: Path) -> None:
             shutil.copyfile(path, tmp_path / "s" / path.name)
     before = contents(tmp_path / "s")
     for write in (lambda: store.add(vectors(1), [900]), lambda: store.add(vectors(50)), lambda: store.calibrate()):
-        with pytest.raises(il.StoreError, match=r"MANIFEST.json' was removed, replaced or written to"):
+        with raises(il.StoreError, "MANIFEST.json'"):
             write()
     assert contents(tmp_path / "s") == before
     store.close()
@@ -199,12 +200,12 @@ def test_a_lock_that_goes_while_a_store_is_written_to(
     if how == "replaced":
         (tmp_path / "s" / "LOCK").write_text("")
     if directories:
-        with pytest.raises(il.StoreLockedError, match="by a process whose LOCK was removed"):
+        with raises(il.StoreLockedError, "LOCK"):
             il.open(tmp_path / "s", mode="a")
     else:
         second = il.open(tmp_path / "s", mode="a", limits=SMALL)
     for write in (lambda: first.add(vectors(5, 8), np.arange(5) + 800), first.compact, lambda: first.remove([11])):
-        with pytest.raises(il.StoreError, match="LOCK' of the store was removed or replaced"):
+        with raises(il.StoreError, "LOCK'"):
             write()
     if directories:
         first.close()
@@ -248,13 +249,13 @@ def test_a_lock_that_is_a_link_to_another_file(tmp_path: Path, link: object) -> 
     (tmp_path / "victim").write_text("a thesis, chapter 1\n" * 20)
     (tmp_path / "s" / "LOCK").unlink()
     link(tmp_path / "victim", tmp_path / "s" / "LOCK")
-    with pytest.raises(il.StoreError, match="cannot be written to.*LOCK"):
+    with raises(il.StoreError, "LOCK"):
         il.open(tmp_path / "s", mode="a")
     assert (tmp_path / "victim").read_text() == "a thesis, chapter 1\n" * 20
     assert len(il.open(tmp_path / "s")) == 30
     (tmp_path / "new").mkdir()
     link(tmp_path / "victim", tmp_path / "new" / "LOCK")
-    with pytest.raises(il.StoreError, match="cannot be written to.*LOCK"):
+    with raises(il.StoreError, "LOCK"):
         il.create(tmp_path / "new", BOOKS)
     assert (tmp_path / "victim").read_text() == "a thesis, chapter 1\n" * 20
 
@@ -310,7 +311,7 @@ def test_a_store_that_lost_its_manifest_is_not_made_again(tmp_path: Path, size: 
     store.close()
     (tmp_path / "s" / "MANIFEST.json").rename(tmp_path / "kept")
     before = contents(tmp_path / "s")
-    with pytest.raises(il.InputError, match=r"of a store .*no MANIFEST.json"):
+    with raises(il.InputError, "MANIFEST.json"):
         il.create(tmp_path / "s", BOOKS)
     assert contents(tmp_path / "s") == before
     (tmp_path / "kept").rename(tmp_path / "s" / "MANIFEST.json")

@@ -14,6 +14,7 @@ import interlace as il
 from interlace.store import log as logs
 from interlace.store.log import Log, Place
 from interlace.store.records import Record
+from raising import raises
 
 MARK = "0123456789abcdef" * 2
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -138,7 +139,7 @@ def test_a_record_that_is_gone_is_damage(tmp_path: Path) -> None:
     ends = written(path)
     data = path.read_bytes()
     path.write_bytes(data[: ends[1]] + data[ends[2] :])
-    with pytest.raises(il.DamagedFileError, match="record 1 at byte"):
+    with raises(il.DamagedFileError, "record 1"):
         logs.read(str(path), MARK)
 
 

@@ -19,6 +19,7 @@ from interlace.files import storage
 from interlace.store import files
 from interlace.store import log as logs
 from interlace.store import manifest as manifests
+from raising import raises
 
 
 @pytest.fixture
@@ -239,7 +240,7 @@ def test_a_stream_whose_own_reader_finds_something_wrong(tmp_path: Path) -> None
         yield vectors(3)
         raise il.InputError("line 4 is no row")
 
-    with pytest.raises(il.PartlyAddedError, match=r"block 1 of x .from row 3.: line 4 is no row; the 3 rows") as error:
+    with raises(il.PartlyAddedError, "block 1", "row 3", "line 4", 3) as error:
         store.add(blocks())
     assert error.value.added == 3
     assert len(store) == 3

@@ -22,6 +22,7 @@ from interlace.engine.recall import DEPTHS, effort
 from interlace.engine.rerank import rerank
 from interlace.store import manifest as manifests
 from interlace.store.originals import KINDS, KeptVectors, OriginalsFormat, in_parts
+from raising import raises
 
 ROWS = hn.arrays(np.float32, st.tuples(st.integers(0, 6), st.integers(1, 9)), elements=st.floats(-1e4, 1e4, width=32))
 
@@ -50,12 +51,12 @@ def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
     x = vectors(5)
     x[3, 2] = 70_000
     store = il.create(tmp_path / "s", BOOKS, originals="float16")
-    with pytest.raises(il.InputError, match=r"x\[3, 2\] is 70000.* 65504: .*int8"):
+    with raises(il.InputError, "x[3, 2]", 70000, 65504, "int8"):
         store.add(x)
     assert len(store) == 0
     il.create(tmp_path / "t", BOOKS, originals="int8").add(x)
     for wrong in ("float32", 16, True):
-        with pytest.raises(il.InputError, match="originals must be 'float16', 'int8' or None, got"):
+        with raises(il.InputError, "originals", "'float16'", "'int8'", "None"):
             il.create(tmp_path / "u", BOOKS, originals=wrong)
     index = il.Index(BOOKS)
     index.add(x)
@@ -199,21 +200,21 @@ def test_refused(tmp_path: Path) -> None:
         lambda: plain.search_by_id(1, rerank=20),
         lambda: plain.search_by_id(1, recall=0.9),
     ):
-        with pytest.raises(il.InputError, match="needs kept originals: il.create.path, source, originals='float16'."):
+        with raises(il.InputError, "il.create(path, source, originals='float16')"):
             act()
     store, _ = filled(tmp_path / "s", rich=True)
-    for arguments, match in (
-        ({"rerank": 9}, "at least k=10, got 9"),
-        ({"rerank": 0}, "rerank must be a positive integer"),
-        ({"rerank": 10.0}, "rerank must be a positive integer"),
-        ({"recall": 0.9, "rerank": 20}, "pass recall or rerank, not both"),
-        ({"recall": 0.9, "margin": "exact"}, "pass recall or margin, not both .margin was 'exact'."),
-        ({"recall": 0.9}, r"recall needs .*calibrate"),
-        ({"recall": 1.0}, "recall must lie between 0 and 1, got 1.0"),
-        ({"recall": "high"}, "recall must lie between 0 and 1, got 'high'"),
-        ({"recall": True}, "recall must lie between 0 and 1"),
+    for arguments, facts in (
+        ({"rerank": 9}, ("k=10", 9)),
+        ({"rerank": 0}, ("rerank", "integer")),
+        ({"rerank": 10.0}, ("rerank", "integer")),
+        ({"recall": 0.9, "rerank": 20}, ("pass recall or rerank, not both",)),
+        ({"recall": 0.9, "margin": "exact"}, ("'exact'",)),
+        ({"recall": 0.9}, ("recall", "calibrate")),
+        ({"recall": 1.0}, ("recall", 0, 1, "1.0")),
+        ({"recall": "high"}, ("recall", 0, 1, "'high'")),
+        ({"recall": True}, ("recall", 0, 1)),
     ):
-        with pytest.raises(il.InputError, match=match):
+        with raises(il.InputError, *facts):
             store.search(np.zeros(4), 10, **arguments)
 
 
@@ -330,7 +331,7 @@ def test_effort() -> None:
     assert effort(0.89, 25, 1000, known) == (0.99, 50)
     assert effort(0.89, 10, 1500, known) == (0.99, 30)
     assert effort(0.89, 10, 100, known) == (0.99, 20)
-    with pytest.raises(il.InputError, match="recall 0.9993 was not reached.* the best 80 rows by code contain 0.9993"):
+    with raises(il.InputError, "recall", "0.9993", 80):
         effort(0.9993, 10, 1000, known)
     five_times = calibration(1000, (0.99, 100, 0.95), (0.999, 20, 0.95))
     assert effort(0.9, 10, 1000, five_times) == (0.999, 20)

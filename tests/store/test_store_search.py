@@ -22,6 +22,7 @@ from interlace.index.ids import Ids
 from interlace.index.index import Index
 from interlace.store import Limits
 from interlace.store.ids import JoinedIds
+from raising import raises
 
 
 def index_with_removed(
@@ -291,5 +292,5 @@ def test_the_depth_of_search_by_id_is_refused_by_the_numbers_of_the_user(tmp_pat
     books = il.Index.build(x, n_bytes=3, n_words=16, layout="hybrid", threads=1).codebooks
     with il.create(tmp_path / "s", books, originals="float16") as store:
         store.add(x, threads=1)
-        with pytest.raises(il.InputError, match=r"rerank .*k=4, got 3"):
+        with raises(il.InputError, "rerank", "k=4", 3):
             store.search_by_id([1, 2], 4, rerank=3)

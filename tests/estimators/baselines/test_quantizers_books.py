@@ -17,6 +17,7 @@ from helpers import clustered
 from interlace.estimators.baselines.cq import cross_terms, refit
 from interlace.estimators.baselines.product import procrustes, ranges
 from interlace.quantizers import CQ, LOPQ, MSQ, OPQ, PQ, CKMeans
+from raising import Facts, raises
 
 QUICK: dict[str, Any] = {"n_words": 32, "threads": 1}
 
@@ -306,16 +307,16 @@ def test_a_row_is_coded_near_the_level_of_its_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("model", "facts"),
     [
-        (LOPQ(1), "n_books of LOPQ must be 2 to 64, got 1"),
-        (MSQ(2), "n_books of MSQ must be 3 to 64, got 2"),
-        (LOPQ(n_cells=257), "n_cells must be 1 to 256, got 257"),
-        (LOPQ(n_cells=0), "n_cells must be a positive integer, got 0"),
-        (LOPQ(books="own"), "books must be one of local, shared, got 'own'"),
-        (MSQ(n_levels=300), "n_levels must be 1 to 256, got 300"),
+        (LOPQ(1), ("n_books", "LOPQ", 2, 64, 1)),
+        (MSQ(2), ("n_books", "MSQ", 3, 64, 2)),
+        (LOPQ(n_cells=257), ("n_cells", 1, 256, 257)),
+        (LOPQ(n_cells=0), ("n_cells", 0)),
+        (LOPQ(books="own"), ("books", "local", "shared", "'own'")),
+        (MSQ(n_levels=300), ("n_levels", 1, 256, 300)),
     ],
 )
-def test_settings_of_their_own(model: Any, message: str) -> None:
-    with pytest.raises(il.InputError, match=message):
+def test_settings_of_their_own(model: Any, facts: Facts) -> None:
+    with raises(il.InputError, *facts):
         model.fit(clustered(300, 6))

@@ -15,6 +15,7 @@ from interlace.learn.cost.limits import LEAST_ROWS, train_rows_that_fit
 from interlace.learn.cost.memory import fit_memory
 from interlace.learn.sample import train_count
 from interlace.learn.settings import Settings, parse_memory
+from raising import raises
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_sizes(value: Any, n_bytes: int) -> None:
     ],
 )
 def test_what_is_no_size_is_refused(value: Any) -> None:
-    with pytest.raises(il.InputError, match=r"^max_memory must be .*2GB.*, got "):
+    with raises(il.InputError, "max_memory", "2GB"):
         parse_memory(value)
 
 

@@ -13,6 +13,7 @@ from torch.utils.data import TensorDataset  # noqa: E402
 import interlace as il  # noqa: E402
 from interlace.quantizers import SQ  # noqa: E402
 from joint_data import Stop, icq, labelled  # noqa: E402
+from raising import raises  # noqa: E402
 
 X, Y = labelled()
 
@@ -154,7 +155,7 @@ def test_a_bad_row_is_found_wherever_it_is(row):
 
 def test_labels_are_missing():
     quiet = Stop(-1)
-    with pytest.raises(il.InputError, match="labels are missing: pass y, an integer or a string for each of the 600"):
+    with raises(il.InputError, "labels", 600):
         SQ(progress=quiet).fit(X)
     with pytest.raises(il.InputError, match="items of the dataset must be pairs"):
         icq(progress=quiet).fit(TensorDataset(torch.from_numpy(X)))
@@ -163,7 +164,7 @@ def test_labels_are_missing():
 
 def test_a_dataset_is_no_array():
     dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
-    with pytest.raises(il.InputError, match="X must be an array.*TensorDataset"):
+    with raises(il.InputError, "X", "TensorDataset"):
         il.ICQ(2, supervised=False).fit(dataset)
 
 

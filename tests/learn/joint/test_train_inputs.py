@@ -15,6 +15,7 @@ from interlace import Recipe  # noqa: E402
 from interlace.learn.joint.passes import Passes  # noqa: E402
 from interlace.quantizers import SQ  # noqa: E402
 from joint_data import SHORT, Stop, caught, icq, labelled, same  # noqa: E402
+from raising import raises  # noqa: E402
 
 X, Y = labelled()
 
@@ -37,7 +38,7 @@ def test_more_books_than_dimensions():
     assert model.codebooks_.n_books == 20
     assert model.score(X, Y) > 0.8
     quiet = Stop(-1)
-    with pytest.raises(il.InputError, match="20 product books need at least 20 dimensions, the embedding has dim=5"):
+    with raises(il.InputError, 20, "dim=5"):
         SQ("pq", n_books=20, dim=5, progress=quiet).fit(X, Y)
     assert not quiet.said
 
@@ -89,7 +90,7 @@ def test_datasets_and_loaders():
         assert one.codes_.shape == (600, 4)
         assert_array_equal(one.labels_, Y)
         assert one.score(X, Y) > 0.9
-    with pytest.raises(il.InputError, match="y must be None if x is a dataset"):
+    with raises(il.InputError, "y", "None"):
         icq().fit(dataset, Y)
     same(
         SQ(n_books=4, n_words=16, threads=1, recipe=Recipe(**SHORT)).fit(dataset),
@@ -119,7 +120,7 @@ def test_rates_and_means_with_the_batches_of_a_loader(monkeypatch):
 
 def test_a_loader_without_batches_is_told():
     dataset = TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))
-    with pytest.raises(il.InputError, match="the DataLoader returned no batch of the 540 rows to learn from"):
+    with raises(il.InputError, "DataLoader", 540):
         icq().fit(DataLoader(dataset, batch_size=1000, drop_last=True))
 
 

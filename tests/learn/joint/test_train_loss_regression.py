@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from interlace import InputError
+from raising import raises
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
@@ -92,9 +93,9 @@ def test_batches_with_nothing_to_learn():
 
 def test_bad_input():
     z, labels = some_rows(4, 3), some_labels(4, 3)
-    with pytest.raises(InputError, match="ridge must be more than 0"):
+    with raises(InputError, "ridge", 0):
         ridge_regression(z, labels, 3, 0.0)
-    with pytest.raises(InputError, match="expected 0 to 0"):
+    with raises(InputError, "expected 0 to 0"):
         ridge_regression(z, torch.tensor([0, 0, 1, 0]), 1)
-    with pytest.raises(InputError, match="zq must be a floating tensor"):
+    with raises(InputError, "zq", "tensor"):
         ridge_regression(labels, labels, 3)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlace import InputError
+from raising import raises
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
@@ -105,5 +106,5 @@ def test_a_large_batch_needs_no_cubic_memory():
 
 def test_bad_input():
     z = some_rows(4, 3)
-    with pytest.raises(InputError, match=r"labels must be whole numbers \[4\]"):
+    with raises(InputError, "labels", "[4]"):
         triplet(z, torch.zeros(3, dtype=torch.long))

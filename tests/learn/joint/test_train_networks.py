@@ -18,6 +18,7 @@ import interlace as il  # noqa: E402
 from helpers import run_python  # noqa: E402
 from interlace.learn.joint import export, networks, require_torch  # noqa: E402
 from interlace.learn.joint.layers import Dropout, Standardize, statistics_of  # noqa: E402
+from raising import raises  # noqa: E402
 
 nn = torch.nn
 VECTOR, GREY, COLOUR = (12,), (1, 28, 28), (3, 16, 24)
@@ -81,7 +82,7 @@ print(json.dumps("torch" in sys.modules))
 def test_missing_torch_is_named(monkeypatch):
     require_torch()
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(il.InputError, match=r"needs torch: pip install 'interlace\[train\]'"):
+    with raises(il.InputError, "torch", "'interlace[train]'"):
         require_torch()
 
 
@@ -136,25 +137,25 @@ def test_defaults_of_the_images():
 
 
 @pytest.mark.parametrize(
-    ("name", "settings_", "message"),
+    ("name", "settings_", "facts"),
     [
-        ("resnet", {"input_shape": (4,), "dim": 2}, "must be one of identity, linear, mlp, lenet, alexnet or a torch"),
-        ("linear", {"input_shape": (4,)}, "needs dim"),
-        ("linear", {"input_shape": (4,), "dim": 0}, "dim must be a positive integer"),
-        ("linear", {"input_shape": 4, "dim": 2}, "input_shape must be"),
-        ("linear", {"input_shape": (), "dim": 2}, "input_shape must be"),
-        ("linear", {"input_shape": (4, 0), "dim": 2}, "input_shape must be a positive integer"),
-        ("linear", {"input_shape": (4,), "dim": 2, "hidden": (3,)}, "belong to the mlp"),
-        ("mlp", {"input_shape": (4,), "dim": 2, "hidden": (3, 0)}, "hidden must be a positive integer"),
-        ("identity", {"input_shape": (4,), "dim": 2}, "has the input's 4 dimensions, got dim=2"),
-        ("lenet", {"input_shape": (785,)}, r"lenet takes images .* such as \(1, 28, 28\), got input_shape=\(785,\)"),
-        ("lenet", {"input_shape": (1, 28, 15)}, "at least 16 x 16"),
-        ("alexnet", {"input_shape": (3, 32, 30)}, "divisible by 8"),
-        ("alexnet", {"input_shape": (1, 8, 8)}, r"at least 16 x 16, .* such as \(3, 32, 32\), got .*\(1, 8, 8\)"),
+        ("resnet", {"input_shape": (4,), "dim": 2}, ("identity", "linear", "mlp", "lenet", "alexnet", "torch")),
+        ("linear", {"input_shape": (4,)}, ("needs dim",)),
+        ("linear", {"input_shape": (4,), "dim": 0}, ("dim", "integer")),
+        ("linear", {"input_shape": 4, "dim": 2}, ("input_shape",)),
+        ("linear", {"input_shape": (), "dim": 2}, ("input_shape",)),
+        ("linear", {"input_shape": (4, 0), "dim": 2}, ("input_shape", "integer")),
+        ("linear", {"input_shape": (4,), "dim": 2, "hidden": (3,)}, ("belong",)),
+        ("mlp", {"input_shape": (4,), "dim": 2, "hidden": (3, 0)}, ("hidden", "integer")),
+        ("identity", {"input_shape": (4,), "dim": 2}, ("input's", 4, "dim=2")),
+        ("lenet", {"input_shape": (785,)}, ("lenet", "(1, 28, 28)", "input_shape=(785,)")),
+        ("lenet", {"input_shape": (1, 28, 15)}, (16,)),
+        ("alexnet", {"input_shape": (3, 32, 30)}, ("divisible", 8)),
+        ("alexnet", {"input_shape": (1, 8, 8)}, (16, "(3, 32, 32)", "(1, 8, 8)")),
     ],
 )
-def test_bad_settings_are_named(name, settings_, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_settings_are_named(name, settings_, facts):
+    with raises(il.InputError, *facts):
         networks.build(name, **settings_)
 
 
@@ -228,22 +229,22 @@ def test_a_spread_that_float32_cannot_tell_is_none():
 
 
 @pytest.mark.parametrize(
-    ("mean", "std", "message"),
+    ("mean", "std", "facts"),
     [
-        ([0.0], [1.0, 1.0], "mean must be 2 finite numbers"),
-        ([0.0, 0.0], [1.0, np.nan], "std must be 2 finite numbers"),
-        ([0.0, 0.0], [1.0, -1.0], "std must be 2 finite numbers"),
+        ([0.0], [1.0, 1.0], ("mean", 2)),
+        ([0.0, 0.0], [1.0, np.nan], ("std", 2)),
+        ([0.0, 0.0], [1.0, -1.0], ("std", 2)),
     ],
 )
-def test_bad_statistics_are_named(mean, std, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_statistics_are_named(mean, std, facts):
+    with raises(il.InputError, *facts):
         Standardize((2,)).set_statistics(mean, std)
 
 
 def test_statistics_of_nothing_or_of_another_shape():
     with pytest.raises(il.InputError, match="at least one row"):
         statistics_of([])
-    with pytest.raises(il.InputError, match=r"need batches \[n, 3\]"):
+    with raises(il.InputError, "[n, 3]"):
         statistics_of([np.zeros((2, 4))], (3,))
 
 
@@ -268,9 +269,9 @@ def test_fold_changes_the_output_as_it_says(name, shape, dim, hidden):
 
 def test_fold_needs_its_shapes():
     network = made("linear", VECTOR, 5, ())
-    with pytest.raises(il.InputError, match=r"matrix must be finite numbers of shape \(5, 5\), got .*\(5, 4\)"):
+    with raises(il.InputError, "matrix", "(5, 5)", "(5, 4)"):
         export.fold(network, np.zeros((5, 4)), np.zeros(5))
-    with pytest.raises(il.InputError, match=r"offset must be finite numbers of shape \(5,\)"):
+    with raises(il.InputError, "offset", "(5,)"):
         export.fold(network, np.eye(5), np.full(5, np.nan))
 
 

@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 import interlace as il
 from interlace.data import cifar10
 from interlace.paper.datasets import cache, cifar, files, gabor
+from raising import raises
 
 RNG = np.random.default_rng(0)
 ROWS = 4  # of a batch; six batches
@@ -85,7 +86,7 @@ def test_the_official_versions_hold_the_same(form, folder, tmp_path):
 
 
 def test_what_is_missing_is_named_with_the_way_to_get_it(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"cifar10/data_batch_1\.bin \(or .*\) was not found in .*cs.toronto"):
+    with raises(FileNotFoundError, "cifar10/data_batch_1.bin", "cs.toronto"):
         cifar10(tmp_path / "mine")
     put(tmp_path / "mine", "bin")
     (tmp_path / "mine" / "test_batch.bin").unlink()
@@ -110,12 +111,12 @@ def test_a_pickle_cannot_run_anything(tmp_path):
     evil = tmp_path / "mine" / "data_batch_1"
     target = tmp_path / "ran"
     evil.write_bytes(b"cos\nmkdir\n(" + text(str(target).encode()) + b"tR.")
-    with pytest.raises(il.InputError, match="data_batch_1' is damaged.*it names os.mkdir"):
+    with raises(il.InputError, "data_batch_1'", "os.mkdir"):
         cifar10(tmp_path / "mine")
     assert not target.exists()
     for content in (b"\x80\x02}.", b"\x80\x02]].", python_2_pickle(RECORDS[:4]).replace(b"u1", b"u2"), b"I1\n."):
         evil.write_bytes(content)
-        with pytest.raises(il.InputError, match="data_batch_1' is damaged, or not a Python batch"):
+        with raises(il.InputError, "data_batch_1'"):
             cifar10(tmp_path / "mine")
 
 
@@ -149,10 +150,10 @@ def test_sheets_of_images(tmp_path, monkeypatch):
     assert_array_equal(found.queries, images)
     assert_array_equal(found.labels, labels[:50_000])
     np.save(folder / "labels.npy", labels[:100])
-    with pytest.raises(il.InputError, match="labels.npy' must hold 60000 labels, got shape"):
+    with raises(il.InputError, "labels.npy'", 60000):
         cifar10(tmp_path / "mine")
     (folder / "labels.npy").write_bytes(b"nothing")
-    with pytest.raises(il.InputError, match="labels.npy' is not a valid .npy file"):
+    with raises(il.InputError, "labels.npy'", ".npy"):
         cifar10(tmp_path / "mine")
     (folder / "labels.npy").unlink()
     with pytest.raises(FileNotFoundError, match="labels.npy"):
@@ -187,7 +188,7 @@ def test_features_are_those_of_the_images_and_are_computed_once(tmp_path, monkey
 
 
 def test_unknown_features(tmp_path):
-    with pytest.raises(il.InputError, match="features must be one of pixels, gist, got 'sift'"):
+    with raises(il.InputError, "features", "pixels", "gist", "'sift'"):
         cifar10(tmp_path, features="sift")
 
 

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import interlace as il
 from interlace.data import gist
 from interlace.paper.datasets import gabor
+from raising import raises
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -205,20 +206,20 @@ def test_progress_is_told():
 
 
 @pytest.mark.parametrize(
-    ("images", "keywords", "message"),
+    ("images", "keywords", "facts"),
     [
-        (np.zeros((2, 64)), {}, r"images must be \[n, size, size\].*\(2, 64\)"),
-        (np.zeros((2, 8, 9)), {}, r"images must be .*\(2, 8, 9\)"),
-        (np.zeros((2, 3, 3)), {}, "grid of 4 x 4 cells needs images of at least 4 pixels"),
-        (np.zeros((2, 8, 8)), {"grid": 0}, "grid must be a positive integer"),
-        (np.zeros((2, 8, 8)), {"scales": 1.5}, "scales must be a positive integer"),
-        (np.zeros((2, 8, 8)), {"orientations": 0}, "orientations must be a positive integer"),
-        (np.zeros((2, 8, 8)), {"padding": -1}, "padding must be an integer of at least 0"),
-        (np.zeros((2, 8, 8)), {"cutoff": 0}, "cutoff must be a number of cycles per image above 0"),
-        (np.full((2, 8, 8), np.nan), {}, r"images\[0, 0\] is nan"),
-        (np.array([["a"]]).reshape(1, 1, 1), {"grid": 1}, "images must hold real numbers"),
+        (np.zeros((2, 64)), {}, ("images", "[n, size, size]", "(2, 64)")),
+        (np.zeros((2, 8, 9)), {}, ("images", "(2, 8, 9)")),
+        (np.zeros((2, 3, 3)), {}, ("grid", 4)),
+        (np.zeros((2, 8, 8)), {"grid": 0}, ("grid", "integer")),
+        (np.zeros((2, 8, 8)), {"scales": 1.5}, ("scales", "integer")),
+        (np.zeros((2, 8, 8)), {"orientations": 0}, ("orientations", "integer")),
+        (np.zeros((2, 8, 8)), {"padding": -1}, ("padding", 0)),
+        (np.zeros((2, 8, 8)), {"cutoff": 0}, ("cutoff", 0)),
+        (np.full((2, 8, 8), np.nan), {}, ("images[0, 0]", "nan")),
+        (np.array([["a"]]).reshape(1, 1, 1), {"grid": 1}, ("images", "numbers")),
     ],
 )
-def test_bad_input_is_named(images, keywords, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_input_is_named(images, keywords, facts):
+    with raises(il.InputError, *facts):
         gist(images, **keywords)

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 import interlace as il
 from interlace.data import DataSet, triplets, unseen_classes
+from raising import raises
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -60,15 +61,15 @@ def test_seeds_draw_every_class():
 
 
 @pytest.mark.parametrize(
-    ("keywords", "message"),
+    ("keywords", "facts"),
     [
-        ({"n_classes": 0}, "n_classes must be a positive integer"),
-        ({"n_classes": 10}, "n_classes .*'toy', 10, got 10"),
-        ({"seed": -1}, "seed must be an integer of at least 0"),
+        ({"n_classes": 0}, ("n_classes", "integer")),
+        ({"n_classes": 10}, ("n_classes", "'toy'", 10)),
+        ({"seed": -1}, ("seed", 0)),
     ],
 )
-def test_bad_input_to_unseen_classes_is_named(keywords, message):
-    with pytest.raises(il.InputError, match=message):
+def test_bad_input_to_unseen_classes_is_named(keywords, facts):
+    with raises(il.InputError, *facts):
         unseen_classes(dataset(), **keywords)
 
 
@@ -77,7 +78,7 @@ def test_classes_are_left_out_of_sets_that_have_them():
     with pytest.raises(il.InputError, match="'bare' has none"):
         unseen_classes(bare)
     one_sided = DataSet("odd", np.zeros((4, 1)), np.zeros((1, 1)), labels=np.arange(4), query_labels=np.array([9]))
-    with pytest.raises(il.InputError, match="'odd' has no query of the unseen classes"):
+    with raises(il.InputError, "'odd'"):
         unseen_classes(one_sided, 1)
 
 
