@@ -15,19 +15,15 @@ namespace interlace {
 
 class Cells {
 public:
-    struct Scored {
-        float score;
-        std::uint32_t cell;
-    };
-
     explicit Cells(const Book& words) : words_(words) {} // which must outlive this object
 
     std::size_t size() const { return words_.n_words; }
     std::size_t padded() const { return words_.padded(); }
     const Book& words() const { return words_; }
 
-    // The `count` cells with the smallest scores (linear_scores of a row), ascending; the lower number wins a tie.
-    void nearest(const float* scores, std::size_t count, std::vector<Scored>& out) const;
+    // Of the tables of words (nearest_words.h); empty where all tables are read.
+    const Book& centres() const { return centres_; }
+    void find_centres(); // once the squares of the words are there
 
     // Cells for which occupied(cell) holds in ascending order of base, equal ones in ascending order of their number:
     // the low 32 bits of `out` are cell numbers.
@@ -59,6 +55,7 @@ private:
     }
 
     const Book& words_;
+    Book centres_;
     std::size_t n_columns_ = 0;
     Aligned<std::int16_t> terms_; // [size()][n_columns][256]
     float term_scale_ = 0, term_bound_ = 0;

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._threads import thread_count
 from ..codec.embedded import EmbeddedRows
-from ..codec.encode import EFFORTS, encode
+from ..codec.encode import EFFORTS, checked_codes, encode
 from ..errors import InputError
 from ..evaluate.measures import quantization_error
 from ..index.index import Index
@@ -49,12 +49,13 @@ class Model(PersistentEstimator):
         return out
 
     def encode(self, X: Any, *, effort: Effort | None = None) -> NDArray[np.uint8]:
-        """Codes uint8 [n, n_bytes] of inputs X. The first column is the cell; see :attr:`Codebooks.columns`."""
+        """Codes uint8 [n, code_width] of inputs X: the cell (two bytes for more than 256 cells), then a byte for each of
+        :attr:`Codebooks.columns`."""
         rows = self._rows(X)
         if effort is None and self.embedding_ is None:  # jointly learned books bring their own encoder settings
             effort = getattr(self, "effort", None)
         check_effort(effort)
-        codes = np.empty((len(rows), self.codebooks_.n_bytes), np.uint8)
+        codes = np.empty((len(rows), self.codebooks_.code_width), np.uint8)
         threads, start = thread_count(self.threads), 0
         for block in rows.blocks():
             if self.codebooks_.metric_type.is_normalized:
@@ -66,18 +67,7 @@ class Model(PersistentEstimator):
     def decode(self, codes: Any) -> FloatArray:
         """Vectors float32 [n, dim] of codes, in the space of the embedding if there is one."""
         self._check_fitted()
-        array = np.array(to_numpy(codes, "codes"))
-        n_bytes = self.codebooks_.n_bytes
-        if array.ndim != 2 or array.shape[1] != n_bytes or array.dtype != np.uint8:
-            raise InputError(f"codes must be uint8 [n, {n_bytes}], got {describe(codes)}")
-        sizes, largest = np.array(self.codebooks_.column_sizes), array.max(0, initial=0)
-        if (largest >= sizes).any():
-            column = int(np.argmax(largest >= sizes))
-            raise InputError(
-                f"codes[:, {column}] must be below {int(sizes[column])}, the size of its book, "
-                f"got {int(largest[column])}"
-            )
-        return self.codebooks_.decode(array)
+        return self.codebooks_.decode(checked_codes(self.codebooks_, codes))
 
     def transform(self, X: Any) -> Any:
         """Decoded vectors float32 [n, dim] of inputs X: ``decode(encode(X))``."""

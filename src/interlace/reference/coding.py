@@ -20,7 +20,7 @@ MOST_STEPS = F(40959)
 def encode(
     codebooks: Codebooks, x: FloatArray, beam: int | None = None, sweeps: int | None = None
 ) -> NDArray[np.uint8]:
-    """Codes uint8 [n, 1 + n_columns] of float32 rows: the cell (word of the first book), then one code per column."""
+    """Codes uint8 [n, code_width] of float32 rows: the cell (word of the first book), then one code per column."""
     coder = _Coder(
         codebooks,
         cell_terms(codebooks),
@@ -28,7 +28,8 @@ def encode(
         codebooks.beam if beam is None else beam,
         codebooks.sweeps if sweeps is None else sweeps,
     )
-    return np.array([coder.code(row) for row in x], np.uint8).reshape(len(x), 1 + len(codebooks.columns))
+    numbers = np.array([coder.code(row) for row in x], np.int64).reshape(len(x), 1 + len(codebooks.columns))
+    return np.concatenate([codebooks.cells.to_codes(numbers[:, 0]), numbers[:, 1:].astype(np.uint8)], axis=1)
 
 
 Path = tuple[np.float32, list[int]]  # score, words of the books so far
