@@ -31,8 +31,8 @@ def made(**changes: Any) -> il.Codebooks:
     [
         (WORDS[0], [0, 1], r"words must have 2 dimension\(s\), got ndarray of shape \(2,\)"),
         (WORDS, [[0, 1]], r"support must have 1 dimension\(s\), got ndarray of shape \(1, 2\)"),
-        (WORDS[:0], [0, 1], "a book holds 1 to 256 words, got 0"),
-        (np.zeros((257, 2)), [0, 1], "a book holds 1 to 256 words, got 257"),
+        (WORDS[:0], [0, 1], "a book holds 1 to 256 words, the first one up to 65536, got 0"),
+        (np.zeros((257, 2)), [0, 1], "books.*257"),
         (WORDS, [0], "words have 2 columns, the support has 1 dimensions"),
         (WORDS, [1, 0], "support must ascend without repeats"),
         (WORDS, [1, 1], "support must ascend without repeats"),

@@ -89,7 +89,7 @@ class Settings:
     def for_rows(self, n_rows: int) -> Settings:
         """Checked settings with the number of cells filled in, for an index of n rows."""
         if self.cells != "auto":
-            if self.cells > max(n_rows, 1):
+            if self.many_cells and self.cells > n_rows:
                 raise InputError(f"cells={self.cells} needs at least as many rows, got {n_rows}")
             return self
         n_cells = self.n_words
