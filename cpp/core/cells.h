@@ -25,14 +25,12 @@ public:
     const Book& centres() const { return centres_; }
     void find_centres(); // once the squares of the words are there
 
-    // Cells for which occupied(cell) holds in ascending order of base, equal ones in ascending order of their number:
-    // the low 32 bits of `out` are cell numbers.
-    template <typename Occupied>
-    void sort(const float* base, const Occupied& occupied, std::vector<std::uint64_t>& out) const {
-        out.clear();
-        for (std::size_t c = 0; c < size(); ++c)
-            if (occupied(c)) out.push_back(sort_key(base[c], c));
-        std::sort(out.begin(), out.end());
+    // A number for each cell: in ascending order they are cells in ascending order of base, equal ones in ascending
+    // order of their number, which is in the low 32 bits.
+    static std::uint64_t sort_key(float base, std::size_t cell) {
+        const std::uint32_t bits = std::bit_cast<std::uint32_t>(base + 0.0f); // -0 sorts as 0
+        const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+        return static_cast<std::uint64_t>(ordered) << 32 | cell;
     }
 
     // Terms of a cell [n_columns][256] in steps of term_scale(): 2 c.w for the words w of the column's book. The terms
@@ -48,12 +46,6 @@ public:
     void compute_terms(const std::vector<const Book*>& columns, std::size_t dim);
 
 private:
-    static std::uint64_t sort_key(float value, std::size_t cell) {
-        const std::uint32_t bits = std::bit_cast<std::uint32_t>(value + 0.0f); // -0 sorts as 0
-        const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-        return static_cast<std::uint64_t>(ordered) << 32 | cell;
-    }
-
     const Book& words_;
     Book centres_;
     std::size_t n_columns_ = 0;

@@ -17,7 +17,7 @@ from ..inputs.arrays import FloatArray
 from ..progress import Progress
 from .axes import effective_dims
 from .grouping import Dims, near_words_together
-from .kmeans import kmeans, nearest
+from .kmeans import kmeans, means, nearest
 from .prior import Prior
 from .refit import refit
 from .schedule import MIN_GAIN, NARROW_BEAM, PRODUCT_ROUNDS, ROUNDS, WIDE_BEAM, refit_rounds, rows_per_round
@@ -35,6 +35,8 @@ NEGLIGIBLE = 1e-12
 #: Share of the progress that initializing overlapping books takes.
 START_SHARE = 0.3
 NORM_ITERATIONS = 30
+#: Weight of the old word of a cell in a refit, in rows, if there are more cells than words of a book.
+CELL_RIDGE_ROWS = 8.0
 
 
 @dataclass
@@ -141,9 +143,15 @@ class Learner:
         cells, codes = codebooks.split_codes(encode(codebooks, rows, self.threads))
         if self.cells is None:
             return refit(books, rows, np.column_stack([cells.astype(np.uint8), codes]), self.threads)
-        # Many cells have few rows each in the sample: their words stay as they were learned from more rows.
+        # Many cells have few rows each in the sample: each moves by itself, not far from where more rows put it.
         later, error = refit(books[1:], rows - books[0].words[cells], codes, self.threads)
-        return [books[0], *later], error
+        rest = rows.copy()
+        for j, book in enumerate(later):
+            rest[:, book.support] -= book.words[codes[:, j]]
+        words, counts = means(rest, cells.astype(np.int32), books[0].words, self.threads)
+        weight = (counts / (counts + CELL_RIDGE_ROWS))[:, None].astype(np.float32)
+        moved = books[0].words + weight * (words - books[0].words)
+        return [Book(moved, books[0].support), *later], error
 
     def _plain(self, books: list[Book], beam: int) -> Codebooks:
         """Codebooks for rows that are centred and rotated already."""

@@ -232,10 +232,10 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
         return _Cells(order, len(order), F(1))  # farther than the calibration queries: search exactly
     unit = max(nearest, F(native.least))
     if not codebooks.metric_type.is_squared:
-        total = F(0)
-        for cell in order:
-            total += base[cell] - nearest
-        unit = total / F(len(order))
+        total = 0.0
+        for cell in sorted(order):
+            total += float(base[cell])
+        unit = F(total / len(order) - float(nearest))
     spread = spread_of(native.weight, native.stop, len(order))
     near = rows = 0  # at least k rows are visited
     while near < len(order) and (rows < k or base[order[near]] - nearest <= spread[near] * unit):
