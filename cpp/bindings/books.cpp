@@ -37,12 +37,10 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
         require(n_words >= 1 && (n_words <= kWords || b == 0) && width == supports[b].size(),
                 "a book needs words of its support's width, 1..256 of them unless it is the first");
         require(n_words <= std::numeric_limits<std::int32_t>::max(), "too many cells");
-        Book book{{supports[b].data(), supports[b].data() + width}, n_words, {}, {}};
-        book.words.assign(book.padded() * width, 0.0f);
+        Book book = empty_book({supports[b].data(), supports[b].data() + width}, n_words);
         for (std::size_t d = 0; d < width; ++d) {
             require(book.support[d] < dim, "support out of range");
-            for (std::size_t w = 0; w < n_words; ++w)
-                book.words[word_place(width, d, w)] = words[b].data()[w * width + d];
+            for (std::size_t w = 0; w < n_words; ++w) book.word(d, w) = words[b].data()[w * width + d];
         }
         spec.books.push_back(std::move(book));
     }

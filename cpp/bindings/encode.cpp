@@ -9,7 +9,8 @@ namespace interlace {
 namespace {
 
 void py_encode(const Books& books, In<float, Two> x, std::size_t beam, std::size_t sweeps, std::size_t threads,
-               const CodeRowsOut& out) {
+               CodesOut codes) {
+    const CodeRowsOut out = rows_of(codes, books.n_cells());
     require(x.shape(1) == books.dim() && out.size() == x.shape(0) && out.n_columns() == books.n_columns() &&
                 beam >= 1 && threads >= 1,
             "x or codes has the wrong shape");
@@ -17,7 +18,8 @@ void py_encode(const Books& books, In<float, Two> x, std::size_t beam, std::size
     encode(books, x.data(), beam, sweeps, threads, out);
 }
 
-void py_cross_floors(const Books& books, const CodeRows& rows, std::size_t threads, Out<std::int32_t, One> floors) {
+void py_cross_floors(const Books& books, CodesIn codes, std::size_t threads, Out<std::int32_t, One> floors) {
+    const CodeRows rows = rows_of(codes, books.n_cells());
     require(rows.n_columns() == books.n_columns() && floors.size() == books.n_cells() && threads >= 1,
             "codes or floors has the wrong shape");
     Released released;
@@ -27,31 +29,8 @@ void py_cross_floors(const Books& books, const CodeRows& rows, std::size_t threa
 } // namespace
 
 void bind_encode(nb::module_& m) {
-    m.def(
-        "encode",
-        [](const Books& books, In<float, Two> x, std::size_t beam, std::size_t sweeps, std::size_t threads,
-           CodesOut codes) {
-            require_joinable(books.n_cells());
-            py_encode(books, x, beam, sweeps, threads, joined(codes));
-        },
-        "books"_a, "x"_a.noconvert(), "beam"_a, "sweeps"_a, "threads"_a, "codes"_a.noconvert());
-    m.def(
-        "encode",
-        [](const Books& books, In<float, Two> x, std::size_t beam, std::size_t sweeps, std::size_t threads,
-           CellsOut cells, CodesOut codes) { py_encode(books, x, beam, sweeps, threads, apart(cells, codes)); },
-        "books"_a, "x"_a.noconvert(), "beam"_a, "sweeps"_a, "threads"_a, "cells"_a.noconvert(), "codes"_a.noconvert());
-    m.def(
-        "cross_floors",
-        [](const Books& books, CodesIn codes, std::size_t threads, Out<std::int32_t, One> floors) {
-            py_cross_floors(books, joined(codes), threads, floors);
-        },
-        "books"_a, "codes"_a.noconvert(), "threads"_a, "floors"_a.noconvert());
-    m.def(
-        "cross_floors",
-        [](const Books& books, CellsIn cells, CodesIn codes, std::size_t threads, Out<std::int32_t, One> floors) {
-            py_cross_floors(books, apart(cells, codes), threads, floors);
-        },
-        "books"_a, "cells"_a.noconvert(), "codes"_a.noconvert(), "threads"_a, "floors"_a.noconvert());
+    m.def("encode", &py_encode, "books"_a, "x"_a.noconvert(), "beam"_a, "sweeps"_a, "threads"_a, "codes"_a.noconvert());
+    m.def("cross_floors", &py_cross_floors, "books"_a, "codes"_a.noconvert(), "threads"_a, "floors"_a.noconvert());
 }
 
 } // namespace interlace

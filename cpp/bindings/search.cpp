@@ -71,8 +71,12 @@ Trace py_trace(const Books& books, const Segments& segments, const Filters& filt
         const std::uint64_t inside = row - views[s].first_row;
         Trace trace;
         trace.row = row;
-        trace.codes.resize(segment.shape().n_columns());
-        segment.codes_of({&inside, 1}, CodeRowsOut::apart(&trace.cell, trace.codes.data(), 1, trace.codes.size()));
+        const std::size_t cell_bytes = cell_bytes_for(books.n_cells()), n_columns = segment.shape().n_columns();
+        trace.codes.resize(cell_bytes + n_columns);
+        const CodeRowsOut out(trace.codes.data(), 1, n_columns, cell_bytes);
+        segment.codes_of({&inside, 1}, out);
+        trace.cell = CodeRows(trace.codes.data(), 1, n_columns, cell_bytes).cell(0);
+        trace.codes.erase(trace.codes.begin(), trace.codes.begin() + static_cast<std::ptrdiff_t>(cell_bytes));
         trace_row(books, views, query.data(), k, rule, trace);
         return trace;
     }

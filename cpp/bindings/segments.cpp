@@ -47,18 +47,20 @@ void require_sizes(const RowNumbers::Sizes& sizes, const Out<std::uint64_t, One>
 }
 
 // The sizes of low, high and samples
-std::vector<std::size_t> py_count_cells(const CodeRows& rows, Out<std::uint64_t, One> cell_starts) {
+std::vector<std::size_t> py_count_cells(CodesIn codes, Out<std::uint64_t, One> cell_starts) {
     require(cell_starts.size() >= 2, "at least one cell");
+    const CodeRows rows = rows_of(codes, cell_starts.size() - 1);
     Released released;
     count_cells(rows, cell_starts.size() - 1, cell_starts.data());
     const RowNumbers::Sizes sizes = RowNumbers::sizes(view<std::uint64_t>(cell_starts));
     return {sizes.low, sizes.high, sizes.samples};
 }
 
-void py_pack(const CodeRows& rows, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
+void py_pack(CodesIn codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
              Out<std::uint8_t, Two> rest, Out<std::uint64_t, One> low, Out<std::uint64_t, One> high,
              Out<std::uint32_t, One> samples) {
     require(cell_starts.size() >= 2, "at least one cell");
+    const CodeRows rows = rows_of(codes, cell_starts.size() - 1);
     const SegmentShape shape{rows.size(), cell_starts.size() - 1, crude.shape(1), rest.shape(1)};
     require(shape.n_columns() == rows.n_columns() && rest.shape(0) == shape.n_rows &&
                 crude.shape(0) * kBlock >= shape.n_rows && crude.shape(2) == kBlock &&
@@ -70,14 +72,16 @@ void py_pack(const CodeRows& rows, In<std::uint64_t, One> cell_starts, Out<std::
          samples.data());
 }
 
-void py_unpack(const PySegment& self, const CodeRowsOut& out) {
+void py_unpack(const PySegment& self, CodesOut codes) {
+    const CodeRowsOut out = rows_of(codes, self.segment.shape().n_cells);
     require(out.size() == self.segment.shape().n_rows, "codes has the wrong shape");
     require_columns(self.segment, out);
     Released released;
     self.segment.unpack(out);
 }
 
-void py_codes_of(const PySegment& self, In<std::uint64_t, One> rows, const CodeRowsOut& out) {
+void py_codes_of(const PySegment& self, In<std::uint64_t, One> rows, CodesOut codes) {
+    const CodeRowsOut out = rows_of(codes, self.segment.shape().n_cells);
     require(out.size() == rows.size(), "codes has the wrong shape");
     require_columns(self.segment, out);
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -128,57 +132,12 @@ void bind_segments(nb::module_& m) {
     nb::class_<PySegment>(m, "Segment")
         .def(nb::new_(&make_segment), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
              "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert(), "cross_floors"_a.noconvert().none())
-        .def(
-            "unpack",
-            [](const PySegment& self, CodesOut codes) {
-                require_joinable(self.segment.shape().n_cells);
-                py_unpack(self, joined(codes));
-            },
-            "codes"_a.noconvert())
-        .def(
-            "unpack",
-            [](const PySegment& self, CellsOut cells, CodesOut codes) { py_unpack(self, apart(cells, codes)); },
-            "cells"_a.noconvert(), "codes"_a.noconvert())
-        .def(
-            "codes_of",
-            [](const PySegment& self, In<std::uint64_t, One> rows, CodesOut codes) {
-                require_joinable(self.segment.shape().n_cells);
-                py_codes_of(self, rows, joined(codes));
-            },
-            "rows"_a.noconvert(), "codes"_a.noconvert())
-        .def(
-            "codes_of",
-            [](const PySegment& self, In<std::uint64_t, One> rows, CellsOut cells, CodesOut codes) {
-                py_codes_of(self, rows, apart(cells, codes));
-            },
-            "rows"_a.noconvert(), "cells"_a.noconvert(), "codes"_a.noconvert());
+        .def("unpack", &py_unpack, "codes"_a.noconvert())
+        .def("codes_of", &py_codes_of, "rows"_a.noconvert(), "codes"_a.noconvert());
 
-    m.def(
-        "count_cells",
-        [](CodesIn codes, Out<std::uint64_t, One> cell_starts) { return py_count_cells(joined(codes), cell_starts); },
-        "codes"_a.noconvert(), "cell_starts"_a.noconvert());
-    m.def(
-        "count_cells",
-        [](CellsIn cells, Out<std::uint64_t, One> cell_starts) {
-            return py_count_cells(CodeRows::apart(cells.data(), nullptr, cells.size(), 0), cell_starts);
-        },
-        "cells"_a.noconvert(), "cell_starts"_a.noconvert());
-    m.def(
-        "pack",
-        [](CodesIn codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
-           Out<std::uint8_t, Two> rest, Out<std::uint64_t, One> low, Out<std::uint64_t, One> high,
-           Out<std::uint32_t, One> samples) { py_pack(joined(codes), cell_starts, crude, rest, low, high, samples); },
-        "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
-        "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert());
-    m.def(
-        "pack",
-        [](CellsIn cells, CodesIn codes, In<std::uint64_t, One> cell_starts, Out<std::uint8_t, Three> crude,
-           Out<std::uint8_t, Two> rest, Out<std::uint64_t, One> low, Out<std::uint64_t, One> high,
-           Out<std::uint32_t, One> samples) {
-            py_pack(apart(cells, codes), cell_starts, crude, rest, low, high, samples);
-        },
-        "cells"_a.noconvert(), "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(),
-        "rest"_a.noconvert(), "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert());
+    m.def("count_cells", &py_count_cells, "codes"_a.noconvert(), "cell_starts"_a.noconvert());
+    m.def("pack", &py_pack, "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(),
+          "rest"_a.noconvert(), "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert());
 
     nb::class_<PyFilter>(m, "Filter")
         .def(nb::new_(&make_filter), "books"_a, "segment"_a, "allowed"_a.noconvert())

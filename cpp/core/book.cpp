@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 namespace interlace {
 namespace {
@@ -27,6 +28,33 @@ void by_tables(Kernel& kernel, const Book& book, const float* const* x, std::siz
 }
 
 } // namespace
+
+Book empty_book(std::vector<std::uint32_t> support, std::size_t n_words) {
+    Book book{std::move(support), n_words, {}, {}};
+    book.words.assign(book.padded() * book.support.size(), 0.0f);
+    return book;
+}
+
+void compute_squares(Book& book) {
+    book.squares.assign(book.padded(), 0.0f);
+    for (std::size_t d = 0; d < book.support.size(); ++d)
+        for (std::size_t w = 0; w < book.n_words; ++w) book.squares[w] += book.word(d, w) * book.word(d, w);
+    for (std::size_t w = book.n_words; w < book.padded(); ++w) book.squares[w] = std::numeric_limits<float>::infinity();
+}
+
+Book table_centres(const Book& book) {
+    Book centres = empty_book(book.support, book.n_tables());
+    for (std::size_t t = 0; t < book.n_tables(); ++t) {
+        const std::size_t first = t * kWords, last = std::min(book.n_words, first + kWords);
+        for (std::size_t d = 0; d < book.support.size(); ++d) {
+            float sum = 0;
+            for (std::size_t w = first; w < last; ++w) sum += book.word(d, w);
+            centres.word(d, t) = sum / static_cast<float>(last - first);
+        }
+    }
+    compute_squares(centres);
+    return centres;
+}
 
 void squared_distances(const Book& book, const float* const* x, std::size_t n, float* const* out) {
     by_tables(kernels().squared_distances, book, x, n, out);

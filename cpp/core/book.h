@@ -15,7 +15,7 @@ namespace interlace {
 // words.
 struct Book {
     std::vector<std::uint32_t> support; // dimensions it is not zero on, ascending
-    std::size_t n_words;
+    std::size_t n_words = 0;
     Aligned<float> words;   // [n_tables()][256 words on the support, in the order of word_place], padded with 0
     Aligned<float> squares; // [padded()] |w|^2, padded with +inf
     bool alone = false;     // shares no dimension with any other book
@@ -24,12 +24,19 @@ struct Book {
     std::size_t padded() const { return n_tables() * kWords; }
     const float* table(std::size_t t) const { return words.data() + t * kWords * support.size(); }
     float word(std::size_t d, std::size_t w) const { return words[word_place(support.size(), d, w)]; }
+    float& word(std::size_t d, std::size_t w) { return words[word_place(support.size(), d, w)]; }
 };
 
 struct Norm {
     std::vector<float> values;         // [256], padded with +inf
     std::vector<std::uint32_t> covers; // books whose pairwise cross terms it holds (pairs of earlier norms excluded)
 };
+
+// A book of n_words words of a width, which are not yet there; only the first of some books may have more than 256.
+Book empty_book(std::vector<std::uint32_t> support, std::size_t n_words);
+void compute_squares(Book& book); // of words that are there
+// The mean of the words of each table, as a book of n_tables() words
+Book table_centres(const Book& book);
 
 // x and out: arrays of n pointers; x[q] on the support of the book, out[q] [book.padded()].
 void squared_distances(const Book& book, const float* const* x, std::size_t n, float* const* out); // |x - w|^2

@@ -18,11 +18,7 @@ constexpr std::size_t kGroup = 8;      // vectors that share a pass over the rot
 Books::Books(BooksSpec spec) : spec_(std::move(spec)), cells_(spec_.books[0]) {
     float reach = 0;
     for (Book& book : spec_.books) {
-        book.squares.assign(book.padded(), 0.0f);
-        for (std::size_t d = 0; d < book.support.size(); ++d)
-            for (std::size_t w = 0; w < book.n_words; ++w) book.squares[w] += book.word(d, w) * book.word(d, w);
-        for (std::size_t w = book.n_words; w < book.padded(); ++w)
-            book.squares[w] = std::numeric_limits<float>::infinity();
+        compute_squares(book);
         reach += std::sqrt(*std::max_element(book.squares.data(), book.squares.data() + book.n_words));
     }
     if (!(reach <= kLargestReach)) throw std::invalid_argument("words are not finite, or too large");
@@ -34,6 +30,7 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)), cells_(spec_.books[0]) {
                 --n;
         column_sizes_.push_back(n);
     }
+    cells_.find_centres();
     find_overlaps();
     std::vector<const Book*> with_cells(n_columns());
     for (std::size_t j = 0; j < n_columns(); ++j)
@@ -82,6 +79,7 @@ const PairTerms& Books::pair_terms() const {
 std::size_t Books::bytes() const {
     std::size_t floats = 0;
     for (const Book& book : books()) floats += book.words.size() + book.squares.size();
+    floats += cells_.centres().words.size() + cells_.centres().squares.size();
     return floats * sizeof(float) + cells_.term_count() * sizeof(std::int16_t) + cross_sums_.bytes();
 }
 

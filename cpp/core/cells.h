@@ -15,28 +15,22 @@ namespace interlace {
 
 class Cells {
 public:
-    struct Scored {
-        float score;
-        std::uint32_t cell;
-    };
-
     explicit Cells(const Book& words) : words_(words) {} // which must outlive this object
 
     std::size_t size() const { return words_.n_words; }
     std::size_t padded() const { return words_.padded(); }
     const Book& words() const { return words_; }
 
-    // The `count` cells with the smallest scores (linear_scores of a row), ascending; the lower number wins a tie.
-    void nearest(const float* scores, std::size_t count, std::vector<Scored>& out) const;
+    // Of the tables of words (nearest_words.h); empty where all tables are read.
+    const Book& centres() const { return centres_; }
+    void find_centres(); // once the squares of the words are there
 
-    // Cells for which occupied(cell) holds in ascending order of base, equal ones in ascending order of their number:
-    // the low 32 bits of `out` are cell numbers.
-    template <typename Occupied>
-    void sort(const float* base, const Occupied& occupied, std::vector<std::uint64_t>& out) const {
-        out.clear();
-        for (std::size_t c = 0; c < size(); ++c)
-            if (occupied(c)) out.push_back(sort_key(base[c], c));
-        std::sort(out.begin(), out.end());
+    // A number for each cell: in ascending order they are cells in ascending order of base, equal ones in ascending
+    // order of their number, which is in the low 32 bits.
+    static std::uint64_t sort_key(float base, std::size_t cell) {
+        const std::uint32_t bits = std::bit_cast<std::uint32_t>(base + 0.0f); // -0 sorts as 0
+        const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+        return static_cast<std::uint64_t>(ordered) << 32 | cell;
     }
 
     // Terms of a cell [n_columns][256] in steps of term_scale(): 2 c.w for the words w of the column's book. The terms
@@ -52,13 +46,8 @@ public:
     void compute_terms(const std::vector<const Book*>& columns, std::size_t dim);
 
 private:
-    static std::uint64_t sort_key(float value, std::size_t cell) {
-        const std::uint32_t bits = std::bit_cast<std::uint32_t>(value + 0.0f); // -0 sorts as 0
-        const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-        return static_cast<std::uint64_t>(ordered) << 32 | cell;
-    }
-
     const Book& words_;
+    Book centres_;
     std::size_t n_columns_ = 0;
     Aligned<std::int16_t> terms_; // [size()][n_columns][256]
     float term_scale_ = 0, term_bound_ = 0;

@@ -13,15 +13,14 @@ namespace interlace {
 
 void encode(const Books& books, const float* x, std::size_t beam, std::size_t sweeps, std::size_t threads,
             const CodeRowsOut& out) {
-    constexpr std::size_t rows = 256; // of a task
+    constexpr std::size_t rows = Encoder::kRows; // of a task
     const std::size_t n = out.size();
     if (n > 0) books.pair_terms(); // once, not once for each thread
     std::vector<std::unique_ptr<Encoder>> encoders(threads);
     parallel_for((n + rows - 1) / rows, threads, [&](std::size_t task, std::size_t worker) {
         if (!encoders[worker]) encoders[worker] = std::make_unique<Encoder>(books, beam, sweeps);
-        const std::size_t end = std::min(n, (task + 1) * rows);
-        for (std::size_t i = task * rows; i < end; i += Encoder::kGroup)
-            encoders[worker]->run(x + i * books.dim(), std::min(Encoder::kGroup, end - i), out.from(i));
+        const std::size_t first = task * rows;
+        encoders[worker]->run(x + first * books.dim(), std::min(rows, n - first), out.from(first));
     });
 }
 

@@ -1,53 +1,44 @@
 #include "kmeans.h"
 
-#include "../simd/kernels.h"
-#include "aligned.h"
+#include "book.h"
+#include "nearest_words.h"
 #include "threads.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <numeric>
 #include <stdexcept>
+#include <vector>
 
 namespace interlace {
-namespace {
-
-constexpr std::size_t kGroup = 16; // rows that share a pass over the words
-constexpr std::size_t kTask = 256; // rows per task
-
-} // namespace
-
 void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads,
              std::int32_t* index, float* score) {
-    Aligned<float> panels(dim * kWords, 0.0f), squares(kWords, std::numeric_limits<float>::infinity());
-    for (std::size_t w = 0; w < k; ++w) {
-        squares[w] = 0;
-        for (std::size_t d = 0; d < dim; ++d) {
-            panels[word_place(dim, d, w)] = words[w * dim + d];
-            squares[w] += words[w * dim + d] * words[w * dim + d];
+    std::vector<std::uint32_t> support(dim);
+    std::iota(support.begin(), support.end(), 0u);
+    Book book = empty_book(support, k);
+    for (std::size_t w = 0; w < k; ++w)
+        for (std::size_t d = 0; d < dim; ++d) book.word(d, w) = words[w * dim + d];
+    compute_squares(book);
+    const Book centres = NearestWords::reads_all(book.n_tables()) ? Book{} : table_centres(book);
+    std::vector<std::unique_ptr<NearestWords>> searches(threads);
+    constexpr std::size_t rows = NearestWords::kRows;
+    parallel_for((n + rows - 1) / rows, threads, [&](std::size_t task, std::size_t worker) {
+        if (!searches[worker]) searches[worker] = std::make_unique<NearestWords>(book, centres, 1);
+        const std::size_t first = task * rows, count = std::min(rows, n - first);
+        const float* from[rows];
+        NearestWords::Scored found[rows];
+        for (std::size_t i = 0; i < count; ++i) {
+            from[i] = x + (first + i) * dim;
+            found[i] = {std::numeric_limits<float>::infinity(), 0}; // what a row without a finite score keeps
         }
-    }
-    parallel_for((n + kTask - 1) / kTask, threads, [&](std::size_t task, std::size_t) {
-        alignas(64) float scores[kGroup][kWords];
-        const std::size_t end = std::min(n, (task + 1) * kTask);
-        for (std::size_t first = task * kTask; first < end; first += kGroup) {
-            checkpoint();
-            const std::size_t count = std::min(kGroup, end - first);
-            const float* from[kGroup];
-            float* to[kGroup];
-            for (std::size_t i = 0; i < count; ++i) {
-                from[i] = x + (first + i) * dim;
-                to[i] = scores[i];
-            }
-            kernels().inner_products(from, count, panels.data(), dim, to);
-            for (std::size_t i = 0; i < count; ++i) {
-                for (std::size_t w = 0; w < kWords; ++w) scores[i][w] = squares[w] - 2.0f * scores[i][w];
-                const std::size_t best = kernels().argmin(scores[i]);
-                if (!std::isfinite(scores[i][best]))
-                    throw std::invalid_argument("a value is not finite, or too large to be coded");
-                index[first + i] = static_cast<std::int32_t>(best);
-                score[first + i] = scores[i][best];
-            }
+        searches[worker]->run(from, count, found);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (!std::isfinite(found[i].score))
+                throw std::invalid_argument("a value is not finite, or too large to be coded");
+            index[first + i] = static_cast<std::int32_t>(found[i].word);
+            score[first + i] = found[i].score;
         }
     });
 }

@@ -5,9 +5,8 @@
 
 namespace interlace {
 
-// The nearest of k <= 256 words [k][dim] for each row of x [n][dim], by |w|^2 - 2 x.w; ties go to the lower index.
-// score
-// + |x|^2 is the squared distance. Throws std::invalid_argument where a score is not finite.
+// The nearest of k words [k][dim] for each row of x [n][dim] (NearestWords), by |w|^2 - 2 x.w; ties go to the lower
+// index. score + |x|^2 is the squared distance. Throws std::invalid_argument where a score is not finite.
 void nearest(const float* x, std::size_t n, std::size_t dim, const float* words, std::size_t k, std::size_t threads,
              std::int32_t* index, float* score);
 

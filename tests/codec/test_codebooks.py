@@ -33,7 +33,7 @@ def made(**changes: Any) -> il.Codebooks:
         (WORDS[0], [0, 1], ("words", 2, "dimension(s)", "ndarray", "(2,)")),
         (WORDS, [[0, 1]], ("support", 1, "dimension(s)", "ndarray", "(1, 2)")),
         (WORDS[:0], [0, 1], (1, 256, 0)),
-        (np.zeros((257, 2)), [0, 1], (1, 256, 257)),
+        (np.zeros((65537, 2)), [0, 1], (1, 256, 65537)),
         (WORDS, [0], ("words", 2, 1)),
         (WORDS, [1, 0], ("support", "repeats")),
         (WORDS, [1, 1], ("support", "repeats")),

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from helpers import METRICS
 from interlace import Index
 from interlace.codec.metric import metric_of
-from interlace.engine.calibrating import CONFIDENCE, Held, Hits, calibrate, passes, queries_needed
+from interlace.engine.calibrating import CONFIDENCE, calibrate, passes, queries_needed
+from interlace.engine.evidence import Held, Hits, Visits
 from interlace.engine.margins import KS, TARGETS, Covered, excess, gaps
 from interlace.errors import CalibrationWarning
 from interlace.reference import spread_of
@@ -66,20 +67,24 @@ def held_of(rng, n, depth=100, n_cells=40):
     bases = np.sort(1 + rng.random((n, n_cells)) * rng.choice([0.1, 2.0], (n, 1)), axis=1).astype(np.float32)
     ranks = np.sort(np.minimum(rng.geometric(0.3, (n, depth)) - 1, n_cells - 1), axis=1)
     distances = np.sort(1.2 + rng.random((n, depth)), axis=1).astype(np.float32)
-    hits = Hits(distances, (0.9 * rng.random((n, depth))).astype(np.float32), np.ones((n, depth), np.float32), ranks)
-    return Held((hits,), bases, np.ones((n, n_cells)), np.ones(n), np.zeros(n), np.zeros(n))
+    excess, of_hits = (0.9 * rng.random((n, depth))).astype(np.float32), np.take_along_axis(bases, ranks, axis=1)
+    hits = Hits(distances, excess, np.ones((n, depth), np.float32), of_hits, ranks)
+    spread = bases.mean(1) - bases[:, 0]
+    visits = Visits(bases[:400], np.ones((min(n, 400), n_cells), np.float32))
+    return Held((hits,), bases[:, 0], spread, np.ones(n), np.zeros(n), np.zeros(n), visits)
 
 
 def lost(made, i, j, held):
     """The loss of each query, straight from the definition of a rule."""
     k, hits = KS[i], held.answers[0]
     tau = hits.distances[:, k - 1 : k].astype(float)
-    unlike = (held.bases[:, 0] > made.reach) | (tau[:, 0] > made.farthest[i])
-    gap = gaps(held.bases, metric_of("l2"), made.least)
-    near = gap <= spread_of(*made.cells[i, j].tolist(), gap.shape[1])
-    beyond = excess(held.bases, tau, held.rests[:, None], held.spans[:, None]) > made.slacks[i, j]
-    visited = np.take_along_axis(near | ~beyond, hits.ranks[:, :k], axis=1)
-    strays = (visited & np.take_along_axis(beyond, hits.ranks[:, :k], axis=1)).mean(1)
+    unlike = (held.nearest > made.reach) | (tau[:, 0] > made.farthest[i])
+    bases, ranks = hits.bases[:, :k], hits.ranks[:, :k]
+    gap = gaps(bases, held.nearest, held.spread, metric_of("l2"), made.least)
+    near = gap <= spread_of(*made.cells[i, j].tolist(), int(ranks.max()) + 1)[ranks]
+    beyond = excess(bases, tau, held.rests[:, None], held.spans[:, None]) > made.slacks[i, j]
+    visited = near | ~beyond
+    strays = (visited & beyond).mean(1)
     unlike |= strays > made.strays[i, j]
     kept = hits.crude_excess[:, :k] <= made.shares[i, j] * (tau - hits.floors[:, :k])
     outside = hits.crude_excess[:, :k] > tau - hits.floors[:, :k]  # no exact search would have found these
@@ -122,7 +127,8 @@ def test_queries_with_fewer_hits_than_k_do_not_count():
 def test_one_extreme_query_does_not_set_the_rule():
     held = held_of(np.random.default_rng(5), 8000)
     usual = calibrate([held], 1000, metric_of("l2"))
-    held.bases[17] *= 100
+    held.nearest[17] *= 100
+    held.answers[0].bases[17] *= 100
     held.answers[0].distances[17] *= 100
     extreme = calibrate([held], 1000, metric_of("l2"))
     assert extreme.reach < 2 * usual.reach

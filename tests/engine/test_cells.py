@@ -1,4 +1,4 @@
-"""More than 256 cells in native code: cells uint32 apart from codes. The public API has at most 256 today."""
+"""More than 256 cells: their numbers take two bytes of a code, and searches and codes are those of fewer cells."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
 from helpers import METRICS
-from interlace import Codebooks, _native
+from interlace import Codebooks, InputError, _native, reference
+from interlace.codec.encode import checked_codes, encode
 from interlace.engine.margins import EVERYTHING, EXACT, Rule
+from interlace.engine.segments import Segment
 
-Cells, Codes = NDArray[np.uint32], NDArray[np.uint8]
 RULES = [
     EXACT,
     EVERYTHING,
@@ -22,54 +23,29 @@ RULES = [
 ]
 
 
-def with_cells(codebooks: Codebooks, cells: NDArray[np.float32]) -> _native.Books:
+def with_cells(codebooks: Codebooks, cells: NDArray[np.float32]) -> Codebooks:
     """The same books after these cells."""
-    return _native.Books(
-        dim=codebooks.dim,
-        metric=METRICS.index(codebooks.metric),
-        mean=codebooks.mean,
-        rotation=codebooks.rotation,
-        words=[cells, *(book.words for book in codebooks.books[1:])],
-        supports=[book.support for book in codebooks.books],
-        norm_values=[norm.values for norm in codebooks.norms],
-        norm_covers=[np.array(norm.covers, np.uint32) for norm in codebooks.norms],
-        ignored=[np.array(norm.covers, np.uint32) for norm in codebooks.norms if not norm.stored],
-        constant=float(sum(norm.values[0] for norm in codebooks.norms if not norm.stored)),
-        columns=list(codebooks.columns),
-        n_crude=codebooks.n_crude_columns,
-    )
+    arrays, description = codebooks.to_arrays()
+    return Codebooks.from_arrays({**arrays, "words.0": cells}, description)
 
 
-def more_cells(codebooks: Codebooks, before: int, after: int) -> tuple[_native.Books, int]:
-    """The same books with this many smaller cells before and after, which change no scale; the number of cells."""
+def more_cells(codebooks: Codebooks, before: int, after: int) -> Codebooks:
+    """The same books with this many smaller cells before and after, which change no scale."""
     words = codebooks.books[0].words
     tiled = np.tile(words, (1 + max(before, after) // len(words), 1)) * np.float32(0.5)
-    cells = np.concatenate([tiled[:before], words, tiled[:after]])
-    return with_cells(codebooks, cells), len(cells)
+    return with_cells(codebooks, np.concatenate([tiled[:before], words, tiled[:after]]))
 
 
-def packed(books: _native.Books, n_cells: int, cells: Cells, codes: Codes, n_crude: int) -> _native.Segment:
-    n = len(cells)
-    starts = np.zeros(n_cells + 1, np.uint64)
-    low, high, samples = _native.count_cells(cells, starts)
-    arrays = {
-        "cell_starts": starts,
-        "crude": np.zeros(((n + 63) // 64, n_crude, 64), np.uint8),
-        "rest": np.zeros((n, codes.shape[1] - n_crude), np.uint8),
-        "low": np.zeros(low, np.uint64),
-        "high": np.zeros(high, np.uint64),
-        "samples": np.zeros(samples, np.uint32),
-    }
-    _native.pack(cells, codes, **arrays)
-    floors = np.empty(n_cells, np.int32)
-    _native.cross_floors(books, cells, codes, 2, floors)
-    return _native.Segment(**arrays, cross_floors=floors if books.has_cross_sums else None)
+def coded(codebooks: Codebooks, cells: NDArray[np.int64], columns: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Codes of rows in these cells."""
+    return np.concatenate([codebooks.cells.to_codes(cells), columns], axis=1)
 
 
-def searched(books, segment, filters, q, k, rule):
+def searched(codebooks, segment, filters, q, k, rule):
     rows, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
     counts, work = np.empty(len(q), np.int64), np.empty((len(q), 5), np.uint64)
-    _native.search(books, [segment], filters, q, rule.native, 1, rows, distances, counts, work, None)
+    out = (rows, distances, counts, work, None)
+    _native.search(codebooks.native, [segment.native], filters, q, rule.native, 1, *out)
     return [a.tobytes() for a in (rows, distances, counts, work)]
 
 
@@ -78,55 +54,50 @@ def searched(books, segment, filters, q, k, rule):
 def test_cells_beyond_256_are_searched_like_those_below(simd, layout, metric):
     rng = np.random.default_rng(LAYOUTS.index(layout))
     codebooks = random_codebooks(rng, layout, metric=metric, dim=12, n_words=64, scale=1.0)
-    joined = random_codes(rng, codebooks, 5000)
-    small = index_of(codebooks, joined).engine.segments[0].native
-    books, n_cells = more_cells(codebooks, 700, 30)
-    cells, codes = joined[:, 0].astype(np.uint32) + 700, np.ascontiguousarray(joined[:, 1:])
-    large = packed(books, n_cells, cells, codes, codebooks.n_crude_columns)
+    few = random_codes(rng, codebooks, 5000)
+    small = index_of(codebooks, few).engine.segments[0]
+    books = more_cells(codebooks, 700, 30)
+    many = coded(books, few[:, 0].astype(np.int64) + 700, few[:, 1:])
+    large = Segment.pack(many, books)
+    assert_array_equal(books.decode(many), codebooks.decode(few))
     q = rng.normal(size=(4, codebooks.dim)).astype(np.float32)
     for rule in RULES:
-        assert searched(books, large, [], q, 5, rule) == searched(codebooks.native, small, [], q, 5, rule)
+        assert searched(books, large, [], q, 5, rule) == searched(codebooks, small, [], q, 5, rule)
     for share in (0.5, 0.05, 0.0005):  # a mask, a copy found by decoding, a copy found by the cells of its rows
         mask = (rng.random(5000) < share).astype(np.uint8)
         mask[4321] = 1
-        filters = [_native.Filter(books, large, mask)], [_native.Filter(codebooks.native, small, mask)]
+        filters = [
+            [_native.Filter(own.native, segment.native, mask)]
+            for own, segment in ((books, large), (codebooks, small))
+        ]
         assert filters[0][0].n_allowed == mask.sum()
         found = searched(books, large, filters[0], q, 5, EXACT)
-        assert found[:3] == searched(codebooks.native, small, filters[1], q, 5, EXACT)[:3]  # the work may differ
+        assert found[:3] == searched(codebooks, small, filters[1], q, 5, EXACT)[:3]  # the work may differ
     traces = [
-        _native.trace(books, [large], [], q[0], EXACT.native, 5, 4321),
-        _native.trace(codebooks.native, [small], [], q[0], EXACT.native, 5, 4321),
+        _native.trace(own.native, [segment.native], [], q[0], EXACT.native, 5, 4321)
+        for own, segment in ((books, large), (codebooks, small))
     ]
     assert traces[0].cell == traces[1].cell + 700
     assert (traces[0].distance, traces[0].step) == (traces[1].distance, traces[1].step)
 
 
-@pytest.mark.parametrize("n_cells", [255, 256, 257, 600, 70_000])
+@pytest.mark.parametrize("n_cells", [1, 255, 256, 257, 600, 65_536])
 def test_cells_and_codes_come_back(n_cells):
     rng = np.random.default_rng(n_cells)
-    cells = rng.integers(n_cells, size=3000).astype(np.uint32)
+    one_word = random_codebooks(rng, "subspace", n_books=6, dim=6, n_words=1, n_crude=3)
+    books = with_cells(one_word, rng.normal(size=(n_cells, len(one_word.books[0].support))).astype(np.float32))
+    cells = rng.integers(n_cells, size=3000)
     cells[:2] = 0, n_cells - 1
-    codes = rng.integers(256, size=(3000, 5)).astype(np.uint8)
-    books, _ = more_cells(random_codebooks(rng, "subspace", n_books=6, dim=6, n_words=1, n_crude=3), n_cells - 1, 0)
-    segment = packed(books, n_cells, cells, codes, 2)
-    again = np.zeros(3000, np.uint32), np.zeros((3000, 5), np.uint8)
-    segment.unpack(*again)
-    assert_array_equal(again[0], cells)
-    assert_array_equal(again[1], codes)
-    some = rng.integers(3000, size=100).astype(np.uint64)
-    again = np.zeros(100, np.uint32), np.zeros((100, 5), np.uint8)
-    segment.codes_of(some, *again)
-    assert_array_equal(again[0], cells[some])
-    assert_array_equal(again[1], codes[some])
-    joined = np.zeros((3000, 6), np.uint8)
-    if n_cells <= 256:
-        segment.unpack(joined)
-        assert_array_equal(joined, np.column_stack([cells.astype(np.uint8), codes]))
-    else:
-        with pytest.raises(ValueError, match="256 cells"):
-            segment.unpack(joined)
-        with pytest.raises(ValueError, match="256 cells"):
-            segment.codes_of(some, joined[:100])
+    columns = np.zeros((3000, 5), np.uint8)
+    codes = coded(books, cells, columns)
+    assert codes.shape[1] == books.code_width == 5 + (1 if n_cells <= 256 else 2)
+    assert_array_equal(books.split_codes(codes)[0], cells)
+    segment = Segment.pack(codes, books)
+    assert_array_equal(segment.unpack(), codes)
+    some = rng.integers(3000, size=100)
+    assert_array_equal(segment.codes_of(some), codes[some])
+    sizes = np.diff(segment.arrays["cell_starts"].astype(np.int64))
+    assert_array_equal(sizes, np.bincount(cells, minlength=n_cells))  # empty cells, cells of one row
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -144,24 +115,36 @@ def test_rows_are_coded_with_cells_beyond_256(simd, layout):
     books = with_cells(codebooks, np.concatenate([words, np.repeat(words[far : far + 1], 500, axis=0)]))
     assert away.sum() > 20
     for threads in (1, 2):
-        cells, codes = np.empty(70, np.uint32), np.empty((70, len(codebooks.columns)), np.uint8)
-        _native.encode(books, x, 8, 1, threads, cells, codes)
+        codes = np.empty((70, books.code_width), np.uint8)
+        _native.encode(books.native, x, 8, 1, threads, codes)
+        cells, columns = books.split_codes(codes)
         assert_array_equal(cells[away], plain[away, 0])
-        assert_array_equal(codes[away], plain[away, 1:])
-    with pytest.raises(ValueError, match="256 cells"):
-        _native.encode(books, x, 8, 1, 1, plain)
+        assert_array_equal(columns[away], plain[away, 1:])
+    with pytest.raises(ValueError, match="wrong shape"):
+        _native.encode(books.native, x, 8, 1, 1, plain)
+
+
+@pytest.mark.parametrize("n_cells", [300, 4096, 4097, 9000])
+def test_coding_among_thousands_of_cells_is_that_of_the_reference(simd, n_cells):
+    # With more than 16 tables of 256 cells, a row is compared with the cells of the nearest tables only.
+    rng = np.random.default_rng(n_cells)
+    codebooks = random_codebooks(rng, "hybrid", dim=6, n_words=16, n_books=3, scale=1.0)
+    books = with_cells(codebooks, rng.normal(size=(n_cells, 6)).astype(np.float32))
+    x = rng.normal(size=(5, 6)).astype(np.float32)
+    assert_array_equal(encode(books, x, 1), reference.encode(books, x))
 
 
 def test_cells_that_are_not_there_are_refused():
     rng = np.random.default_rng(0)
     codebooks = random_codebooks(rng, "subspace", n_books=3)
-    books, n_cells = more_cells(codebooks, 300, 0)
-    cells, codes = np.full(10, n_cells - 1, np.uint32), np.zeros((10, 2), np.uint8)
-    packed(books, n_cells, cells, codes, codebooks.n_crude_columns)
-    cells[3] = n_cells
+    books = more_cells(codebooks, 300, 0)
+    cells, columns = np.full(10, books.n_cells - 1), np.zeros((10, 2), np.uint8)
+    Segment.pack(coded(books, cells, columns), books)
+    cells[3] = books.n_cells
+    codes = coded(books, cells, columns)
     with pytest.raises(ValueError, match="a cell that is not there"):
-        packed(books, n_cells, cells, codes, codebooks.n_crude_columns)
+        Segment.pack(codes, books)
     with pytest.raises(ValueError, match="a cell that is not there"):
-        _native.cross_floors(books, cells, codes, 1, np.zeros(n_cells, np.int32))
-    with pytest.raises(ValueError, match="one cell for each row"):
-        _native.cross_floors(books, cells[:9], codes, 1, np.zeros(n_cells, np.int32))
+        _native.cross_floors(books.native, codes, 1, np.zeros(books.n_cells, np.int32))
+    with pytest.raises(InputError, match=rf"codes\[3, 0\] is cell {books.n_cells}"):
+        checked_codes(books, codes)

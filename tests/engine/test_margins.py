@@ -205,7 +205,8 @@ def test_gaps_are_in_units_of_the_query(seed, metric, least):
     bases[1] = bases[1, 0]  # all the same
     bases[2, 0] = 0
     bases.sort(axis=1)
-    found = gaps(bases, metric_of(metric), least)
+    spread = bases.mean(1, dtype=np.float64) - bases[:, 0]
+    found = gaps(bases, bases[:, 0], spread, metric_of(metric), least)
     for row, gap in zip(bases.astype(float), found, strict=True):
         unit = max(row[0], np.float32(least)) if metric == "l2" else sum(b - row[0] for b in row) / len(row)
         for base, value in zip(row, gap, strict=True):

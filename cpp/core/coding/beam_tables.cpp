@@ -8,9 +8,9 @@ constexpr std::size_t kMaxBooks = 256;
 } // namespace
 
 BeamTables::BeamTables(const Books& books)
-    : books_(books), n_books_(books.books().size()), rotated_(kGroup * books.dim()), gathered_(kGroup * books.dim()),
-      cell_scores_(kGroup * books.cells().padded()), linear_(kGroup * n_books_ * kWords), own_(kWords),
-      cross_(n_books_ * n_books_), column_(n_books_), linked_(n_books_, false) {
+    : books_(books), n_books_(books.books().size()), gathered_(kGroup * books.dim()),
+      linear_(kGroup * n_books_ * kWords), own_(kWords), cross_(n_books_ * n_books_), column_(n_books_),
+      linked_(n_books_, false) {
     for (std::size_t j = 0; j < books.n_columns(); ++j)
         if (books.columns()[j] >= 0) column_[static_cast<std::size_t>(books.columns()[j])] = j;
     const PairTerms& terms = books.pair_terms();
@@ -25,28 +25,26 @@ void BeamTables::reserve(std::size_t n_slots) {
     offsets_.resize(n_slots * n_books_);
 }
 
-void BeamTables::compute(const float* x, std::size_t n) {
+void BeamTables::compute(const float* rotated, std::size_t n) {
     const float* from[kGroup];
     float* to[kGroup];
-    books_.rotate(x, n, rotated_.data(), true);
-    require_finite(rotated_.data(), n * books_.dim(), "a value is not finite, or too large to be coded");
-    for (std::size_t j = 0; j < n_books_; ++j) {
+    for (std::size_t j = 1; j < n_books_; ++j) {
         const Book& book = books_.books()[j];
         for (std::size_t i = 0; i < n; ++i) {
             float* values = gathered_.data() + i * books_.dim();
             for (std::size_t d = 0; d < book.support.size(); ++d)
-                values[d] = rotated_[i * books_.dim() + book.support[d]];
+                values[d] = rotated[i * books_.dim() + book.support[d]];
             from[i] = values;
-            to[i] = j == 0 ? cell_scores_.data() + i * book.padded() : linear_.data() + (i * n_books_ + j) * kWords;
+            to[i] = linear_.data() + (i * n_books_ + j) * kWords;
         }
         linear_scores(book, from, n, to);
     }
 }
 
-void BeamTables::start(std::size_t row, const std::vector<Cells::Scored>& cells) {
+void BeamTables::start(std::size_t row, std::span<const NearestWords::Scored> cells) {
     row_ = linear_.data() + row * n_books_ * kWords;
     cells_.clear();
-    for (const Cells::Scored& scored : cells) cells_.push_back(scored.cell);
+    for (const NearestWords::Scored& scored : cells) cells_.push_back(scored.word);
     made_.assign(cells_.size() * n_books_, false);
 }
 

@@ -6,9 +6,11 @@
 #pragma once
 #include "../../simd/kernels.h"
 #include "../books.h"
+#include "../nearest_words.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace interlace {
@@ -27,10 +29,9 @@ public:
     // [256][256] int16 steps for the words of books i < j; nullptr where they share no dimension
     const std::int16_t* cross(std::size_t i, std::size_t j) const { return cross_[i * n_books_ + j]; }
 
-    void reserve(std::size_t n_slots);           // the most cells of a row
-    void compute(const float* x, std::size_t n); // raw rows [n][dim], n <= kGroup
-    const float* cell_scores(std::size_t row) const { return cell_scores_.data() + row * books_.cells().padded(); }
-    void start(std::size_t row, const std::vector<Cells::Scored>& cells); // cells: those of slots 0, 1, ...
+    void reserve(std::size_t n_slots);                 // the most cells of a row
+    void compute(const float* rotated, std::size_t n); // rows [n][dim] as Books::rotate has them, n <= kGroup
+    void start(std::size_t row, std::span<const NearestWords::Scored> cells); // cells: those of slots 0, 1, ...
     std::size_t n_slots() const { return cells_.size(); }
     std::uint32_t cell(std::size_t slot) const { return cells_[slot]; }
 
@@ -45,8 +46,7 @@ private:
     const Books& books_;
     const Kernels& kernel_ = kernels();
     const std::size_t n_books_;
-    Aligned<float> rotated_, gathered_;      // [kGroup][dim]
-    Aligned<float> cell_scores_;             // [kGroup][cells] |c|^2 - 2 x.c
+    Aligned<float> gathered_;                // [kGroup][dim]
     Aligned<float> linear_;                  // [kGroup][n_books][256] |w|^2 - 2 x.w; the first book's is not used
     Aligned<float> own_;                     // [256]
     Aligned<std::int16_t> steps_;            // [slot][book][256], where made_

@@ -14,16 +14,23 @@ constexpr std::size_t kAddedBetweenChecks = 1 << 16; // rows of cross terms, 256
 
 Encoder::Encoder(const Books& books, std::size_t beam, std::size_t sweeps)
     : books_(books), tables_(books), n_books_(books.books().size()), beam_(tables_.independent() ? 1 : beam),
-      sweeps_(sweeps), sums_(kWords), trunks_(kLinkedCells * kWords), codes_(2 * beam_ * n_books_) {
+      sweeps_(sweeps), sums_(kWords), trunks_(kLinkedCells * kWords),
+      nearest_(books.cells().words(), books.cells().centres(),
+               tables_.any_linked() ? std::min(beam_, kLinkedCells) : beam_),
+      near_(kRows * nearest_.count()), rotated_(kRows * books.dim()), gathered_(kRows * books.dim()),
+      codes_(2 * beam_ * n_books_) {
     tables_.reserve(beam_);
 }
 
 void Encoder::run(const float* x, std::size_t n, const CodeRowsOut& out) {
     checkpoint();
-    tables_.compute(x, n);
+    choose_cells(x, n);
     for (std::size_t i = 0; i < n; ++i) {
-        choose_cells(tables_.cell_scores(i));
-        tables_.start(i, near_);
+        const std::size_t in_group = i % BeamTables::kGroup;
+        if (in_group == 0) tables_.compute(rotated_.data() + i * books_.dim(), std::min(BeamTables::kGroup, n - i));
+        const std::span cells(near_.data() + i * nearest_.count(), nearest_.count());
+        tables_.start(in_group, cells);
+        start_paths(cells);
         for (std::size_t j = 1; j < n_books_; ++j) tables_.linked(j) ? extend(j) : settle(j);
         const Path& best = *std::min_element(paths_.begin(), paths_.end(),
                                              [](const Path& a, const Path& b) { return a.score < b.score; });
@@ -38,13 +45,24 @@ void Encoder::run(const float* x, std::size_t n, const CodeRowsOut& out) {
     }
 }
 
+void Encoder::choose_cells(const float* x, std::size_t n) {
+    const std::vector<std::uint32_t>& support = books_.cells().words().support;
+    const float* from[kRows];
+    books_.rotate(x, n, rotated_.data(), true);
+    require_finite(rotated_.data(), n * books_.dim(), "a value is not finite, or too large to be coded");
+    for (std::size_t i = 0; i < n; ++i) {
+        float* values = gathered_.data() + i * books_.dim();
+        for (std::size_t d = 0; d < support.size(); ++d) values[d] = rotated_[i * books_.dim() + support[d]];
+        from[i] = values;
+    }
+    nearest_.run(from, n, near_.data());
+}
+
 // The beam begins with the nearest cells.
-void Encoder::choose_cells(const float* scores) {
-    books_.cells().nearest(scores, beam_, near_);
-    if (tables_.any_linked() && near_.size() > kLinkedCells) near_.resize(kLinkedCells);
-    paths_.resize(near_.size());
+void Encoder::start_paths(std::span<const NearestWords::Scored> cells) {
+    paths_.resize(cells.size());
     half_ = 0;
-    for (std::uint32_t p = 0; p < near_.size(); ++p) paths_[p] = {near_[p].score, p, p};
+    for (std::uint32_t p = 0; p < cells.size(); ++p) paths_[p] = {cells[p].score, p, p};
 }
 
 // A book that shares dimensions with the cells only: each path takes its best word.

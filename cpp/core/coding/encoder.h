@@ -12,10 +12,10 @@ namespace interlace {
 
 class Encoder {
 public:
-    static constexpr std::size_t kGroup = BeamTables::kGroup;
+    static constexpr std::size_t kRows = NearestWords::kRows;
 
     Encoder(const Books& books, std::size_t beam, std::size_t sweeps);
-    void run(const float* x, std::size_t n, const CodeRowsOut& out); // raw rows [n][dim], n <= kGroup
+    void run(const float* x, std::size_t n, const CodeRowsOut& out); // raw rows [n][dim], n <= kRows
 
 private:
     // Where later books overlap, a path gains little from a cell that is not among the nearest, and search has to look
@@ -40,7 +40,8 @@ private:
     };
 
     std::uint8_t* codes_of(const Path& path) { return codes_.data() + path.codes * n_books_; }
-    void choose_cells(const float* scores);
+    void choose_cells(const float* x, std::size_t n);
+    void start_paths(std::span<const NearestWords::Scored> cells);
     void settle(std::size_t j);
     Trunk trunk(std::uint32_t slot, std::size_t j);
     std::int32_t enough(const std::int16_t* sums) const;
@@ -55,7 +56,9 @@ private:
     const std::size_t n_books_;
     const std::size_t beam_, sweeps_;
     Aligned<std::int16_t> sums_, trunks_; // [256], [cell][256]
-    std::vector<Cells::Scored> near_;
+    NearestWords nearest_;
+    std::vector<NearestWords::Scored> near_; // [kRows][nearest_.count()]
+    Aligned<float> rotated_, gathered_;      // [kRows][dim]
     std::vector<Path> paths_, next_;
     std::vector<Extension> kept_;     // the best so far, ascending
     std::vector<std::uint8_t> codes_; // two halves of [beam][n_books], by book; that of the first book is not used

@@ -19,10 +19,14 @@ public:
     CellOrder(const Books& books, const std::vector<SegmentView>& segments, const Rule& rule);
 
     // Cells with rows that may be found, in ascending order of base [n_cells], which must live until the next call.
-    void sort(const float* base);
+    // Only the first ones are sorted at once: most queries visit few of thousands of cells.
+    void start(const float* base);
     std::size_t size() const { return order_.size(); }
-    std::size_t cell(std::size_t rank) const { return order_[rank] & 0xffffffffu; }
-    float base(std::size_t rank) const { return base_[cell(rank)]; }
+    std::size_t cell(std::size_t rank) {
+        if (rank >= sorted_) sort_until(rank);
+        return order_[rank] & 0xffffffffu;
+    }
+    float base(std::size_t rank) { return base_[cell(rank)]; }
     float base_of(std::size_t cell) const { return base_[cell]; }
     std::uint64_t rows_in(std::size_t cell) const { // allowed rows of all segments
         std::uint64_t n = 0;
@@ -34,23 +38,27 @@ public:
     // visited in any case.
     void find_stop(float length, std::size_t rows_needed, const CellTables& tables);
     // Bases ascend and tau does not rise: where one cell is too far, so are all cells after it.
-    bool ends_at(std::size_t rank, float tau) const { return rank >= near_ && beyond_slack(base(rank), tau); }
+    bool ends_at(std::size_t rank, float tau) { return rank >= near_ && beyond_slack(base(rank), tau); }
     bool beyond_slack(float base, float tau) const {
         if (one_floor_) return base + common_floor_ - tau > slack_;
         return std::sqrt(std::max(base, 0.0f)) - std::sqrt(std::max(tau, 0.0f)) > slack_;
     }
     float share() const { return share_; }     // of the rule, or 1 for a query beyond its reach
     std::size_t near() const { return near_; } // number of cells that are visited for any tau
-    float gap_above_nearest(std::size_t rank) const { return base(rank) - base(0); }
+    float gap_above_nearest(std::size_t rank) { return base(rank) - base(0); }
     float allowed_gap(std::size_t rank) const { return spread_[rank] * unit_; } // where the rule stops
 
 private:
+    void sort_until(std::size_t rank); // at least
+
     const Books& books_;
     const std::vector<SegmentView>& segments_;
     const Rule& rule_;
     std::span<const float> spread_;    // by rank; empty where the rule never stops
-    std::vector<std::uint64_t> order_; // low 32 bits: the cell (Cells::sort)
+    std::vector<std::uint64_t> order_; // Cells::sort_key
+    std::size_t sorted_ = 0;           // of them, the smallest ones
     const float* base_ = nullptr;
+    double sum_ = 0; // of the bases, in the order of cells
     std::size_t near_ = 0;
     bool one_floor_ = false; // tables are the same in all cells
     float share_ = 1, common_floor_ = 0, slack_ = 0, unit_ = 0;

@@ -63,7 +63,7 @@ public:
                           collector_, pace_, work_);
         } else {
             tables_.find_minima();
-            order_.sort(base);
+            order_.start(base);
             order_.find_stop(length, collector_.rows_needed(), tables_);
             tracer_.start(tables_, order_);
             for (std::size_t rank = 0; rank < order_.size() && !order_.ends_at(rank, collector_.tau()); ++rank)

@@ -14,7 +14,7 @@ namespace interlace {
 class NoTrace {
 public:
     static constexpr bool watches(std::size_t) { return false; }
-    static void start(CellTables&, const CellOrder&) {}
+    static void start(CellTables&, CellOrder&) {}
     static void cell_bound(float, float, float) {}
     static void row(const CellTables&, const SegmentView&, std::uint64_t, float, float) {}
 };
@@ -27,7 +27,7 @@ public:
 
     // What does not depend on the order of rows: the numbers of the row and of its cell. Cells are sorted, and the stop
     // is known.
-    void start(CellTables& tables, const CellOrder& order) {
+    void start(CellTables& tables, CellOrder& order) {
         Trace& trace = trace_;
         done_ = false;
         trace.step = Trace::kFarCell;

@@ -80,8 +80,8 @@ def memory(text: str) -> int | str:
 
 #: Learning settings. An option that is not given is not in the namespace, so the default of the library applies.
 LEARNING = (
-    *("n_bytes", "n_books", "n_words", "layout", "metric", "n_crude", "rotation", "cross", "effort", "iterations"),
-    *("max_train_rows", "max_memory", "seed"),
+    *("n_bytes", "n_books", "n_words", "layout", "metric", "n_crude", "rotation", "cross", "effort"),
+    *("cells", "iterations", "max_train_rows", "max_memory", "seed"),
 )
 
 
@@ -137,6 +137,13 @@ def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> Non
     )
     add(group, "--cross", choices=cross, help=what)
     add(group, "--effort", choices=get_args(Effort), help="learning and encoding time against accuracy (balanced)")
+    add(
+        group,
+        "--cells",
+        type=positive,
+        metavar="N",
+        help="groups that rows are sorted into, at most 65536 (one for about 1,000 rows, at least 256)",
+    )
     add(
         group,
         "--iterations",

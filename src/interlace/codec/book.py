@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..inputs.arrays import FloatArray, check_numeric, describe, to_numpy
 
 MAX_WORDS = 256  # a code is a byte
+MAX_CELLS = 65536  # words of the first book, whose code is the cell: two bytes
 
 
 def frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
@@ -53,8 +54,8 @@ class Book:
     def __post_init__(self) -> None:
         words = frozen(self.words, np.float32, 2, "words")
         support = frozen(self.support, np.uint32, 1, "support")
-        if not 1 <= len(words) <= MAX_WORDS:
-            raise InputError(f"a book holds 1 to {MAX_WORDS} words, got {len(words)}")
+        if not 1 <= len(words) <= MAX_CELLS:
+            raise InputError(f"a book holds 1 to {MAX_WORDS} words, the first one up to {MAX_CELLS}, got {len(words)}")
         if words.shape[1] != len(support):
             raise InputError(f"words have {words.shape[1]} columns, the support has {len(support)} dimensions")
         if len(support) > 1 and not (support[:-1] < support[1:]).all():

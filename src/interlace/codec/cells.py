@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..inputs.arrays import FloatArray
-from .book import Book, Norm
+from .book import MAX_WORDS, Book, Norm
 from .limits import uses
 from .metric import Metric
 
@@ -26,6 +27,22 @@ class Cells:
     def n(self) -> int:
         """Number of cells: words of the first book."""
         return len(self.books[0].words)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the number of a cell in front of unpacked codes (cpp/core/code_rows.h)."""
+        return 1 if self.n <= MAX_WORDS else 2
+
+    def numbers(self, codes: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """The cells [...] of codes [..., n_bytes + n_columns]."""
+        numbers = codes[..., 0].astype(np.int64)
+        for byte in range(1, self.n_bytes):
+            numbers |= codes[..., byte].astype(np.int64) << (8 * byte)
+        return numbers
+
+    def to_codes(self, numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Inverse of :meth:`numbers`: the bytes [..., n_bytes] of cells."""
+        return np.stack([(numbers >> (8 * byte)).astype(np.uint8) for byte in range(self.n_bytes)], axis=-1)
 
     def bases(self, q: FloatArray) -> FloatArray:
         """Base [n, n_cells] of every cell for queries [n, dim]: what search adds for the first book, up to rounding."""

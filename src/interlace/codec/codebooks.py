@@ -14,15 +14,16 @@ from .._threads import cached_property
 from ..errors import InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, describe
-from .book import MAX_WORDS, Book, Norm, frozen, integer_between
+from .book import MAX_CELLS, MAX_WORDS, Book, Norm, frozen, integer_between
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, reach_of, uses
 from .metric import metric_of
 
-__all__ = ["MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
+__all__ = ["MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
-Codes = NDArray[np.uint8]  # [n, 1 + n_columns], the code of the cell first
+Codes = NDArray[np.uint8]  # [n, code_width]: the number of the cell, then a code for each column
 
+MANY_CELLS_VERSION = 4  # of files with more cells than a byte can number
 MAX_BOOKS = 256  # kMaxBooks of cpp/core/coding/beam_tables.cpp
 
 
@@ -80,6 +81,8 @@ class Codebooks:
                 raise InputError(f"books must be Book objects; books[{i}] is {describe(book)}")
             if len(book.support) and int(book.support[-1]) >= self.dim:
                 raise InputError(f"book {i} has dimension {int(book.support[-1])}, vectors have {self.dim}")
+            if i and len(book.words) > MAX_WORDS:
+                raise InputError(f"book {i} has {len(book.words)} words; only the first may have more than {MAX_WORDS}")
         if self.norms and not metric_type.is_squared:
             raise InputError(f"norm columns belong to l2; the {metric} metric has no cross terms that need them")
         for norm in self.norms:
@@ -163,8 +166,27 @@ class Codebooks:
 
     @property
     def n_bytes(self) -> int:
-        """Code bytes of a vector: every book and every norm column."""
+        """Code bytes of a vector: every book and every norm column; the cell counts as one."""
         return 1 + len(self.columns)
+
+    @property
+    def code_width(self) -> int:
+        """Bytes of a row of unpacked codes: the number of the cell, and one for each column."""
+        return self.cells.n_bytes + len(self.columns)
+
+    def split_codes(self, codes: Codes) -> tuple[NDArray[np.int64], Codes]:
+        """Codes [..., code_width] -> numbers of cells [...], and the codes of the columns [..., n_columns]."""
+        return self.cells.numbers(codes), codes[..., self.cells.n_bytes :]
+
+    def code_numbers(self, codes: Codes) -> NDArray[np.int64]:
+        """Codes [n, code_width] -> [n, 1 + n_columns], the number of the cell first; for code that need not be fast."""
+        cells, columns = self.split_codes(codes)
+        return np.concatenate([cells[:, None], columns], axis=1)
+
+    def largest_codes(self, codes: Codes) -> NDArray[np.int64]:
+        """The largest number of a cell, and the largest code of each column; compare with :attr:`column_sizes`."""
+        cells, columns = self.split_codes(codes)
+        return np.array([cells.max(initial=0), *columns.max(0, initial=0)], np.int64)
 
     @cached_property
     def native(self) -> _native.Books:
@@ -195,15 +217,17 @@ class Codebooks:
         return self.cells.bases(q)
 
     def decode(self, codes: NDArray[np.uint8]) -> FloatArray:
-        """Codes uint8 [n, 1 + n_columns], the cell's first -> vectors float32 [n, dim].
+        """Codes uint8 [n, code_width] -> vectors float32 [n, dim].
 
         The vector of a code does not depend on the codes that are decoded with it, to the last bit.
         """
+        cells, columns = self.split_codes(codes)
         total = np.zeros((len(codes), self.dim), np.float32)
-        for position, column in enumerate((0, *self.columns)):
+        total[:, self.books[0].support] += self.books[0].words[cells]
+        for position, column in enumerate(self.columns):
             if column >= 0:
                 book = self.books[column]
-                total[:, book.support] += book.words[codes[:, position]]
+                total[:, book.support] += book.words[columns[:, position]]
         if self.rotation is not None:
             # One product for each row: in a single one the rounding of a row depends on the number of rows, and a
             # search by id must give the same answer for any number of ids.
@@ -267,12 +291,16 @@ class Codebooks:
             residual_variance=description["residual_variance"],
         )
 
+    @property
+    def file_version(self) -> int:
+        """The oldest version of the file format that has such codebooks."""
+        return MANY_CELLS_VERSION if self.n_cells > MAX_WORDS else storage.USUAL_VERSION
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the codebooks to a file, atomically."""
         arrays, description = self.to_arrays()
-        storage.write(
-            path, {f"codebooks.{k}": v for k, v in arrays.items()}, {"kind": "codebooks", "codebooks": description}
-        )
+        sections = {f"codebooks.{name}": array for name, array in arrays.items()}
+        storage.write(path, sections, {"kind": "codebooks", "codebooks": description}, self.file_version)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Codebooks:

@@ -26,13 +26,13 @@ def check_effort(effort: Any) -> None:
 
 
 def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None = None) -> Codes:
-    """Checked float32 rows [n, dim] -> uint8 [n, 1 + n_columns], the cell's code first.
+    """Checked float32 rows [n, dim] -> uint8 [n, code_width].
 
     Rows of the cosine metric must have length 1 already. ``effort`` is one of ``EFFORTS``; by default that of the
     codebooks.
     """
     beam, sweeps = (codebooks.beam, codebooks.sweeps) if effort is None else EFFORTS[effort]
-    codes = np.empty((len(x), 1 + len(codebooks.columns)), np.uint8)
+    codes = np.empty((len(x), codebooks.code_width), np.uint8)
     _native.encode(codebooks.native, x, beam, sweeps, threads, codes)
     return codes
 
@@ -46,7 +46,7 @@ def encode_rows(
     watch: Watch | None = None,
 ) -> Codes:
     """The same for rows that are read in blocks; those of the cosine metric are normalised here."""
-    codes, start = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8), 0
+    codes, start = np.empty((len(rows), codebooks.code_width), np.uint8), 0
     for block in rows.blocks():
         progress("coding", start / len(rows))
         block = codebooks.metric_type.prepare(block, name=rows.name, first_row=start)
@@ -59,12 +59,17 @@ def encode_rows(
 
 
 def checked_codes(codebooks: Codebooks, codes: Any) -> Codes:
-    """A copy of codes uint8 [n, n_bytes] that were made elsewhere; InputError names the first that is invalid."""
+    """A copy of codes uint8 [n, code_width] that were made elsewhere; InputError names the first that is invalid."""
     array = np.array(to_numpy(codes, "codes"), order="C")
-    if array.ndim != 2 or array.shape[1] != codebooks.n_bytes or array.dtype != np.uint8:
-        raise InputError(f"codes must be uint8 [n, {codebooks.n_bytes}], got {describe(codes)}")
-    for column, (largest, size) in enumerate(zip(array.max(0, initial=0), codebooks.column_sizes, strict=True)):
-        if largest >= size:
-            row = int(np.argmax(array[:, column] >= size))
-            raise InputError(f"codes[{row}, {column}] is {array[row, column]}, but its column has {size} entries")
+    if array.ndim != 2 or array.shape[1] != codebooks.code_width or array.dtype != np.uint8:
+        raise InputError(f"codes must be uint8 [n, {codebooks.code_width}], got {describe(codes)}")
+    cells, columns = codebooks.split_codes(array)
+    n_cells, *sizes = codebooks.column_sizes
+    if cells.max(initial=0) >= n_cells:
+        row = int(np.argmax(cells >= n_cells))
+        raise InputError(f"codes[{row}, 0] is cell {cells[row]}, but there are {n_cells} cells")
+    for column, size in enumerate(sizes):
+        if columns[:, column].max(initial=0) >= size:
+            row, place = int(np.argmax(columns[:, column] >= size)), codebooks.cells.n_bytes + column
+            raise InputError(f"codes[{row}, {place}] is {array[row, place]}, but its column has {size} entries")
     return array

@@ -103,7 +103,7 @@ def _norm_error(codebooks: Codebooks, blocks: Iterable[Codes]) -> float:
     largest = 0.0
     for codes in blocks:
         for start in range(0, len(codes), ROWS):
-            part = codes[start : start + ROWS]
+            part = codebooks.code_numbers(codes[start : start + ROWS])
             total, stands = np.zeros((len(part), codebooks.dim)), np.full(len(part), constant)
             for column, code in zip(columns, part.T, strict=True):
                 if column > 0:

@@ -39,8 +39,8 @@ class DenseWords:
     of: dict[int, Integers]
     unit: np.float32  # the square of a step
 
-    def cross_sum(self, codes: Codes) -> int:
-        """Cross terms between the books of a row in units, |sum of words|^2 - sum of |word|^2; codes as stored."""
+    def cross_sum(self, codes: Integers) -> int:
+        """Cross terms between the books of a row in units, |sum of words|^2 - sum of |word|^2; codes: the cell and then the columns."""
         words = [dense[codes[1 + position]] for position, dense in self.of.items()]
         return int((sum(words) ** 2).sum() - sum((word**2).sum() for word in words)) if words else 0
 

@@ -57,8 +57,6 @@ AIMS = tuple(2.0 ** (1 - i / 2) for i in range(26))
 MOST_TIGHT = 0.25
 #: Share of the values that tell how a distribution goes on beyond the largest one.
 TAIL = 0.01
-#: Queries by which the cost of a rule is estimated.
-COST_QUERIES = 400
 #: A stop that no cell passes.
 NO_STOP = 1e30
 
@@ -78,12 +76,12 @@ def calibrate(parts: list[Held], n: int, metric: Metric, *, confidence: float = 
     With ``confidence=0`` the same queries choose and test, and rules need only keep their targets on these.
     """
     held = Held.joined(parts)
-    n_queries = len(held.bases)
+    n_queries = len(held.nearest)
     n_choosing = max(1, int(CHOOSING * n_queries)) if confidence else n_queries
     choosing = held[slice(0, n_choosing)]
     testing = held[slice(n_choosing, None)] if confidence else choosing
     tight = bool(held.spans.any())
-    nearest = choosing.bases[:, 0] / choosing.lengths
+    nearest = choosing.nearest / choosing.lengths
     least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric.is_squared else 0.0
     reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))
     shares, slacks, strays = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(3))
@@ -112,7 +110,7 @@ def calibrate(parts: list[Held], n: int, metric: Metric, *, confidence: float = 
 
 def _distances(held: Held, metric: Metric) -> NDArray[np.float64]:
     """What ``reach`` is compared with, for each query."""
-    return np.asarray((held.bases[:, 0] + (held.rests if metric.is_squared else 0.0)) / held.lengths)
+    return np.asarray((held.nearest + (held.rests if metric.is_squared else 0.0)) / held.lengths)
 
 
 def _farthest(held: Held, k: int) -> float:
@@ -133,31 +131,30 @@ class _View:
 
     def __init__(self, held: Held, k: int, metric: Metric, least: float, reach: float, farthest: float) -> None:
         full = np.all([np.isfinite(_kth(answer, k)) for answer in held.answers], axis=0)
-        held = held if full.all() else held[np.flatnonzero(full)]
-        self.n = len(held.bases)
-        taus = [_kth(answer, k)[:, None] for answer in held.answers]
-        ranks = [answer.ranks[:, :k] for answer in held.answers]
-        gap, lengths = gaps(held.bases, metric, least), held.lengths[:, None]
-        rests, spans = held.rests[:, None], held.spans[:, None]
-        self._log_ranks = [np.log1p(r.astype(np.float32)) for r in ranks]
-        self._gaps = [np.take_along_axis(gap, r, 1).astype(np.float32) for r in ranks]
+        self.n = int(full.sum())
+        answers = [answer[full, :k] for answer in held.answers]
+        taus = [_kth(answer, k)[:, None] for answer in answers]
+        nearest, spread = held.nearest[full], held.spread[full]
+        lengths, rests, spans = held.lengths[full, None], held.rests[full, None], held.spans[full, None]
+        self._log_ranks = [np.log1p(answer.ranks.astype(np.float32)) for answer in answers]
+        self._gaps = [gaps(answer.bases, nearest, spread, metric, least).astype(np.float32) for answer in answers]
         # What the slack is compared with.
         self._beyond = [
-            excess(np.take_along_axis(held.bases, r, 1), tau, rests, spans).astype(np.float32)
-            for r, tau in zip(ranks, taus, strict=True)
+            excess(answer.bases, tau, rests, spans).astype(np.float32)
+            for answer, tau in zip(answers, taus, strict=True)
         ]
-        self._needs = [
-            _needed_shares(answer, tau, k).astype(np.float32) for answer, tau in zip(held.answers, taus, strict=True)
-        ]
+        self._needs = [_needed_shares(a, tau).astype(np.float32) for a, tau in zip(answers, taus, strict=True)]
         # Queries that are searched exactly lose nothing.
-        far = (_distances(held, metric) > reach)[:, None]
+        far = (_distances(held, metric) > reach)[full, None]
         self._like = [~(far | (tau > farthest * lengths)) for tau in taus]
         # Of the unit of the slack, for the rounding of sums.
         self._largest = max((float(_in_units(tau, spans).max(initial=0.0)) for tau in taus), default=0.0)
         # All cells of some queries, for the cost of a rule.
-        some = slice(0, COST_QUERIES)
-        self._some_gaps, self._some_sizes = gap[some], held.sizes[some]
-        self._some_beyond = excess(held.bases[some], taus[0][some], rests[some], spans[some])
+        some = np.flatnonzero(full[: len(held.visits.bases)])
+        n = len(some)
+        bases, self._some_sizes = held.visits.bases[some], held.visits.sizes[some]
+        self._some_gaps = gaps(bases, nearest[:n], spread[:n], metric, least)
+        self._some_beyond = excess(bases, taus[0][:n], rests[:n], spans[:n])
 
     @cached_property
     def _all_beyond(self) -> FloatArray:
@@ -233,9 +230,9 @@ def _exceeded_by(ordered: FloatArray, allowed: float) -> float:
     return float(last[-1] + (last - last[0]).mean() * math.log(1 / max(allowed, 1e-9))) if len(last) else 0.0
 
 
-def _needed_shares(answer: Hits, tau: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The smallest share that keeps each hit of the k nearest."""
-    excess, floor = (a[:, :k].astype(np.float64) for a in (answer.crude_excess, answer.floors))
+def _needed_shares(answer: Hits, tau: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The smallest share that keeps each hit."""
+    excess, floor = answer.crude_excess.astype(np.float64), answer.floors.astype(np.float64)
     room = tau - floor
     need = np.where(excess <= 0, 0.0, np.where(room > 0, excess / np.maximum(room, 1e-300), 1.0))
     return np.asarray(np.minimum(need, 1.0))

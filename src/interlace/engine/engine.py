@@ -235,7 +235,7 @@ class Engine:
             )
 
     def codes_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Codes uint8 [n, 1 + n_columns] of rows, the cell's code first."""
+        """Codes uint8 [n, code_width] of rows."""
         return codes_of(self.codebooks, self.segments, rows)
 
     def decode(self, rows: NDArray[np.int64]) -> FloatArray:

@@ -22,6 +22,8 @@ HELD_OUT_ROWS = 5000
 COPIES = 64
 #: Queries whose answers are computed at a time, which bounds memory.
 CALIBRATED_AT_ONCE = 250
+#: Queries by which the cost of a rule is estimated: at least, at most, and entries of all their cells.
+COST_QUERIES, COST_ENTRIES = (50, 400), 400 * 1024
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,19 @@ class Hits:
     distances: FloatArray
     crude_excess: FloatArray  # crude distance above the crude floor of its cell
     floors: FloatArray  # of the whole distance in its cell
+    bases: FloatArray  # of its cell
     ranks: NDArray[np.int32]  # of its cell among all that hold rows, by ascending base
 
-    def __getitem__(self, queries: NDArray[np.int64] | slice) -> Hits:
-        return Hits(self.distances[queries], self.crude_excess[queries], self.floors[queries], self.ranks[queries])
+    def __getitem__(self, part: Any) -> Hits:
+        return Hits(*(getattr(self, f.name)[part] for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Visits:
+    """All cells that hold rows, in the order in which some queries visit them: [queries, cells] each."""
+
+    bases: FloatArray
+    sizes: FloatArray  # rows
 
 
 @dataclass(frozen=True)
@@ -42,36 +53,43 @@ class Held:
     """Queries and their exact answers: one, or several that the same rule must find."""
 
     answers: tuple[Hits, ...]
-    bases: FloatArray  # [queries, cells] ascending, of the cells that hold rows
-    sizes: FloatArray  # [queries, cells] rows of each
+    nearest: FloatArray  # [queries] the smallest base
+    spread: NDArray[np.float64]  # [queries] mean of base - smallest base
     lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
     rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
     spans: FloatArray  # [queries] what an average row adds to them there; 0 elsewhere
+    visits: Visits  # of the first queries, for the cost of a rule
 
-    def __getitem__(self, queries: NDArray[np.int64] | slice) -> Held:
-        return Held(
-            tuple(answer[queries] for answer in self.answers),
-            self.bases[queries],
-            self.sizes[queries],
-            self.lengths[queries],
-            self.rests[queries],
-            self.spans[queries],
-        )
+    def __getitem__(self, part: slice) -> Held:
+        """A slice of the queries; only one from the first query on has visits."""
+        per_query = (getattr(self, name)[part] for name in _PER_QUERY)
+        visits = Visits(self.visits.bases[:0], self.visits.sizes[:0]) if part.start else self.visits
+        return Held(tuple(answer[part] for answer in self.answers), *per_query, visits=visits)
 
     @classmethod
     def joined(cls, parts: list[Held]) -> Held:
         """All queries of some parts, one behind the other; the parts are used up, so that nothing is there twice."""
         kinds = range(len(parts[0].answers))
         of_hits = [[[getattr(p.answers[i], f.name) for p in parts] for f in fields(Hits)] for i in kinds]
-        others = [[getattr(p, name) for p in parts] for name in ("bases", "sizes", "lengths", "rests", "spans")]
+        others = [[getattr(p, name) for p in parts] for name in _PER_QUERY]
+        visits = [[getattr(p.visits, f.name) for p in parts] for f in fields(Visits)]
         parts.clear()
-        return cls(tuple(Hits(*map(_joined, arrays)) for arrays in of_hits), *map(_joined, others))
+        answers = tuple(Hits(*map(_joined, arrays)) for arrays in of_hits)
+        return cls(answers, *map(_joined, others), visits=Visits(*map(_joined, visits)))
+
+
+_PER_QUERY = ("nearest", "spread", "lengths", "rests", "spans")
 
 
 def _joined(arrays: list[Any]) -> Any:
     joined = np.concatenate(arrays)
     arrays.clear()
     return joined
+
+
+def cost_queries(n_cells: int) -> int:
+    """Queries whose visits are kept: an estimate of the cost needs few, and each has an entry for every cell."""
+    return max(COST_QUERIES[0], min(COST_QUERIES[1], COST_ENTRIES // max(1, n_cells)))
 
 
 def gathered(
@@ -99,10 +117,11 @@ def gathered(
         starts = segment.arrays["cell_starts"].astype(np.int64)
         sizes += starts[1:] - starts[:-1]
     parts = []
+    n_visits = cost_queries(int(np.count_nonzero(sizes)))
     for start in range(0, max(1, len(queries)), CALIBRATED_AT_ONCE):
         part = slice(start, start + CALIBRATED_AT_ONCE)
         own = None if own_codes is None else own_codes[part]
-        parts.append(_held(codebooks, segments, queries[part], own, sizes, threads))
+        parts.append(_held(codebooks, segments, queries[part], own, sizes, max(0, n_visits - start), threads))
     return parts, int(sizes.sum())
 
 
@@ -112,6 +131,7 @@ def _held(
     queries: FloatArray,
     own_codes: NDArray[np.uint8] | None,
     sizes: NDArray[np.int64],
+    n_visits: int,
     threads: int,
 ) -> Held:
     """Exact answers of some queries, and what rules are chosen by."""
@@ -125,37 +145,28 @@ def _held(
     excess, floors = trace
     occupied = np.flatnonzero(sizes)
     bases = codebooks.bases(queries)[:, occupied]
-    order = np.argsort(bases, axis=1, kind="stable").astype(np.int32)
-    rank_of = np.empty_like(order)
-    np.put_along_axis(rank_of, order, np.arange(order.shape[1], dtype=np.int32)[None], axis=1)
+    ordered = np.sort(bases, axis=1)
     codes = codes_of(codebooks, segments, np.maximum(rows, 0).ravel()).reshape(*rows.shape, -1)
-    cells = np.searchsorted(occupied, codes[:, :, 0])
-    every = Hits(distances, excess, floors, np.take_along_axis(rank_of, cells, axis=1))
-    answers = [_first(every, deepest)]
+    cells = np.searchsorted(occupied, codebooks.split_codes(codes)[0])
+    of_hits = np.take_along_axis(bases, cells, axis=1)
+    ranks = [np.searchsorted(a, b, side="right") - 1 for a, b in zip(ordered, of_hits, strict=True)]  # ties: the last
+    every = Hits(distances, excess, floors, of_hits, np.array(ranks, np.int32).reshape(of_hits.shape))
+    answers = [every[:, :deepest]]
     if own_codes is not None:
-        answers.append(_first(_without(every, (codes == own_codes[:, None]).all(2)), deepest))
+        answers.append(_without(every, (codes == own_codes[:, None]).all(2))[:, :deepest])
     rests = np.zeros(len(queries))
     if codebooks.one_floor and width:  # what the floor adds to the base is the same in all cells
-        rests = floors[:, 0].astype(np.float64) - np.take_along_axis(bases, cells[:, :1], axis=1)[:, 0]
+        rests = floors[:, 0].astype(np.float64) - of_hits[:, 0]
     lengths = np.maximum(codebooks.metric_type.limit_scales(queries.astype(np.float64)), 1e-30)
+    visits = np.argsort(bases[:n_visits], axis=1, kind="stable")
     return Held(
         answers=tuple(answers),
-        bases=np.take_along_axis(bases, order, axis=1),
-        sizes=sizes[occupied][order].astype(np.float32),
+        nearest=ordered[:, 0],
+        spread=ordered.mean(1, dtype=np.float64) - ordered[:, 0],
         lengths=lengths,
         rests=rests,
         spans=codebooks.spans(queries),
-    )
-
-
-def _first(hits: Hits, depth: int) -> Hits:
-    """The nearest ones only."""
-    part = slice(0, depth)
-    return Hits(
-        hits.distances[:, part].copy(),
-        hits.crude_excess[:, part].copy(),
-        hits.floors[:, part].copy(),
-        hits.ranks[:, part].copy(),
+        visits=Visits(ordered[:n_visits], sizes[occupied][visits].astype(np.float32)),
     )
 
 
@@ -163,5 +174,5 @@ def _without(hits: Hits, left_out: NDArray[np.bool_]) -> Hits:
     """The others, those that are left out behind them at distance inf."""
     order = np.argsort(left_out, axis=1, kind="stable")
     distances = np.where(left_out, np.float32(np.inf), hits.distances)
-    moved = (np.take_along_axis(a, order, axis=1) for a in (distances, hits.crude_excess, hits.floors, hits.ranks))
-    return Hits(*moved)
+    others = (hits.crude_excess, hits.floors, hits.bases, hits.ranks)
+    return Hits(*(np.take_along_axis(a, order, axis=1) for a in (distances, *others)))

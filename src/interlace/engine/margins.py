@@ -199,16 +199,18 @@ class Calibration:
         return [target for target in TARGETS if isinstance(self.rule(k, target, n), Covered)]
 
 
-def gaps(bases: FloatArray, metric: Metric, least: float) -> NDArray[np.float64]:
-    """How far the base of each cell [queries, cells], ascending, is above the smallest one, in units of the query.
+def gaps(
+    bases: FloatArray, nearest: FloatArray, spread: NDArray[np.float64], metric: Metric, least: float
+) -> NDArray[np.float64]:
+    """How far bases [queries, m] of cells are above the smallest one of each query, in units of the query.
 
-    The unit is the smallest base itself for l2 (but ``least`` at least); elsewhere, where a base may have any sign, the
-    distance from the smallest base to their mean.
+    The unit is the smallest base itself (``nearest``) for l2, but ``least`` at least; elsewhere, where a base may have
+    any sign, the distance from the smallest base to the mean of all (``spread``).
     """
-    above = bases.astype(np.float64) - bases[:, :1]
-    unit = np.maximum(bases[:, :1], least) if metric.is_squared else above.mean(1, keepdims=True)
+    above = bases.astype(np.float64) - nearest[:, None]
+    unit = np.maximum(nearest, least) if metric.is_squared else spread
     # A unit of 0 (rows that equal words) leaves the cells at distance 0 near and all others far.
-    return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), SMALLEST_UNIT), FARTHEST))
+    return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), SMALLEST_UNIT)[:, None], FARTHEST))
 
 
 def excess(

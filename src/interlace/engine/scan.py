@@ -95,8 +95,8 @@ def range_rows(
 
 
 def codes_of(codebooks: Codebooks, segments: Sequence[Segment], rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Codes uint8 [n, 1 + n_columns] of rows numbered through all segments, the cell's code first."""
-    codes = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8)
+    """Codes uint8 [n, code_width] of rows numbered through all segments."""
+    codes = np.empty((len(rows), codebooks.code_width), np.uint8)
     first = 0
     for segment in segments:
         here = (rows >= first) & (rows < first + segment.n_rows)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _native
-from ..codec.codebooks import Codebooks, Codes
+from ..codec.codebooks import MAX_WORDS, Codebooks, Codes
 from ..errors import DamagedFileError, InputError
 from ..files import storage
 
@@ -19,7 +19,7 @@ CROSS_FLOORS = "cross_floors"  # there where the second step adds cross terms
 
 
 class Segment:
-    """Some rows of an index. ``codes`` in and out are uint8 [n, 1 + n_columns], the cell's code first."""
+    """Some rows of an index. ``codes`` in and out are uint8 [n, code_width] (:meth:`Codebooks.split_codes`)."""
 
     def __init__(self, arrays: dict[str, NDArray[Any]], file: storage.File | None = None) -> None:
         self.arrays = arrays
@@ -27,6 +27,7 @@ class Segment:
         self._native = _native.Segment(**{name: arrays[name] for name in NAMES}, cross_floors=arrays.get(CROSS_FLOORS))
         self.n_rows = int(arrays["rest"].shape[0])
         self.n_columns = int(arrays["crude"].shape[1] + arrays["rest"].shape[1])
+        self._width = self.n_columns + (1 if len(arrays["cell_starts"]) <= 1 + MAX_WORDS else 2)  # of a row of codes
 
     @property
     def native(self) -> _native.Segment:
@@ -46,7 +47,7 @@ class Segment:
         arrays: dict[str, NDArray[Any]] = {
             "cell_starts": starts,
             "crude": np.zeros(((n + BLOCK - 1) // BLOCK, n_crude, BLOCK), np.uint8),
-            "rest": np.zeros((n, codes.shape[1] - 1 - n_crude), np.uint8),
+            "rest": np.zeros((n, len(codebooks.columns) - n_crude), np.uint8),
             "low": np.zeros(low, np.uint64),
             "high": np.zeros(high, np.uint64),
             "samples": np.zeros(samples, np.uint32),
@@ -60,13 +61,13 @@ class Segment:
     def unpack(self) -> Codes:
         """All codes in row order; the inverse of :meth:`pack`."""
         # Zeros: row numbers of a damaged file may leave rows out, and what was in memory must not get into files.
-        codes = np.zeros((self.n_rows, 1 + self.n_columns), np.uint8)
+        codes = np.zeros((self.n_rows, self._width), np.uint8)
         self.native.unpack(codes)
         return codes
 
     def codes_of(self, rows: NDArray[np.int64]) -> Codes:
         """Codes of some rows."""
-        codes = np.empty((len(rows), 1 + self.n_columns), np.uint8)
+        codes = np.empty((len(rows), self._width), np.uint8)
         self.native.codes_of(np.ascontiguousarray(rows, np.uint64), codes)
         return codes
 
@@ -93,7 +94,7 @@ def segment_in(file: storage.File, codebooks: Codebooks) -> Segment:
 
 def check_codes(codes: Codes, codebooks: Codebooks) -> None:
     """Raise unless every stored code names a word of its book."""
-    if (codes.max(0, initial=0) >= np.array(codebooks.column_sizes)).any():
+    if (codebooks.largest_codes(codes) >= np.array(codebooks.column_sizes)).any():
         raise DamagedFileError("the index is damaged: a code names a word that its book does not have")
 
 

@@ -27,7 +27,7 @@ class ICQ(Model):
     ICQ has the parameters of two classes and fits as one of them:
 
     - ``fit(X)`` as :class:`interlace.UnsupervisedICQ`, which documents ``layout``, ``rotation``, ``prior``, ``metric``,
-      ``effort``, ``iterations``, ``max_train_rows`` and ``max_memory``.
+      ``effort``, ``cells``, ``iterations``, ``max_train_rows`` and ``max_memory``.
     - ``fit(X, y)``, or ``fit(dataset)`` with a torch ``Dataset`` or ``DataLoader``, as
       :class:`interlace.SupervisedICQ`, which documents ``dim``, ``embedding``, ``hidden``, ``loss``, ``optimize``,
       ``recipe``, ``validation``, ``checkpoint`` and ``device``.
@@ -53,6 +53,7 @@ class ICQ(Model):
         prior: PriorFit = "em",
         metric: Metric = "l2",
         effort: Effort = "balanced",
+        cells: int | Auto = "auto",
         iterations: int = ITERATIONS,
         max_train_rows: int = MAX_TRAIN_ROWS,
         max_memory: int | str | None = None,
@@ -80,6 +81,7 @@ class ICQ(Model):
         self.prior = prior
         self.metric = metric
         self.effort = effort
+        self.cells = cells
         self.iterations = iterations
         self.max_train_rows = max_train_rows
         self.max_memory = max_memory

@@ -79,7 +79,7 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
 def _encode_rows(data: Any, learned: Any, threads: int) -> tuple[Any, Any]:
     """Codes of all rows, and the vectors of some held-out rows, which serve as queries to count operations."""
     codebooks, n = learned.codebooks, len(data)
-    codes = np.empty((n, codebooks.n_bytes), np.uint8)
+    codes = np.empty((n, codebooks.code_width), np.uint8)
     held = np.setdiff1d(np.arange(n), learned.sample)
     queries = held[np.linspace(0, len(held) - 1, min(TRIAL_QUERIES, len(held))).astype(int)] if len(held) else held
     vectors = np.empty((len(queries), codebooks.dim), np.float32)

@@ -51,6 +51,7 @@ def write_model(path: str | PathLike[str], name: str, parameters: dict[str, Any]
             "fit_info": to_json_types(fitted.info),
             "card": card,
         },
+        fitted.codebooks.file_version,
     )
 
 
@@ -90,7 +91,7 @@ def read_fitted(file: storage.File, module: Any = None) -> Fitted:
         if embedding is not None and embedding.dim != codebooks.dim:
             raise ValueError(f"an embedding of {embedding.dim} dimensions, books of {codebooks.dim}")
         labels = None if "labels" not in arrays else np.array(meta["classes"])[arrays["labels"]]
-        if labels is not None and arrays["codes"].shape != (len(labels), codebooks.n_bytes):
+        if labels is not None and arrays["codes"].shape != (len(labels), codebooks.code_width):
             raise ValueError(f"codes of shape {arrays['codes'].shape} for {len(labels)} labels")
         return Fitted(
             codebooks,

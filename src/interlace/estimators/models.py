@@ -49,7 +49,8 @@ class Model(PersistentEstimator):
         return out
 
     def encode(self, X: Any, *, effort: Effort | None = None) -> NDArray[np.uint8]:
-        """Codes uint8 [n, n_bytes] of inputs X. The first column is the cell; see :attr:`Codebooks.columns`."""
+        """Codes uint8 [n, code_width] of inputs X: the cell (two bytes for more than 256 cells), then a byte for each of
+        :attr:`Codebooks.columns`."""
         rows = self._rows(X)
         if effort is None and self.embedding_ is None:  # jointly learned books bring their own encoder settings
             effort = getattr(self, "effort", None)

@@ -30,6 +30,8 @@ class UnsupervisedICQ(Model):
     - ``prior``: fitted by ``"em"`` or ``"gradient"``. ``metric``: ``"l2"``, ``"ip"`` or ``"cosine"``.
     - ``effort``: ``"fastest"``, ``"fast"``, ``"balanced"`` or ``"best"``; more effort takes longer to learn and encode
       and is more accurate. ``iterations``: maximum rounds of learning.
+    - ``cells``: groups that rows are sorted into, 1 to 65,536; a search visits the nearest. ``"auto"`` makes one for
+      about 1,000 rows of X, and at least 256. Each doubling beyond 256 costs one bit more for each row.
     - ``max_train_rows``: maximum number of rows to learn from; fewer if learning would need more than ``max_memory``
       (bytes, or a text such as ``"2GB"``).
     - The same ``seed`` gives the same bytes for any number of ``threads``.
@@ -57,6 +59,7 @@ class UnsupervisedICQ(Model):
         prior: PriorFit = "em",
         metric: Metric = "l2",
         effort: Effort = "balanced",
+        cells: int | Auto = "auto",
         iterations: int = ITERATIONS,
         max_train_rows: int = MAX_TRAIN_ROWS,
         max_memory: int | str | None = None,
@@ -74,6 +77,7 @@ class UnsupervisedICQ(Model):
         self.prior = prior
         self.metric = metric
         self.effort = effort
+        self.cells = cells
         self.iterations = iterations
         self.max_train_rows = max_train_rows
         self.max_memory = max_memory

@@ -124,6 +124,7 @@ class Index(Searchable):
         prior: PriorFit = "em",
         metric: Metric = "l2",
         effort: Effort = "balanced",
+        cells: int | Auto = "auto",
         iterations: int = Settings.iterations,
         max_train_rows: int = Settings.max_train_rows,
         max_memory: int | str | None = None,
@@ -150,6 +151,7 @@ class Index(Searchable):
             prior=prior,
             metric=metric,
             effort=effort,
+            cells=cells,
             iterations=iterations,
             max_train_rows=max_train_rows,
             max_memory=max_memory,
@@ -313,7 +315,7 @@ class Index(Searchable):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
-        storage.write(path, *self.to_arrays(), self.ids_of_rows.file_version)
+        storage.write(path, *self.to_arrays(), max(self.ids_of_rows.file_version, self.codebooks.file_version))
 
     def to_store(
         self,

@@ -14,7 +14,7 @@ from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
 from ..learn.cost.memory import IdBytes, build_memory
 from ..learn.cost.rates import rates
 from ..learn.cost.shape import CALIBRATION_BYTES, shape_of
-from ..learn.cost.work import coding_work, learning_work, trying_work
+from ..learn.cost.work import coding_work, cells_work, learning_work, trying_work
 from ..learn.layout_rules import compared_layouts
 from ..learn.settings import Settings
 from .ids import BLOCK, STORED
@@ -169,6 +169,7 @@ def plan(
     prior: PriorFit = "em",
     metric: Metric = "l2",
     effort: Effort = "balanced",
+    cells: int | Auto = "auto",
     iterations: int = Settings.iterations,
     max_train_rows: int = Settings.max_train_rows,
     max_memory: int | str | None = None,
@@ -194,6 +195,7 @@ def plan(
         prior=prior,
         metric=metric,
         effort=effort,
+        cells=cells,
         iterations=iterations,
         max_train_rows=max_train_rows,
         max_memory=max_memory,
@@ -205,6 +207,7 @@ def plan(
     n_indexes = -(-n // MAX_ROWS)
     rows = -(-n // n_indexes)  # of one index, which is built at a time
     n_train = train_rows_that_fit(rows, dim, checked, id_bytes(ids, rows))
+    checked = checked.for_rows(rows)
     shape, tried = shape_of(dim, checked, n_train), compared_layouts(checked, dim, n_train)
     queries = calibration_rows_that_fit(rows, dim, checked, n_train, largest_ids(rows))
     memory = build_memory(rows, dim, checked, n_train, id_bytes(ids, rows), queries)
@@ -218,7 +221,8 @@ def plan(
     stored = codes + row_numbers + id_size + learned
     work = {
         "trying": trying_work(dim, checked, n_train),
-        "learning": learning_work(shape, n_train, checked.effort, checked.iterations),
+        "learning": learning_work(shape, n_train, checked.effort, checked.iterations)
+        + cells_work(shape, rows, n_train),
         "coding": coding_work(shape) * n,
     }
     seconds = {}

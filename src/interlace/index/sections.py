@@ -43,7 +43,7 @@ def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any]], dict[str, 
     segment = (
         merge(list(engine.segments), codebooks)
         if engine.segments
-        else Segment.pack(np.empty((0, 1 + len(codebooks.columns)), np.uint8), codebooks)
+        else Segment.pack(np.empty((0, codebooks.code_width), np.uint8), codebooks)
     )
     learned, description = codebooks.to_arrays()
     arrays = {f"codebooks.{name}": array for name, array in learned.items()}

@@ -17,7 +17,7 @@ from ..inputs.arrays import FloatArray
 from ..progress import Progress
 from .axes import effective_dims
 from .grouping import Dims, near_words_together
-from .kmeans import kmeans, nearest
+from .kmeans import kmeans, means, nearest
 from .prior import Prior
 from .refit import refit
 from .schedule import MIN_GAIN, NARROW_BEAM, PRODUCT_ROUNDS, ROUNDS, WIDE_BEAM, refit_rounds, rows_per_round
@@ -35,6 +35,8 @@ NEGLIGIBLE = 1e-12
 #: Share of the progress that initializing overlapping books takes.
 START_SHARE = 0.3
 NORM_ITERATIONS = 30
+#: Weight of the old word of a cell in a refit, in rows, if there are more cells than words of a book.
+CELL_RIDGE_ROWS = 8.0
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Learner:
     n_crude: int | None  # crude books; None: the layout's choice
     iterations: int  # refits, at most
     progress: Progress
+    cells: FloatArray | None = None  # words of more cells than a book has words, in the space of x
     rng: np.random.Generator = field(init=False)
     interrupted: bool = field(default=False, init=False)
     fitted_prior: Prior | None = field(default=None, init=False)
@@ -67,15 +70,16 @@ class Learner:
         """Number of crude books."""
         return min(default if self.n_crude is None else self.n_crude, n_books)
 
-    def kmeans(self, x: FloatArray, rounds: int, spread: float = 1.0) -> FloatArray:
-        """Words of one book."""
-        n_words = self.settings.n_words
+    def kmeans(self, x: FloatArray, rounds: int, spread: float = 1.0, cells: bool = False) -> FloatArray:
+        """Words of one book; ``cells``: of the first one."""
+        n_words = self.settings.n_cells if cells else self.settings.n_words
         return kmeans(x, n_words, rng=self.rng, threads=self.threads, iterations=rounds, spread=spread)
 
     def train(self, y: FloatArray, supports: list[Dims], described: dict[str, Any]) -> Codebooks:
         """Books on the supports, for rotated and centred rows y; ``described`` are arguments of :class:`Codebooks`."""
         overlap = _any_overlap(supports, self.dim)
-        books = self._start_books(y, supports, overlap)
+        first = [] if self.cells is None else [self._cell_book(described["mean"], described["rotation"])]
+        books = self._start_books(y, supports, overlap, first)
         beam, sweeps = EFFORTS[self.settings.effort]
         beam = min(beam, MAX_WORDS)
         if overlap:
@@ -84,7 +88,14 @@ class Learner:
         books[1:] = [Book(near_words_together(book.words), book.support) for book in books[1:]]
         return Codebooks(books, **described, beam=beam, sweeps=sweeps, norms=self._norm_column(y, books, beam))
 
-    def _start_books(self, y: FloatArray, supports: list[Dims], overlap: bool) -> list[Book]:
+    def _cell_book(self, mean: FloatArray, rotation: FloatArray | None) -> Book:
+        """The cells that are given, in the coordinates of the books."""
+        assert self.cells is not None
+        words = self.cells - mean
+        return Book(words if rotation is None else words @ rotation, np.arange(self.dim, dtype=np.uint32))
+
+    def _start_books(self, y: FloatArray, supports: list[Dims], overlap: bool, given: list[Book]) -> list[Book]:
+        """Books one after the other; ``given`` are the first of them."""
         rounds = ROUNDS[self.settings.effort].start if overlap else PRODUCT_ROUNDS
         residuals, books = y.copy() if overlap else y, []
         n_before = np.zeros(self.dim, np.int64)  # books so far, by dimension
@@ -93,11 +104,13 @@ class Learner:
             self.progress(f"book {i + 1} of {len(supports)}", (START_SHARE if overlap else 1.0) * i / len(supports))
             whole = len(dims) == self.dim
             part = residuals if whole else np.ascontiguousarray(residuals[:, dims])
-            if _energy(part) <= least:
+            if i < len(given):
+                words = given[i].words
+            elif _energy(part) <= least:
                 words = np.zeros((1, len(dims)), np.float32)
             else:
                 no_clusters = n_before[dims].min() >= SPREAD_AFTER and effective_dims(part) >= SPREAD_DIMS
-                words = self.kmeans(part, rounds, START_SPREAD if no_clusters else 1.0)
+                words = self.kmeans(part, rounds, START_SPREAD if no_clusters else 1.0, cells=i == 0)
             n_before[dims] += 1
             if overlap:
                 part -= words[nearest(part, words, self.threads)[0]]
@@ -126,7 +139,19 @@ class Learner:
         return books
 
     def _refit_once(self, rows: FloatArray, beam: int, books: list[Book]) -> tuple[list[Book], float]:
-        return refit(books, rows, encode(self._plain(books, beam), rows, self.threads), self.threads)
+        codebooks = self._plain(books, beam)
+        cells, codes = codebooks.split_codes(encode(codebooks, rows, self.threads))
+        if self.cells is None:
+            return refit(books, rows, np.column_stack([cells.astype(np.uint8), codes]), self.threads)
+        # Many cells have few rows each in the sample: each moves by itself, not far from where more rows put it.
+        later, error = refit(books[1:], rows - books[0].words[cells], codes, self.threads)
+        rest = rows.copy()
+        for j, book in enumerate(later):
+            rest[:, book.support] -= book.words[codes[:, j]]
+        words, counts = means(rest, cells.astype(np.int32), books[0].words, self.threads)
+        weight = (counts / (counts + CELL_RIDGE_ROWS))[:, None].astype(np.float32)
+        moved = books[0].words + weight * (words - books[0].words)
+        return [Book(moved, books[0].support), *later], error
 
     def _plain(self, books: list[Book], beam: int) -> Codebooks:
         """Codebooks for rows that are centred and rotated already."""
@@ -140,9 +165,10 @@ class Learner:
         if self.settings.cross != "byte" or not _any_overlap([b.support for b in books[1:]], self.dim):
             return []
         self.progress("norm column", 0.98)
-        codes = encode(self._plain(books, beam), y, self.threads)
+        codebooks = self._plain(books, beam)
+        codes = codebooks.split_codes(encode(codebooks, y, self.threads))[1]
         whole, squares = np.zeros(y.shape, np.float32), np.zeros(len(y), np.float32)
-        for j, book in enumerate(books[1:], 1):
+        for j, book in enumerate(books[1:]):
             words = book.words[codes[:, j]]
             whole[:, book.support] += words
             squares += np.einsum("ij,ij->i", words, words)

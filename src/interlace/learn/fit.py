@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..inputs.arrays import FloatArray, Rows, normalize
 from ..progress import Progress, silent
 from .auto import Choice, choose
 from .books import Learner
+from .cells import cell_sample, learn_cells
 from .cost.limits import train_rows_that_fit
 from .layout_rules import TRIAL_REFITS
 from .layouts import learn
@@ -40,11 +41,9 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
     """Codebooks for checked settings. The same seed gives the same bytes for any number of threads."""
     if len(rows) == 0:
         raise InputError("x has no rows; codebooks are learned from at least one row")
-    rng = np.random.default_rng(settings.seed)
+    settings, rng = settings.for_rows(len(rows)), np.random.default_rng(settings.seed)
     sample = training_rows(len(rows), train_rows_that_fit(len(rows), rows.dim, settings), rng)
-    x = rows.take(sample)
-    if METRICS[settings.metric].is_normalized:
-        x = normalize(x, name="x", rows=sample)
+    x, cells = _sampled(rows, sample, settings), None
     choice, done_before = Choice(settings.layout, settings.crude_books, "asked for"), 0.0
     if settings.layout == "auto":
         choice = choose(x, _trial(settings, progress), settings, n_rows=len(rows), rng=rng)
@@ -54,16 +53,30 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
     def report(what: str, done: float) -> None:
         progress(what, done_before + (1 - done_before) * done)
 
-    learner = Learner(x, settings=settings, n_crude=choice.n_crude, iterations=settings.iterations, progress=report)
+    if settings.many_cells:
+        more = cell_sample(len(rows), sample, settings.n_cells, rng)
+        own = x if more is sample else _sampled(rows, more, settings)
+        cells = learn_cells(own, settings.n_cells, rng=rng, threads=settings.workers, progress=report)
+        del own
+    learner = Learner(
+        x, settings=settings, n_crude=choice.n_crude, iterations=settings.iterations, progress=report, cells=cells
+    )
     codebooks = learn(learner, choice.layout)
     if not learner.interrupted:
         codebooks = with_held_out_error(codebooks, rows, sample, settings.workers)
     return Learned(codebooks, sample, choice, learner.fitted_prior, learner.interrupted)
 
 
+def _sampled(rows: Rows, sample: RowNumbers, settings: Settings) -> FloatArray:
+    """Some rows, of length 1 for cosine."""
+    x = rows.take(sample)
+    return normalize(x, name="x", rows=sample) if METRICS[settings.metric].is_normalized else x
+
+
 def _trial(settings: Settings, progress: Progress) -> Callable[[FloatArray, str], Codebooks]:
     """A function that learns one layout in a few rounds, for :func:`choose`."""
     layouts = settings.layouts()
+    settings = replace(settings, cells=min(settings.n_cells, settings.n_words))  # a trial has few rows
 
     def learn_quickly(part: FloatArray, layout: str) -> Codebooks:
         progress(f"trying {layout}", TRIAL_SHARE * layouts.index(layout) / len(layouts))

@@ -57,7 +57,7 @@ def hybrid(learner: Learner) -> Codebooks:
     """Cells over all dimensions, then the split on the residuals."""
     settings, mean = learner.settings, _mean(learner.x)
     centred = learner.x - mean
-    cells = learner.kmeans(centred, CELL_ROUNDS)
+    cells = learner.kmeans(centred, CELL_ROUNDS, cells=True) if learner.cells is None else learner.cells - mean
     residuals = cells[nearest(centred, cells, learner.threads)[0]]
     rotation, variances = _axes(learner, np.subtract(centred, residuals, out=residuals))
     del residuals  # frees a copy of the sample
@@ -121,8 +121,9 @@ def _crude(supports: list[Dims], variances: Variances) -> dict[str, Any]:
 
 def _cross_spread(codebooks: Codebooks, learner: Learner) -> float:
     """Standard deviation of the cross terms between the books after the first."""
-    codes = encode(codebooks, np.ascontiguousarray(learner.x[:SPREAD_ROWS]), learner.threads)
-    words = [book.words[codes[:, j]].astype(np.float64) for j, book in enumerate(codebooks.books) if j > 0]
+    coded = encode(codebooks, np.ascontiguousarray(learner.x[:SPREAD_ROWS]), learner.threads)
+    codes = codebooks.split_codes(coded)[1]
+    words = [book.words[codes[:, j]].astype(np.float64) for j, book in enumerate(codebooks.books[1:])]
     if not words:
         return 0.0
     squares = sum((w**2).sum(1) for w in words)

@@ -6,13 +6,14 @@ of them and call :meth:`Settings.checked`. Everything in this package receives c
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from .._threads import thread_count
-from ..codec.codebooks import MAX_WORDS
+from ..codec.codebooks import MAX_CELLS, MAX_WORDS
 from ..codec.metric import METRICS
 from ..errors import InputError
 from ..inputs.arrays import positive
@@ -21,6 +22,8 @@ from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rot
 MAX_TRAIN_ROWS = 65536
 MAX_BYTES = 64
 ITERATIONS = 10
+#: Rows of an average cell that ``cells="auto"`` aims at. Smaller cells visit fewer rows, but more tables are made.
+ROWS_PER_CELL = 1000
 DEFAULT_BYTES = 8
 
 LAYOUTS = tuple(layout for layout in get_args(Layout) if layout != "auto")
@@ -50,6 +53,7 @@ class Settings:
     prior: PriorFit = "em"
     metric: Metric = "l2"
     effort: Effort = "balanced"
+    cells: int | Auto = "auto"  #: cells of the index; auto: by the number of its rows
     iterations: int = ITERATIONS  #: refits of overlapping books, at most
     max_train_rows: int = MAX_TRAIN_ROWS
     max_memory: int | str | None = None
@@ -69,6 +73,8 @@ class Settings:
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        if self.cells != "auto" and positive(self.cells, "cells") > MAX_CELLS:
+            raise InputError(f"cells must be at most {MAX_CELLS}, got {self.cells}")
         positive(self.max_train_rows, "max_train_rows")
         positive(self.iterations, "iterations", least=0)
         positive(self.seed, "seed", least=0)
@@ -79,6 +85,27 @@ class Settings:
         settings = replace(self, n_bytes=DEFAULT_BYTES if n_bytes is None else n_bytes, n_crude=n_crude)
         _check_conflicts(settings)
         return settings
+
+    def for_rows(self, n_rows: int) -> Settings:
+        """Checked settings with the number of cells filled in, for an index of n rows."""
+        if self.cells != "auto":
+            if self.many_cells and self.cells > n_rows:
+                raise InputError(f"cells={self.cells} needs at least as many rows, got {n_rows}")
+            return self
+        n_cells = self.n_words
+        if self.max_books > 1 and {"hybrid", "residual"} & set(self.layouts()):  # whose cells span all dimensions
+            n_cells = max(n_cells, min(2 ** round(math.log2(max(n_rows, 1) / ROWS_PER_CELL)), MAX_CELLS))
+        return replace(self, cells=n_cells)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, if there are enough rows."""
+        return self.n_words if self.cells == "auto" else self.cells
+
+    @property
+    def many_cells(self) -> bool:
+        """Whether there are more cells than a book has words: they are learned from rows of their own."""
+        return self.n_cells > self.n_words
 
     @property
     def code_bytes(self) -> int:
@@ -113,6 +140,8 @@ class Settings:
         """
         asked = LAYOUTS if self.layout == "auto" else (self.layout,)
         excluded = {"residual"} if self.cross == "none" or self.rotation == "principal" else set()
+        if self.many_cells:
+            excluded.add("subspace")
         all_crude = self.n_crude == self.max_books > 2
         if all_crude and self.cross != "exact":
             excluded |= {"subspace", "hybrid"}
@@ -127,6 +156,12 @@ def _check_conflicts(settings: Settings) -> None:
         raise InputError(
             f"layout='residual' has no rotation, because its books span all dimensions: got "
             f"rotation={settings.rotation!r}"
+        )
+    if settings.many_cells and (settings.layout == "subspace" or settings.max_books < 2):
+        raise InputError(
+            f"cells={settings.cells} requires layout='hybrid' or 'residual' and n_bytes >= 2, because more than "
+            f"{settings.n_words} cells span all dimensions: got layout={settings.layout!r}, "
+            f"n_bytes={settings.code_bytes}"
         )
     if settings.layout != "subspace" and settings.rotation == "learned":
         raise InputError(f"rotation='learned' requires layout='subspace', got layout={settings.layout!r}")

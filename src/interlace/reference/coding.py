@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.codebooks import Codebooks
+from ..codec.codebooks import MAX_WORDS, Codebooks
 from ..codec.terms import F, Integers, squares
 from ..inputs.arrays import FloatArray
 from .terms import CellTerms, PairTerms, cell_terms, inner, pair_terms, rotate, saturated
 
+ALL_TABLES = 16  # of 256 cells, that every row is compared with (cpp/core/nearest_words.h)
 CELLS = 2  # cells at the start of the beam if later books overlap
 START = -8192  # integer of the smallest table entry; leaves room for three largest cross terms in int16
 MOST_STEPS = F(40959)
@@ -20,7 +22,7 @@ MOST_STEPS = F(40959)
 def encode(
     codebooks: Codebooks, x: FloatArray, beam: int | None = None, sweeps: int | None = None
 ) -> NDArray[np.uint8]:
-    """Codes uint8 [n, 1 + n_columns] of float32 rows: the cell (word of the first book), then one code per column."""
+    """Codes uint8 [n, code_width] of float32 rows: the cell (word of the first book), then one code per column."""
     coder = _Coder(
         codebooks,
         cell_terms(codebooks),
@@ -28,7 +30,8 @@ def encode(
         codebooks.beam if beam is None else beam,
         codebooks.sweeps if sweeps is None else sweeps,
     )
-    return np.array([coder.code(row) for row in x], np.uint8).reshape(len(x), 1 + len(codebooks.columns))
+    numbers = np.array([coder.code(row) for row in x], np.int64).reshape(len(x), 1 + len(codebooks.columns))
+    return np.concatenate([codebooks.cells.to_codes(numbers[:, 0]), numbers[:, 1:].astype(np.uint8)], axis=1)
 
 
 Path = tuple[np.float32, list[int]]  # score, words of the books so far
@@ -54,7 +57,8 @@ class _Coder:
         n_books = len(linear)
         any_linked = any(self.pairs.linked(j) for j in range(1, n_books))
         beam = self.beam if any_linked or self.cells.step > 0 else 1  # independent books need no beam
-        paths = _best([(score, [w]) for w, score in enumerate(linear[0])], min(beam, CELLS) if any_linked else beam)
+        cells = [(linear[0][w], [int(w)]) for w in self._compared_cells(y)]
+        paths = _best(cells, min(beam, CELLS) if any_linked else beam)
         for j in range(1, n_books):
             if self.pairs.linked(j):  # keep the best combinations of paths and words
                 paths = _best([longer for path in paths for longer in self._extended(linear[j], path, j)], beam)
@@ -66,6 +70,27 @@ class _Coder:
                 break
         norm_or_word = (codes[c] if c >= 0 else self._norm_code(-1 - c, codes) for c in self.codebooks.columns)
         return [codes[0], *norm_or_word]
+
+    def _compared_cells(self, y: FloatArray) -> NDArray[np.int64]:
+        """All cells; of more than ALL_TABLES tables of 256 cells, those of the tables with the nearest centres."""
+        book = self.codebooks.books[0]
+        n = len(book.words)
+        starts = range(0, n, MAX_WORDS)
+        if len(starts) <= ALL_TABLES:
+            return np.arange(n)
+        centres = np.empty((len(starts), book.words.shape[1]), F)
+        for table, start in enumerate(starts):
+            total = np.zeros(book.words.shape[1], F)
+            for word in book.words[start : start + MAX_WORDS]:
+                total = total + word
+            centres[table] = total / F(len(book.words[start : start + MAX_WORDS]))
+        lengths = np.zeros(len(centres), F)
+        for d in range(centres.shape[1]):
+            lengths += centres[:, d] * centres[:, d]
+        scores = lengths - F(2) * inner(y[book.support], centres.T)
+        n_read = max(8, math.isqrt(len(starts)))
+        read = np.sort(np.argsort(scores, kind="stable")[:n_read])
+        return np.concatenate([np.arange(t * MAX_WORDS, min(n, (t + 1) * MAX_WORDS)) for t in read])
 
     def _own(self, linear: FloatArray, cell: int, j: int) -> FloatArray:
         """|w|^2 - 2 (x - c).w for all words w of book j, where c is the word of the cell."""

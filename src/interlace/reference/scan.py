@@ -62,7 +62,7 @@ def search(
         if rank >= cells.near and _beyond_slack(scan.t.base[cell], tau, cells):
             break
         floors = scan.floors(cell)
-        for row in np.flatnonzero(codes[:, 0] == cell).tolist():
+        for row in np.flatnonzero(scan.codes[:, 0] == cell).tolist():
             if allowed is not None and not allowed[row]:
                 continue
             crude = scan.crude(row)
@@ -90,7 +90,7 @@ def range_search(
     scan = _Scan.of(codebooks, codes, q, cuts)
     hits: list[Hit] = []
     survivors = 0
-    for row, (cell, *_) in enumerate(codes.tolist()):
+    for row, (cell, *_) in enumerate(scan.codes.tolist()):
         if allowed is not None and not allowed[row]:
             continue
         floors, crude = scan.floors(cell), scan.crude(row)
@@ -118,7 +118,7 @@ class _Scan:
     """The codes of all rows and the tables of one query: distances and their lower bounds."""
 
     codebooks: Codebooks
-    codes: NDArray[np.uint8]
+    codes: Integers  # [n, 1 + n_columns], the cell first
     t: Tables
     dense: DenseWords
     cross: Integers  # [n_cells] smallest cross sum of the rows of each cell
@@ -127,7 +127,7 @@ class _Scan:
     def of(cls, codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, cuts: Sequence[int]) -> _Scan:
         segments = [part for part in np.split(codes, cuts) if len(part)] or [codes]
         cross = np.min([cross_floors(codebooks, part) for part in segments], axis=0)
-        return cls(codebooks, codes, tables(codebooks, q), dense_words(codebooks), cross)
+        return cls(codebooks, codebooks.code_numbers(codes), tables(codebooks, q), dense_words(codebooks), cross)
 
     def floors(self, cell: int) -> _Floors:
         """Lower bounds of a cell: sums of the smallest entries of each table, and its smallest cross term."""
@@ -232,10 +232,10 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
         return _Cells(order, len(order), F(1))  # farther than the calibration queries: search exactly
     unit = max(nearest, F(native.least))
     if not codebooks.metric_type.is_squared:
-        total = F(0)
-        for cell in order:
-            total += base[cell] - nearest
-        unit = total / F(len(order))
+        total = 0.0
+        for cell in sorted(order):
+            total += float(base[cell])
+        unit = F(total / len(order) - float(nearest))
     spread = spread_of(native.weight, native.stop, len(order))
     near = rows = 0  # at least k rows are visited
     while near < len(order) and (rows < k or base[order[near]] - nearest <= spread[near] * unit):

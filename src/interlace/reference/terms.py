@@ -106,6 +106,6 @@ def pair_terms(codebooks: Codebooks) -> PairTerms:
 
 def cross_floors(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Integers:
     """The smallest cross sum of the rows in each cell, a lower bound for all of them; 0 for an empty cell."""
-    dense = dense_words(codebooks)
-    sums = [[dense.cross_sum(row) for row in codes[codes[:, 0] == cell]] for cell in range(codebooks.n_cells)]
+    dense, numbers = dense_words(codebooks), codebooks.code_numbers(codes)
+    sums = [[dense.cross_sum(row) for row in numbers[numbers[:, 0] == cell]] for cell in range(codebooks.n_cells)]
     return np.array([min(of_cell, default=0) for of_cell in sums])

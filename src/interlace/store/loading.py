@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.segments import check_codes
 from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError, InputError, InterlaceError, NotAnIndexError, StoreError
 from . import log as logs
@@ -117,10 +118,9 @@ def replay(base: Snapshot, records: Iterable[Record], manifest: Manifest) -> Sna
         return base
     try:
         record = Record.joined(listed)
-        sizes = np.array(base.books.codebooks.column_sizes)
-        if len(record.codes) and (record.codes.max(0) >= sizes[: record.codes.shape[1]]).any():
-            raise InputError("a code refers to a word that its book does not have")
-        return base.apply(record)
+        state = base.apply(record)
+        check_codes(record.codes, base.books.codebooks)
+        return state
     except (InterlaceError, ValueError) as error:
         raise DamagedFileError(f"the log {manifest.log!r} does not fit its store: {error}") from error
 

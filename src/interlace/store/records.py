@@ -34,7 +34,7 @@ class Record:
     """New rows, which follow all other rows, and removed rows, which may include some of the new ones."""
 
     ids: IdArray  # int64 [n], or object [n] of str
-    codes: Codes  # [n, 1 + n_columns]
+    codes: Codes  # [n, code_width]
     parts: NDArray[np.uint32]  # [m] segment of each removed row; the number after the last is the log
     rows: NDArray[np.uint32]  # [m] its row in the segment
     payload: tuple[bytes, ...] = ()  # columns of the new rows, one or more Arrow record batches

@@ -51,7 +51,7 @@ class Recoded(Snapshot):
             assert file is not None
             file.verify()  # damaged data must not get a valid checksum
         codebooks = self.books.codebooks
-        codes = np.empty((len(rows), 1 + len(codebooks.columns)), np.uint8)
+        codes = np.empty((len(rows), codebooks.code_width), np.uint8)
         for first, vectors in KeptVectors(stored.extras.originals, [rows]).blocks():
             codes[first : first + len(vectors)] = encode(codebooks, vectors, self._threads)
         return codes

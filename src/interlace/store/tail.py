@@ -108,7 +108,7 @@ class Tail:
     @classmethod
     def empty(cls, codebooks: Codebooks, width: int = 0) -> Tail:
         """Without rows; ``width`` is the number of bytes of an original."""
-        codes = np.empty((0, 1 + len(codebooks.columns)), np.uint8)
+        codes = np.empty((0, codebooks.code_width), np.uint8)
         return cls(_Buffer(codebooks, codes, np.empty(0, np.int64), np.empty((0, width), np.uint8)))
 
     def adding(self, ids: IdArray, codes: Codes, originals: Bytes | None = None, pieces: Pieces = ()) -> Tail:

@@ -29,7 +29,10 @@ def to_faiss(index: Index) -> Any:
         raise InputError(
             "to_faiss needs int64 ids, this index has string ids; build it with int64 ids and map them to your strings"
         )
-    codebooks, stored = index.codebooks, index.engine.codes_of(index.engine.kept_rows())
+    codebooks = index.codebooks
+    if codebooks.n_cells > MAX_WORDS:
+        raise InputError(f"to_faiss converts indexes of at most {MAX_WORDS} cells, this one has {codebooks.n_cells}")
+    stored = index.engine.codes_of(index.engine.kept_rows())
     codes = stored[:, [0, *(1 + codebooks.columns.index(b) for b in range(1, codebooks.n_books))]]
     core, chain, packed = _core_of(faiss, codebooks, codes)
     outer = core

@@ -22,14 +22,14 @@ def train_rows_that_fit(n: int, dim: int, settings: Settings, ids: IdBytes | Non
     With ``ids``, an index of all n rows with these ids must fit too. If not even ``LEAST_ROWS`` rows fit (all rows
     where there are fewer), InputError names the smallest ``max_memory`` that is enough.
     """
-    most = train_count(n, settings.max_train_rows)
+    most, settings = train_count(n, settings.max_train_rows), settings.for_rows(n)
     if settings.max_memory is None:
         return most
     allowed = parse_memory(settings.max_memory)
 
     def needed(rows: int) -> int:
         if ids is None:
-            return max(fit_memory(dim, settings, rows))
+            return max(fit_memory(n, dim, settings, rows))
         return build_memory(n, dim, settings, rows, ids, queries=0).peak  # see calibration_rows_that_fit
 
     if needed(most) <= allowed:
@@ -54,7 +54,7 @@ def calibration_rows_that_fit(n: int, dim: int, settings: Settings, n_train: int
     count = calibration_count(n, n_train)
     if settings.max_memory is None:
         return count
-    allowed, shape = parse_memory(settings.max_memory), shape_of(dim, settings, n_train)
+    allowed, shape = parse_memory(settings.max_memory), shape_of(dim, settings.for_rows(n), n_train)
     while count and calibrating_memory(shape, n, count, settings.workers, ids.stored) > allowed:
         count = count * 3 // 4 if count > FEWEST_QUERIES else 0
     return count

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from ...codec.codebooks import MAX_WORDS
 from ...codec.exact import BLOCK_QUERIES
 from ...codec.metric import METRICS
-from ...engine.evidence import CALIBRATED_AT_ONCE, COPIES
+from ...engine.evidence import CALIBRATED_AT_ONCE, COPIES, cost_queries
 from ...engine.margins import KS
 from ...inputs.arrays import BLOCK_ROWS
+from ..cells import sample_size
 from ..layout_rules import TRIAL_QUERIES, TRIAL_ROWS, compared_layouts, trial_train_rows
 from ..sample import calibration_count
 from ..schedule import WIDE_BEAM
@@ -53,8 +54,9 @@ def build_memory(
     n: int, dim: int, settings: Settings, n_train: int, ids: IdBytes, queries: int | None = None
 ) -> Memory:
     """Memory of ``Index.build``; ``queries`` rows calibrate, by default as many as without a bound on memory."""
+    settings = settings.for_rows(n)
     shape = shape_of(dim, settings, n_train)
-    trying, learning = fit_memory(dim, settings, n_train)
+    trying, learning = fit_memory(n, dim, settings, n_train)
     queries = calibration_count(n, n_train) if queries is None else queries
     return Memory(
         trying,
@@ -64,11 +66,11 @@ def build_memory(
     )
 
 
-def fit_memory(dim: int, settings: Settings, n_train: int) -> tuple[int, int]:
-    """Memory of comparing layouts and of learning, whichever layout is chosen."""
+def fit_memory(n: int, dim: int, settings: Settings, n_train: int) -> tuple[int, int]:
+    """Memory of comparing layouts and of learning for n rows, whichever layout is chosen."""
     compared, threads = compared_layouts(settings, dim, n_train), settings.workers
     shapes = [shape_of(dim, settings, n_train, layout) for layout in compared or (None,)]
-    learning = max(learning_memory(shape, n_train, threads) for shape in shapes)
+    learning = max(max(learning_memory(shape, n_train, threads), cells_memory(shape, n, n_train)) for shape in shapes)
     if not compared:
         return 0, learning
     rows = min(TRIAL_ROWS, n_train // 2)
@@ -93,9 +95,18 @@ def learning_memory(shape: Shape, n: int, threads: int) -> int:
     block = 16 * min(n, FLOAT64_ROWS) * dim
     axes = 64 * dim * dim if shape.rotated else 8 * dim * dim
     rows = n * (40 + 3 * shape.n_columns + 3)  # labels, scores, their order; codes
-    words = 24 * MAX_WORDS * sum(shape.widths)  # of old and new books
+    words = 24 * (MAX_WORDS * sum(shape.widths) + shape.n_cells * shape.widths[0])  # of old and new books
     working = int(_sample_copies(shape) * sample) + block + axes + rows + words + _native(shape, threads, WIDE_BEAM)
     return max(reading, working) + OVERHEAD
+
+
+def cells_memory(shape: Shape, n: int, n_train: int) -> int:
+    """Learning more cells than a book has words, for n rows: a sample of their own beside that of the other books."""
+    if shape.n_cells <= shape.n_words:
+        return 0
+    sample = sample_size(n, n_train, shape.n_cells)
+    copies = 5 if METRICS[shape.metric].is_normalized else 2  # a group of rows; rows are normalized in float64
+    return 4 * shape.dim * (n_train + copies * sample) + 40 * sample + 40 * shape.n_cells * shape.dim + OVERHEAD
 
 
 def _sample_copies(shape: Shape) -> float:
@@ -121,10 +132,11 @@ def coding_memory(shape: Shape, n: int, threads: int, ids: IdBytes) -> int:
 
 def calibrating_memory(shape: Shape, n: int, queries: int, threads: int, id_bytes: int = 0) -> int:
     """The index of n rows, and arrays for the queries: by hit, by cell, by dimension."""
-    hits = queries * min(n, max(KS)) * 160
-    cells = queries * shape.n_words * 48
-    at_once = min(queries, CALIBRATED_AT_ONCE) * (min(n, max(KS) + 1 + COPIES) * (100 + 2 * shape.n_columns) + 64 * 256)
-    search = threads * (8 * n // max(1, shape.n_words) + 64 * shape.n_books * MAX_WORDS)
+    hits = queries * min(n, max(KS)) * 170
+    cells = cost_queries(shape.n_cells) * shape.n_cells * 80
+    of_hits = min(n, max(KS) + 1 + COPIES) * (110 + 2 * shape.n_columns)
+    at_once = min(queries, CALIBRATED_AT_ONCE) * (of_hits + 48 * shape.n_cells)
+    search = threads * (8 * n // max(1, shape.n_cells) + 64 * (shape.n_books + shape.n_cell_tables) * MAX_WORDS)
     vectors = queries * shape.dim * 40
     native = shape.table_bytes() + shape.pair_bytes()
     return _index(shape, n, id_bytes) + hits + cells + at_once + search + vectors + native + OVERHEAD
@@ -136,6 +148,7 @@ def _index(shape: Shape, n: int, id_bytes: int) -> int:
 
 def _native(shape: Shape, threads: int, beam: int) -> int:
     """Tables of the native core, and the buffers of each thread for encoding and refitting."""
-    coder = 4 * 16 * (2 * shape.dim + shape.n_books * MAX_WORDS) + 2 * beam * (shape.n_books + 2) * MAX_WORDS
+    rows = 256 * (8 * shape.dim + 8 * beam) + 1024 * shape.n_cell_tables  # NearestWords
+    coder = 4 * 16 * (shape.dim + shape.n_books * MAX_WORDS) + 2 * beam * (shape.n_books + 2) * MAX_WORDS + rows
     refit = 8 * 8 * 5 * shape.n_books * MAX_WORDS if shape.pairs else 0
     return shape.table_bytes() + shape.pair_bytes() + threads * (coder + refit)

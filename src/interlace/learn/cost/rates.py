@@ -60,7 +60,7 @@ def _seconds_per_step(
         own = (words[rng.permutation(MAX_WORDS), start:stop] * 0.7**j).astype(np.float32)
         books.append(Book(own, np.arange(start, stop, dtype=np.uint32)))
     codebooks = Codebooks(books, dim=DIMS, n_crude=BOOKS, metric="l2")
-    shape = Shape(DIMS, "l2", "residual", spans, MAX_WORDS, MAX_WORDS, 0, BOOKS, 1, 0, "none")
+    shape = Shape(DIMS, "l2", "residual", spans, MAX_WORDS, MAX_WORDS, MAX_WORDS, 0, BOOKS, 1, 0, "none")
     codes = encode(codebooks, x, 1)  # before the clock starts, because the first call makes the tables
     out = np.empty_like(codes)
     narrow, wide = (

@@ -20,6 +20,8 @@ DENSE_STEP = 32  # CrossSums (cpp/core/cross_terms.h) pads words to a multiple o
 CALIBRATION_BYTES = 4 * len(KS) * (len(TARGETS) * 5 + 1)
 
 Span = tuple[int, int]
+#: kAllTables of cpp/core/nearest_words.h: with more tables than this, rows are compared with those of some only.
+ALL_TABLES = 16
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Shape:
     metric: str
     layout: str
     spans: tuple[Span, ...]
-    n_words: int  # of every book
+    n_words: int  # of every book but the first
+    n_cells: int  # words of the first
     n_values: int  # of a norm column
     n_norms: int
     n_crude: int  # books
@@ -91,11 +94,12 @@ class Shape:
 
     def row_bytes(self, n: int) -> int:
         """Row numbers and cell bounds of n rows, if all cells are equally full."""
-        return row_number_bytes(n, self.n_words)
+        return row_number_bytes(n, self.n_cells)
 
     def learned_bytes(self) -> int:
         """Words, supports, rotation, mean and variances, as a file stores them."""
         words = sum(self.n_words * width + width for width in self.widths)
+        words += (self.n_cells - self.n_words) * self.widths[0]
         if self.layout == "residual":
             described = self.n_books  # the energy of each book
         else:
@@ -105,8 +109,11 @@ class Shape:
 
     def table_bytes(self) -> int:
         """Tables that the native core computes when an index is opened (Books::bytes in cpp/core/books.cpp)."""
-        padded = sum(MAX_WORDS * (width + 1) for width in self.widths)  # words and their squares
-        cell_terms = self.n_words * self.n_columns * MAX_WORDS if any(i == 0 for i, _ in self.pairs) else 0
+        tables = [self.n_cell_tables, *([1] * (self.n_books - 1))]
+        padded = sum(n * MAX_WORDS * (width + 1) for n, width in zip(tables, self.widths, strict=True))  # and squares
+        if self.n_cell_tables > ALL_TABLES:
+            padded += -(-self.n_cell_tables // MAX_WORDS) * MAX_WORDS * (self.widths[0] + 1)  # centres of tables
+        cell_terms = self.n_cells * self.n_columns * MAX_WORDS if any(i == 0 for i, _ in self.pairs) else 0
         dense = self.n_dense * MAX_WORDS
         return 4 * (padded + dense) + 2 * (cell_terms + dense * -(-self.dim // DENSE_STEP) * DENSE_STEP)
 
@@ -114,9 +121,14 @@ class Shape:
         """Tables of cross terms at their peak, when the first row is encoded: int16, computed from float32."""
         return self.n_pairs * MAX_WORDS * (2 * MAX_WORDS + 4 * self.n_words)
 
+    @property
+    def n_cell_tables(self) -> int:
+        """Tables of words of the first book."""
+        return -(-self.n_cells // MAX_WORDS)
+
     def floor_bytes(self) -> int:
         """The smallest cross term of each cell."""
-        return 4 * self.n_words if self.n_dense else 0
+        return 4 * self.n_cells if self.n_dense else 0
 
     def n_sections(self) -> int:
         """Sections of a file, without those of ids."""
@@ -149,6 +161,7 @@ def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = No
         layout=layout,
         spans=spans,
         n_words=min(settings.n_words, n_train),
+        n_cells=settings.n_cells if settings.many_cells else min(settings.n_cells, n_train),
         n_values=min(MAX_WORDS, max(2, n_train)),
         n_norms=n_norms,
         n_crude=min(settings.crude_books or default, len(spans)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from ...codec.codebooks import MAX_WORDS
+from ..cells import GROUP_ROUNDS, WHOLE_ROUNDS, WITHIN_ROUNDS, sample_size
 from ..layout_rules import TRIAL_QUERIES, TRIAL_REFITS, TRIAL_ROWS, compared_layouts, trial_train_rows
 from ..schedule import (
     CELL_ROUNDS,
@@ -19,7 +21,7 @@ from ..schedule import (
     rows_per_round,
 )
 from ..settings import Settings
-from .shape import Shape, shape_of
+from .shape import ALL_TABLES, Shape, shape_of
 
 #: For one row, choosing the nearest of 256 words costs as much as this many dimensions of their products.
 PICK = 16
@@ -60,6 +62,7 @@ def coding_work(shape: Shape, beam: int | None = None, sweeps: int | None = None
     if shape.n_pairs:  # candidates share most of the words of earlier books
         steps += (2 + beam / 4) * shape.n_pairs * MAX_WORDS + sweeps * 6 * shape.n_pairs * MAX_WORDS
     products = MAX_WORDS * (sum(shape.widths) + PICK * shape.n_books)
+    products += (_tables_read(shape) - 1) * MAX_WORDS * (shape.widths[0] + PICK)
     return Work(products=products, steps=steps, matrix=shape.dim**2 if shape.rotated else 0)
 
 
@@ -84,6 +87,25 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
     if shape.n_norms:
         work += coding_work(shape, sweeps=0) * n
     return work
+
+
+def _tables_read(shape: Shape) -> int:
+    """Tables of words of cells that a row is compared with (cpp/core/nearest_words.h)."""
+    n = shape.n_cell_tables
+    return n if n <= ALL_TABLES else max(8, math.isqrt(n)) + 1
+
+
+def cells_work(shape: Shape, n: int, n_train: int) -> Work:
+    """Learning more cells than a book has words, for n rows."""
+    if shape.n_cells <= shape.n_words:
+        return Work()
+    rows, groups = sample_size(n, n_train, shape.n_cells), math.isqrt(shape.n_cells)
+    words = (GROUP_ROUNDS + 2.0) * max(MAX_WORDS, groups) + (WITHIN_ROUNDS + 2.0) * max(
+        MAX_WORDS, shape.n_cells / groups
+    )
+    words += (WHOLE_ROUNDS + 1.0) * _tables_read(shape) * MAX_WORDS
+    sums = float(rows * shape.dim * (GROUP_ROUNDS + WITHIN_ROUNDS + WHOLE_ROUNDS))
+    return Work(products=words * rows * (shape.dim + PICK), sums=sums)
 
 
 def _kmeans_work(n: int, rounds: int, widths: tuple[int, ...]) -> Work:
