@@ -12,8 +12,8 @@ void bind_learn(nb::module_& m) {
         "nearest",
         [](In<float, Two> x, In<float, Two> words, std::size_t threads, Out<std::int32_t, One> index,
            Out<float, One> score) {
-            require(x.shape(1) == words.shape(1) && words.shape(0) >= 1 &&
-                        index.size() == x.shape(0) && score.size() == x.shape(0) && threads >= 1,
+            require(x.shape(1) == words.shape(1) && words.shape(0) >= 1 && index.size() == x.shape(0) &&
+                        score.size() == x.shape(0) && threads >= 1,
                     "x, words or outputs have the wrong shape");
             Released released;
             nearest(x.data(), x.shape(0), x.shape(1), words.data(), words.shape(0), threads, index.data(),

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Annotated, overload
+from typing import Annotated
 
 import numpy
 from numpy.typing import NDArray
@@ -17,29 +17,13 @@ class Books:
 class Segment:
     def __init__(self, cell_starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], crude: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], rest: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], low: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], high: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], samples: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], cross_floors: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> None: ...
 
-    @overload
     def unpack(self, codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
 
-    @overload
-    def unpack(self, cells: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
-
-    @overload
     def codes_of(self, rows: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
 
-    @overload
-    def codes_of(self, rows: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], cells: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
-
-@overload
 def count_cells(codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], cell_starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')]) -> list[int]: ...
 
-@overload
-def count_cells(cells: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], cell_starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')]) -> list[int]: ...
-
-@overload
 def pack(codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], cell_starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], crude: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), order='C', device='cpu')], rest: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')], low: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], high: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], samples: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
-@overload
-def pack(cells: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], cell_starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], crude: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), order='C', device='cpu')], rest: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')], low: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], high: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu')], samples: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
 class Filter:
     def __init__(self, books: Books, segment: Segment, allowed: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
@@ -147,17 +131,9 @@ class Trace:
 
 def trace(books: Books, segments: Sequence[Segment], filters: Sequence[Filter], query: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], rule: Rule, k: int, row: int) -> Trace: ...
 
-@overload
 def encode(books: Books, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], beam: int, sweeps: int, threads: int, codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
 
-@overload
-def encode(books: Books, x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], beam: int, sweeps: int, threads: int, cells: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
-
-@overload
 def cross_floors(books: Books, codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], threads: int, floors: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
-@overload
-def cross_floors(books: Books, cells: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], threads: int, floors: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
 def nearest(x: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], words: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], threads: int, index: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], score: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 

@@ -67,8 +67,7 @@ def test_cells_beyond_256_are_searched_like_those_below(simd, layout, metric):
         mask = (rng.random(5000) < share).astype(np.uint8)
         mask[4321] = 1
         filters = [
-            [_native.Filter(own.native, segment.native, mask)]
-            for own, segment in ((books, large), (codebooks, small))
+            [_native.Filter(own.native, segment.native, mask)] for own, segment in ((books, large), (codebooks, small))
         ]
         assert filters[0][0].n_allowed == mask.sum()
         found = searched(books, large, filters[0], q, 5, EXACT)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inputs.arrays import FloatArray
-from .codebooks import Book, Codebooks, Codes
+from .codebooks import Book, Codebooks
 
 F = np.float32
 Integers = NDArray[np.int64]
@@ -40,7 +40,10 @@ class DenseWords:
     unit: np.float32  # the square of a step
 
     def cross_sum(self, codes: Integers) -> int:
-        """Cross terms between the books of a row in units, |sum of words|^2 - sum of |word|^2; codes: the cell and then the columns."""
+        """Cross terms between the books of a row in units, |sum of words|^2 - sum of |word|^2.
+
+        codes: the cell and then the columns.
+        """
         words = [dense[codes[1 + position]] for position, dense in self.of.items()]
         return int((sum(words) ** 2).sum() - sum((word**2).sum() for word in words)) if words else 0
 

@@ -62,20 +62,21 @@ class Held:
 
     def __getitem__(self, part: slice) -> Held:
         """A slice of the queries; only one from the first query on has visits."""
-        per_query = (getattr(self, name)[part] for name in _PER_QUERY)
+        per_query: dict[str, Any] = {name: getattr(self, name)[part] for name in _PER_QUERY}
         visits = Visits(self.visits.bases[:0], self.visits.sizes[:0]) if part.start else self.visits
-        return Held(tuple(answer[part] for answer in self.answers), *per_query, visits=visits)
+        return Held(answers=tuple(answer[part] for answer in self.answers), visits=visits, **per_query)
 
     @classmethod
     def joined(cls, parts: list[Held]) -> Held:
         """All queries of some parts, one behind the other; the parts are used up, so that nothing is there twice."""
         kinds = range(len(parts[0].answers))
         of_hits = [[[getattr(p.answers[i], f.name) for p in parts] for f in fields(Hits)] for i in kinds]
-        others = [[getattr(p, name) for p in parts] for name in _PER_QUERY]
+        others = {name: [getattr(p, name) for p in parts] for name in _PER_QUERY}
         visits = [[getattr(p.visits, f.name) for p in parts] for f in fields(Visits)]
         parts.clear()
         answers = tuple(Hits(*map(_joined, arrays)) for arrays in of_hits)
-        return cls(answers, *map(_joined, others), visits=Visits(*map(_joined, visits)))
+        per_query = {name: _joined(arrays) for name, arrays in others.items()}
+        return cls(answers=answers, visits=Visits(*map(_joined, visits)), **per_query)
 
 
 _PER_QUERY = ("nearest", "spread", "lengths", "rests", "spans")
@@ -145,11 +146,11 @@ def _held(
     excess, floors = trace
     occupied = np.flatnonzero(sizes)
     bases = codebooks.bases(queries)[:, occupied]
-    ordered = np.sort(bases, axis=1)
+    ascending = np.sort(bases, axis=1)
     codes = codes_of(codebooks, segments, np.maximum(rows, 0).ravel()).reshape(*rows.shape, -1)
     cells = np.searchsorted(occupied, codebooks.split_codes(codes)[0])
     of_hits = np.take_along_axis(bases, cells, axis=1)
-    ranks = [np.searchsorted(a, b, side="right") - 1 for a, b in zip(ordered, of_hits, strict=True)]  # ties: the last
+    ranks = [np.searchsorted(a, b, side="right") - 1 for a, b in zip(ascending, of_hits, strict=True)]  # ties: the last
     every = Hits(distances, excess, floors, of_hits, np.array(ranks, np.int32).reshape(of_hits.shape))
     answers = [every[:, :deepest]]
     if own_codes is not None:
@@ -161,12 +162,12 @@ def _held(
     visits = np.argsort(bases[:n_visits], axis=1, kind="stable")
     return Held(
         answers=tuple(answers),
-        nearest=ordered[:, 0],
-        spread=ordered.mean(1, dtype=np.float64) - ordered[:, 0],
+        nearest=ascending[:, 0],
+        spread=ascending.mean(1, dtype=np.float64) - ascending[:, 0],
         lengths=lengths,
         rests=rests,
         spans=codebooks.spans(queries),
-        visits=Visits(ordered[:n_visits], sizes[occupied][visits].astype(np.float32)),
+        visits=Visits(ascending[:n_visits], sizes[occupied][visits].astype(np.float32)),
     )
 
 

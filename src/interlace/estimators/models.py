@@ -49,8 +49,10 @@ class Model(PersistentEstimator):
         return out
 
     def encode(self, X: Any, *, effort: Effort | None = None) -> NDArray[np.uint8]:
-        """Codes uint8 [n, code_width] of inputs X: the cell (two bytes for more than 256 cells), then a byte for each of
-        :attr:`Codebooks.columns`."""
+        """Codes uint8 [n, code_width] of inputs X: the cell, then a byte for each of :attr:`Codebooks.columns`.
+
+        More than 256 cells take two bytes.
+        """
         rows = self._rows(X)
         if effort is None and self.embedding_ is None:  # jointly learned books bring their own encoder settings
             effort = getattr(self, "effort", None)

@@ -14,7 +14,7 @@ from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
 from ..learn.cost.memory import IdBytes, build_memory
 from ..learn.cost.rates import rates
 from ..learn.cost.shape import CALIBRATION_BYTES, shape_of
-from ..learn.cost.work import coding_work, cells_work, learning_work, trying_work
+from ..learn.cost.work import cells_work, coding_work, learning_work, trying_work
 from ..learn.layout_rules import compared_layouts
 from ..learn.settings import Settings
 from .ids import BLOCK, STORED

@@ -91,8 +91,10 @@ class Learner:
     def _cell_book(self, mean: FloatArray, rotation: FloatArray | None) -> Book:
         """The cells that are given, in the coordinates of the books."""
         assert self.cells is not None
-        words = self.cells - mean
-        return Book(words if rotation is None else words @ rotation, np.arange(self.dim, dtype=np.uint32))
+        words: FloatArray = self.cells - mean
+        if rotation is not None:
+            words = np.asarray(words @ rotation, np.float32)
+        return Book(words, np.arange(self.dim, dtype=np.uint32))
 
     def _start_books(self, y: FloatArray, supports: list[Dims], overlap: bool, given: list[Book]) -> list[Book]:
         """Books one after the other; ``given`` are the first of them."""

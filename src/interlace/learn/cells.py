@@ -61,7 +61,7 @@ def learn_cells(
 def _shares(rows: NDArray[np.int64], n_words: int) -> NDArray[np.int64]:
     """Words for groups of so many rows: in proportion, at least one each, no more than rows, n_words in all."""
     exact = rows * (n_words / max(1, rows.sum()))
-    words = np.clip(exact.astype(np.int64), 1, np.maximum(rows, 1))
+    words = np.asarray(np.clip(exact.astype(np.int64), 1, np.maximum(rows, 1)))
     for i in np.argsort(-(exact - words), kind="stable")[: max(0, n_words - int(words.sum()))]:
         words[i] = min(words[i] + 1, max(rows[i], 1))
     return words

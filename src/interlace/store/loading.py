@@ -14,11 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..engine.segments import check_codes
 from ..engine.tombstones import Tombstones
-from ..errors import DamagedFileError, InputError, InterlaceError, NotAnIndexError, StoreError
+from ..errors import DamagedFileError, InterlaceError, NotAnIndexError, StoreError
 from . import log as logs
 from . import manifest as manifests
 from . import parts

@@ -18,6 +18,7 @@ from ..codec.space import Space
 from ..errors import InputError
 from ..index.ids import Ids
 from ..inputs.arrays import FloatArray, Rows
+from ..learn.cells import sample_size
 from ..learn.fit import learn_codebooks
 from ..learn.registry import BookLearner, learner_of_layout
 from ..learn.settings import LAYOUTS, Settings
@@ -63,8 +64,8 @@ def relearned(before: Snapshot, settings: Mapping[str, Any], progress: Progress)
         raise InputError("relearn needs kept originals: il.create(path, source, originals='float16')")
     if not len(before):
         raise InputError("relearn needs rows to learn from, but the store is empty")
-    learner = _learner(before.books.codebooks, settings, progress)
     rows = before.rows.ids.kept_rows()
+    learner = _learner(before.books.codebooks, settings, len(rows), progress)
     order = np.random.default_rng(learner.seed).permutation(rows)
     n_held = min(HELD_OUT, len(rows) // 10)
     train = np.sort(order[n_held:][: learner.max_train_rows])
@@ -78,10 +79,10 @@ def relearned(before: Snapshot, settings: Mapping[str, Any], progress: Progress)
     return Recoded(before, books, drift, threads)
 
 
-def _learner(old: Codebooks, settings: Mapping[str, Any], progress: Progress) -> BookLearner:
+def _learner(old: Codebooks, settings: Mapping[str, Any], n_rows: int, progress: Progress) -> BookLearner:
     """A learner of the method that learned the old codebooks, which their layout identifies."""
     if "layout" in settings or old.layout in LAYOUTS:
-        return _icq(old, settings, progress)
+        return _icq(old, settings, n_rows, progress)
     make = learner_of_layout(old.layout) if old.metric_type.is_squared else None
     if make is None:
         raise InputError(
@@ -91,12 +92,14 @@ def _learner(old: Codebooks, settings: Mapping[str, Any], progress: Progress) ->
     return make(old.n_bytes, settings, progress)
 
 
-def _icq(old: Codebooks, settings: Mapping[str, Any], progress: Progress) -> BookLearner:
+def _icq(old: Codebooks, settings: Mapping[str, Any], n_rows: int, progress: Progress) -> BookLearner:
     unknown = settings.keys() - {field.name for field in fields(Settings)}
     if unknown:
         raise InputError(f"relearn has no setting {min(unknown)!r} for codebooks of ICQ")
     size = {} if "n_books" in settings else {"n_bytes": old.n_bytes}
     chosen = Settings(**{**size, "layout": old.layout, **settings, "metric": old.metric}).checked()
+    chosen = chosen.for_rows(n_rows)
+    most = sample_size(n_rows, chosen.max_train_rows, chosen.n_cells) if chosen.many_cells else chosen.max_train_rows
 
     def learn(x: FloatArray) -> Codebooks:
         learned = learn_codebooks(Rows(x), chosen, progress)
@@ -104,4 +107,4 @@ def _icq(old: Codebooks, settings: Mapping[str, Any], progress: Progress) -> Boo
             raise KeyboardInterrupt
         return learned.codebooks
 
-    return BookLearner(learn, chosen.seed, chosen.max_train_rows, chosen.threads)
+    return BookLearner(learn, chosen.seed, most, chosen.threads)
