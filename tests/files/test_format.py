@@ -124,7 +124,7 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "n_id_words": n_id_words,
         "n_sample": 400,  # of the model in these tests
         "n_rows": 400,
-        "n_bytes": learned.n_bytes,
+        "code_width": learned.code_width,
         "dim": learned.dim,
         "n": n,
         "n_cells": learned.n_cells,
@@ -270,7 +270,7 @@ def golden_indexes() -> list[str]:
 
 def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> None:
     made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
-    made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled"}
+    made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled", "v4-cells-hybrid", "v4-cells-residual"}
     assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
@@ -308,6 +308,9 @@ def test_golden_files_keep_their_calibration_from_version_2_on(name: str) -> Non
     for key in ("shares", "cells"):
         np.testing.assert_array_equal(getattr(index.calibration, key), np.array(stored[key], np.float32))
     assert (index.calibration.least, index.calibration.reach) == (stored["least"], stored["reach"])
+    if name.startswith("v4-"):
+        assert index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin == stored["margin"]
+        return
     with pytest.warns(il.CalibrationWarning, match="older version"):  # it promised more than it kept
         label = index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin
     assert label.startswith("exact (0.99 was calibrated by an older version")
@@ -324,7 +327,7 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
     again = il.open(tmp_path / "i")
     again.verify()
     assert same_index(index, again)
-    assert storage.read(tmp_path / "i").version == (3 if kind == "int64" else 2)
+    assert storage.read(tmp_path / "i").version == (4 if "-cells-" in name else 3 if kind == "int64" else 2)
     assert again.calibration is not None
 
 

@@ -3,7 +3,8 @@
     python tests/golden/make_golden.py
 
 Files of a released format version are never made again: they are there to prove that they still open. Run this only for
-a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone.
+a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone, version 4 from version 3 in
+the number of cells.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ sys.path.insert(0, str(HERE.parent))
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 from interlace.codec.embedding import MLP  # noqa: E402
 
-VERSION = 3
+VERSION = 4
 
 
 def shown(distances: np.ndarray) -> list[list[float | str]]:
@@ -115,11 +116,28 @@ def write_version_2() -> None:
     write_model("v2-model")
 
 
-if __name__ == "__main__":
+def write_version_3() -> None:
+    """What version 3 added; made by the library of that version."""
     rng = np.random.default_rng(12)
     for name, ids in {
         "runs": np.arange(70) + 2**40,
         "ascending": np.sort(rng.choice(200, 70, replace=False)) - 50,
         "shuffled": rng.permutation(70) * 1_000_003,
     }.items():
-        write(f"v{VERSION}-ids-{name}", tiny(layout="subspace", ids=ids))
+        write(f"v3-ids-{name}", tiny(layout="subspace", ids=ids))
+
+
+def many_cells(layout: str) -> il.Index:
+    """More cells than a byte can number; every 32nd word of the other books."""
+    learned = il.Index.build(clustered(2000, 5), n_bytes=4, layout=layout, cells=300, threads=1, progress=False)
+    arrays, description = learned.codebooks.to_arrays()
+    few = {k: a[::32] if k.startswith("words.") and k != "words.0" else a for k, a in arrays.items()}
+    index = il.Index(il.Codebooks.from_arrays(few, description | {"beam": 4}))
+    index.add(clustered(70, 5, seed=7), threads=1)
+    index.calibrate(clustered(400, 5, seed=8), threads=1)
+    return index
+
+
+if __name__ == "__main__":
+    for layout in ("hybrid", "residual"):
+        write(f"v{VERSION}-cells-{layout}", many_cells(layout))

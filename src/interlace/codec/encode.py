@@ -70,6 +70,8 @@ def checked_codes(codebooks: Codebooks, codes: Any) -> Codes:
         raise InputError(f"codes[{row}, 0] is cell {cells[row]}, but there are {n_cells} cells")
     for column, size in enumerate(sizes):
         if columns[:, column].max(initial=0) >= size:
-            row, place = int(np.argmax(columns[:, column] >= size)), codebooks.cells.n_bytes + column
-            raise InputError(f"codes[{row}, {place}] is {array[row, place]}, but its column has {size} entries")
+            row, place = int(np.argmax(columns[:, column] >= size)), column - len(sizes)
+            raise InputError(
+                f"codes[{row}, {array.shape[1] + place}] is {array[row, place]}, but its column has {size} entries"
+            )
     return array

@@ -101,6 +101,17 @@ class Parts:
         """Bytes of a code, the part's included."""
         return 1 + self.codebooks[0].n_bytes - self.implied
 
+    code_width = n_bytes  #: as of :class:`Codebooks`
+
+    @property
+    def file_version(self) -> int:
+        """The oldest version of the file format that has all parts."""
+        return max(part.file_version for part in self.codebooks)
+
+    def split_codes(self, codes: Codes) -> tuple[NDArray[np.int64], Codes]:
+        """Codes [n, n_bytes] -> numbers of parts [n], and the codes within the parts."""
+        return codes[:, 0].astype(np.int64), codes[:, 1:]
+
     @property
     def column_sizes(self) -> list[int]:
         """What a code of each column may name at most; parts may have fewer words."""
@@ -342,7 +353,7 @@ class PartsIndex:
         arrays = {f"codebooks.{name}": array for name, array in learned.items()} | {"codes": self.codes()}
         arrays |= {f"ids.{name}": array for name, array in sorted(self._ids.sorted_section().items())}
         meta = {"kind": "parts index", "n": len(self), "ids": self._ids.kind, "codebooks": description}
-        storage.write(path, arrays, meta, self._ids.file_version)
+        storage.write(path, arrays, meta, max(self._ids.file_version, self.codebooks.file_version))
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> PartsIndex:

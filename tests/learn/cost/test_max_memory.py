@@ -74,7 +74,7 @@ def test_as_many_rows_as_fit(n: int, dim: int, allowed: int, layout: str) -> Non
     given = Settings(layout=layout, n_bytes=4, max_memory=allowed, threads=1).checked()
 
     def needed(rows: int) -> int:
-        return max(fit_memory(dim, given, rows))
+        return max(fit_memory(n, dim, given.for_rows(n), rows))
 
     most = train_count(n, 65_536)
     least = min(LEAST_ROWS, most)
