@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +24,7 @@ from interlace.evaluate.answers import exact_neighbours
 
 FloatArray = NDArray[np.float32]
 TRUTH = 100  # neighbours kept per query
+TRUTH_BLOCK = 500_000  # rows in float32 at a time
 ROOT = Path(__file__).resolve().parent.parent
 QUICK_ROWS, QUICK_QUERIES = 20_000, 100
 
@@ -173,7 +175,22 @@ def _finished(
 def neighbours(x: NDArray[Any], queries: NDArray[Any], metric: str = "l2") -> NDArray[np.int64]:
     """The truth. Bytes of up to 256 dimensions have exact float32 distances; 784 do not, and take double precision."""
     exact_in_float = x.dtype == np.uint8 and x.shape[1] <= 256
+    if exact_in_float and len(x) > TRUTH_BLOCK and metric == "l2":
+        return _neighbours_by_blocks(x, queries)
     return exact_neighbours(x, queries, TRUTH, metric, dtype=np.float32 if exact_in_float else np.float64)[0]
+
+
+def _neighbours_by_blocks(x: NDArray[np.uint8], queries: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """The same for millions of bytes, whose float32 copy would take gigabytes; ties go to the smaller row."""
+    asked = np.ascontiguousarray(queries, np.float32)
+    ids = np.empty((len(asked), 0), np.int64)
+    distances = np.empty((len(asked), 0), np.float32)
+    for at in range(0, len(x), TRUTH_BLOCK):
+        found = faiss.knn(asked, np.ascontiguousarray(x[at : at + TRUTH_BLOCK], np.float32), TRUTH)
+        distances, ids = np.concatenate([distances, found[0]], 1), np.concatenate([ids, found[1] + at], 1)
+        order = np.lexsort((ids, distances), axis=1)[:, :TRUTH]
+        distances, ids = np.take_along_axis(distances, order, 1), np.take_along_axis(ids, order, 1)
+    return ids
 
 
 def clustered(n: int, dim: int, n_queries: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -131,9 +131,9 @@ def _built(
     words = centroids(factory.lists, data, folder, plan)
     clock = Clock()
     index = faiss.index_factory(data.x.shape[1], factory.text)
-    ivf = faiss.extract_index_ivf(index)
+    ivf = faiss.downcast_index(faiss.extract_index_ivf(index))
     train = float_rows(data, _sample(n, MAX_TRAIN_ROWS, plan.seed))
-    if hasattr(ivf, "pq"):
+    if isinstance(ivf, faiss.IndexIVFPQ | faiss.IndexIVFPQFastScan):
         ivf.pq.cp.max_points_per_centroid = len(train)  # the default learns 4-bit words from 4,096 rows only
     with clock.step("train"):
         if factory.rotated:
@@ -182,7 +182,7 @@ def curve(text: str, data: BenchSet, folder: Path, plan: CurvePlan, probes: tupl
         "ids": ID_BYTES,
         "structure": total - facts["code_bytes"] - ID_BYTES,
         "total": total,
-        "tables_in_memory": _tables(index, factory, facts["code_bytes"]) / len(data.x),
+        "tables_in_memory": _tables(index) / len(data.x),
     }
 
     def prepare(mode: str, k: int, setting: Setting) -> None:
@@ -240,9 +240,9 @@ def flat_rows(data: BenchSet) -> Any:
     return flat
 
 
-def _tables(index: Any, factory: Factory, code_bytes: int) -> int:
+def _tables(index: Any) -> int:
     """Bytes of the tables that faiss computes when it loads an index, and that no file holds."""
-    ivf = faiss.extract_index_ivf(index)
+    ivf = faiss.downcast_index(faiss.extract_index_ivf(index))
     table = getattr(ivf, "precomputed_table", None)
     return 0 if table is None or not getattr(ivf, "use_precomputed_table", 0) else 4 * int(table.size())
 

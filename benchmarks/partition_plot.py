@@ -85,6 +85,7 @@ def _panel(axes: Any, title: str, methods: list[Case], least: float) -> None:
         name = method["name"].removeprefix("faiss ").replace(" originals", "").replace(" bytes", "-byte codes")
         ends.append((f"{name}: {method['bytes']['total']:.0f} B", colour, x[-1], y[-1]))
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_title(title, fontsize=9, loc="left")
     axes.set_xlabel("recall@10")
     axes.set_ylabel("queries per second")
@@ -106,6 +107,7 @@ def _names(axes: Any, ends: list[tuple[str, str, float, float]]) -> None:
     if not ends:
         return
     left, right = axes.get_xlim()
+    axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= min(right, 1.0)])
     axes.set_xlim(left, right + 0.75 * (right - left))
     column = right + 0.07 * (right - left)
     low, high = (math.log10(v) for v in axes.get_ylim())
@@ -155,6 +157,8 @@ def draw_growth(found: Case, path: Path) -> None:
                 axes.annotate(note, at, offset, textcoords="offset points", fontsize=6.5, color=colour, ha="center")
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlim(right=axes.get_xlim()[1] * 3)
         axes.set_xlabel("rows")
         axes.set_ylabel("microseconds per query, one core")
