@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ MARGINS: tuple[float | str, ...] = (0.9, 0.95, 0.99, 0.999, 0.9999, "exact")
 DEPTHS = (20, 40, 80, 160, 320, 640)
 RECALLS = (0.9, 0.95, 0.98)
 RERANK_MARGIN = 0.99
+ORIGINAL_BYTES = {"float16": 2.0, "int8": 1.0}  # per dimension
 LEVEL = _native.simd_level()
 EXHAUSTIVE_ROWS = 2_000_000  # beyond it the exact search stands for the exhaustive one, which a test shows equal
 
@@ -53,8 +54,6 @@ class Spec:
         given: dict[str, Any] = {"n_bytes": self.n_bytes, "layout": self.layout}
         if self.cells is not None and takes("cells"):
             given["cells"] = self.cells
-        if self.originals is not None and takes("originals"):
-            given["originals"] = self.originals
         return given
 
 
@@ -92,38 +91,50 @@ def facts_path(path: Path) -> Path:
 def ensure(
     spec: Spec, data: BenchSet, folder: Path, plan: CurvePlan, say: Callable[[str], None], *, any_version: bool = False
 ) -> None:
-    """Build an index unless it is in the cache."""
+    """Build an index unless it is in the cache; one that keeps originals takes the books of the one that does not."""
     path = path_of(spec, folder, any_version=any_version)
+    plain = replace(spec, originals=None)
+    if spec.originals is not None:
+        ensure(plain, data, folder, plan, say, any_version=any_version)
     if not path.exists() or not facts_path(path).exists():
         say(f"building {spec.name}")
-        clock, phases, written = Clock(), ours.Phases(), partial(path)
-        with clock.step("build"):
-            index = Index.build(
-                data.x, metric=data.metric, seed=plan.seed, threads=1, progress=phases, **spec.keywords()
-            )
-        facts = clock.facts | {"phases_wall_seconds": phases.seconds(), "layout": index.codebooks.layout}
-        facts |= {"code": code_version(), "choice": _choice(index)}
-        if spec.originals is not None and not takes("originals"):
-            with clock.step("store"):
-                _store(index, spec.originals, written, data)
-            facts |= clock.facts
+        clock, written = Clock(), partial(path)
+        if spec.originals is None:
+            facts = _build(spec, data, plan, clock, written)
         else:
-            index.save(written)
+            learned = path_of(plain, folder, any_version=any_version)
+            facts = json.loads(facts_path(learned).read_text())
+            with clock.step("originals"):
+                _with_originals(il.open(learned).codebooks, spec.originals, written, data)
         finish(written, path)
-        write_json(facts_path(path), facts)
+        write_json(facts_path(path), facts | clock.facts)
     if spec.originals is None:
         kept_array(_answers_path(path, plan), lambda: _exhaustive(il.open(path), data, plan))
+
+
+def _build(spec: Spec, data: BenchSet, plan: CurvePlan, clock: Clock, path: Path) -> dict[str, Any]:
+    phases = ours.Phases()
+    with clock.step("build"):
+        index = Index.build(data.x, metric=data.metric, seed=plan.seed, threads=1, progress=phases, **spec.keywords())
+    index.save(path)
+    return {"phases_wall_seconds": phases.seconds(), "code": code_version(), "choice": _choice(index)}
 
 
 def _choice(index: Index) -> str:
     return " ".join(str(getattr(index, "choice", "")).split())[:400]
 
 
-def _store(index: Index, originals: str, path: Path, data: BenchSet) -> None:
-    """A store with the vectors beside the codes, where an index cannot keep them."""
+def _with_originals(codebooks: il.Codebooks, originals: str, path: Path, data: BenchSet) -> None:
+    """All rows with their vectors: in an index, or in a store where an index of this version cannot keep them."""
+    if "originals" in inspect.signature(Index.__init__).parameters:
+        index = Index(codebooks, originals=originals)  # type: ignore[call-arg]
+        index.add(data.x, threads=1)
+        index.calibrate(threads=1)
+        index.save(path)
+        return
     if path.exists():
         shutil.rmtree(path)
-    with il.create(path, index.codebooks, originals=originals) as store:  # type: ignore[arg-type]
+    with il.create(path, codebooks, originals=originals) as store:  # type: ignore[arg-type]
         store.add(data.x, threads=1)
         store.compact()
         store.calibrate(threads=1)
@@ -147,7 +158,9 @@ def curve(spec: Spec, data: BenchSet, folder: Path, plan: CurvePlan, *, any_vers
     report = index.report()
     total = size_of(path) / len(data.x)
     codes, ids = report.codes / report.rows, (report.row_numbers + report.ids) / report.rows
-    vectors = {} if spec.originals is None else {"vectors": _vector_bytes(spec.originals, data.x.shape[1])}
+    vectors = {}
+    if spec.originals is not None:
+        vectors["vectors"] = ORIGINAL_BYTES[spec.originals] * data.x.shape[1]
     n_bytes = {
         "codes": codes,
         "ids": ids,
@@ -191,12 +204,5 @@ def _settings(spec: Spec) -> list[Setting]:
 
 def _cells(index: Any) -> int | None:
     """Number of cells, where this version of the library says it."""
-    for holder in (index.codebooks, getattr(index.codebooks, "cells", None)):
-        for name in ("n_cells", "count"):
-            if isinstance(value := getattr(holder, name, None), int):
-                return value
-    return None
-
-
-def _vector_bytes(originals: str, dim: int) -> float:
-    return {"float32": 4.0, "float16": 2.0, "int8": 1.0, "uint8": 1.0}.get(originals, 0.0) * dim
+    value = getattr(index.codebooks, "n_cells", None)
+    return value if isinstance(value, int) else None
