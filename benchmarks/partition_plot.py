@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from partition_bars import us
 
@@ -84,8 +85,7 @@ def _panel(axes: Any, title: str, methods: list[Case], least: float) -> None:
         axes.plot(x, y, "o-", color=colour, lw=2.6 if ours else 1.2, ms=5 if ours else 3, zorder=3 if ours else 2)
         name = method["name"].removeprefix("faiss ").replace(" originals", "").replace(" bytes", "-byte codes")
         ends.append((f"{name}: {method['bytes']['total']:.0f} B", colour, x[-1], y[-1]))
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    _log_y(axes)
     axes.set_title(title, fontsize=9, loc="left")
     axes.set_xlabel("recall@10")
     axes.set_ylabel("queries per second")
@@ -150,25 +150,38 @@ def draw_growth(found: Case, path: Path) -> None:
                 continue
             x, y = [rows for rows, _ in points], [us(line, "batch") for _, line in points]
             axes.plot(x, y, "o-", color=colour, lw=2.4 if kind == "interlace" else 1.4)
-            axes.annotate(f" {title}", (x[-1], y[-1]), color=colour, va="center", fontweight="bold")
+            end = {"xytext": (12, 0), "textcoords": "offset points", "va": "center", "fontweight": "bold"}
+            axes.annotate(title, (x[-1], y[-1]), color=colour, **end)
             for rows, line in points:
-                note = f"{line['recall']:.2f}" if kind == "interlace" else f"{line['recall']:.2f}, {_lists(line)}"
-                at, offset = (rows, us(line, "batch")), (0, -12 if kind == "interlace" else 7)
-                axes.annotate(note, at, offset, textcoords="offset points", fontsize=6.5, color=colour, ha="center")
+                note = f"{line['recall']:.2f}" + (f" ({_lists(line)})" if kind == "faiss" else "")
+                at, offset = (rows, us(line, "batch")), (0, -14 if kind == "interlace" else 8)
+                axes.annotate(note, at, offset, textcoords="offset points", fontsize=7, color=colour, ha="center")
         axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-        axes.set_xlim(right=axes.get_xlim()[1] * 3)
+        _log_y(axes)
+        sizes = sorted({line["rows"] for line in found["results"]})
+        axes.set_xticks(
+            sizes, [f"{rows // 1000:,}k" if rows < 1_000_000 else f"{rows // 1_000_000}M" for rows in sizes]
+        )
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlim(sizes[0] / 1.4, sizes[-1] * 4)
+        axes.margins(y=0.12)
         axes.set_xlabel("rows")
         axes.set_ylabel("microseconds per query, one core")
         axes.set_title(
-            f"Answers agree {found['target']:g} with the exhaustive search; numbers are recall@10 (and lists of faiss)",
+            f"Answers agree {found['target']:g} with the exhaustive search; numbers: recall@10 (lists)",
             fontsize=8,
             loc="left",
         )
         axes.grid(True, which="major", alpha=0.25)
         figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _log_y(axes: Any) -> None:
+    """A logarithmic axis with plain numbers."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _lists(line: Case) -> str:
