@@ -144,7 +144,7 @@ def _run(
     if options.build:
         build(case, data, folder, plan, options, say)
         return None
-    needed = NEEDED_AT_LEAST.get(name, 0 if options.cached else len(case.faiss))
+    needed = 0 if options.cached else NEEDED_AT_LEAST.get(name, len(case.faiss))
     loaded = load(case, data, folder, plan, options, say, needed)
     measured = curves.measured(loaded, data, plan, say)
     return {

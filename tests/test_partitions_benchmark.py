@@ -242,3 +242,59 @@ def test_a_whole_case(with_faiss, tmp_path):
     refined = by_name["faiss IVF16_HNSW32,PQ8x4fs,RFlat"]
     assert refined["bytes"]["vectors"] == 64
     assert ivf.Factory("OPQ8_128,IVF4096_HNSW32,PQ8np").lists == 4096
+
+
+def test_a_grown_set_begins_with_the_smaller_ones(with_faiss, tmp_path, monkeypatch):
+    """The real rows come first; what is in the cache is not made again."""
+    datasets, grown = with_faiss("datasets"), with_faiss("grown")
+    monkeypatch.setattr(grown, "FIRST", 1000)
+    monkeypatch.setattr(grown, "MOST", 3000)
+    base, _ = datasets.clustered(300, 8, 1, 0)
+    said = []
+    large = grown.rows(base, 2000, tmp_path, "made", 0, said.append)
+    small = grown.rows(base, 700, tmp_path, "made", 0, said.append)
+    assert large.shape == (2000, 8)
+    assert np.array_equal(large[:700], small)
+    assert np.array_equal(small[:300], base)
+    assert len(np.unique(large[1000:], axis=0)) > 900
+    assert not np.array_equal(large[1000:1700], large[300:1000])
+    before = len(said)
+    grown.rows(base, 3000, tmp_path, "made", 0, said.append)
+    assert len(said) == before == 2
+
+
+def test_true_neighbours_by_blocks(with_faiss, monkeypatch):
+    """Those of the search of all rows at once, with its order of ties."""
+    datasets = with_faiss("datasets")
+    rng = np.random.default_rng(0)
+    x, queries = (20 * rng.integers(0, 4, (n, 8)).astype(np.uint8) for n in (3000, 20))
+    whole = datasets.neighbours(x, queries)
+    monkeypatch.setattr(datasets, "TRUTH_BLOCK", 700)
+    distances = ((x[whole].astype(int) - queries[:, None].astype(int)) ** 2).sum(-1)
+    blocks = datasets.neighbours(x, queries)
+    assert np.array_equal(((x[blocks].astype(int) - queries[:, None].astype(int)) ** 2).sum(-1), distances)
+
+
+def test_slices_resume(with_faiss, tmp_path, monkeypatch):
+    agreement = with_faiss("agreement")
+    rows = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    asked = []
+
+    def make(m, n, quick):
+        asked.append((m, n, quick))
+        return agreement.Slice(rows, {"fresh": rows[:3]})
+
+    monkeypatch.setattr(agreement, "SLICES", {"one, of two": make})
+    monkeypatch.setattr(agreement, "run", lambda name, given, layout, quick: {"slice": layout, "results": []})
+    arguments = ["--quick", "--resume", "--results", str(tmp_path)]
+    assert agreement.main([*arguments, "--layout", "hybrid"]) == 0
+    path = agreement.path_of(tmp_path, "one, of two", "hybrid")
+    assert json.loads(path.read_text())["slice"] == "hybrid"
+    path.write_text('{"slice": "kept"}')
+    assert agreement.main(arguments) == 0
+    assert json.loads(path.read_text())["slice"] == "kept"
+    assert sorted(p.name for p in path.parent.iterdir()) == [
+        f"one-of-two-{layout}.json" for layout in sorted(agreement.LAYOUTS)
+    ]
+    assert agreement.main(arguments) == 0
+    assert asked == [(500, 12_000, True)] * 2  # nothing is left for the third run
