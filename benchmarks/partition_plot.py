@@ -83,7 +83,7 @@ def _panel(axes: Any, title: str, methods: list[Case], least: float) -> None:
         ours, colour = method["kind"] == "interlace", colour_of(method)
         x, y = zip(*line, strict=True)
         axes.plot(x, y, "o-", color=colour, lw=2.6 if ours else 1.2, ms=5 if ours else 3, zorder=3 if ours else 2)
-        name = method["name"].removeprefix("faiss ").replace(" originals", "").replace(" bytes", "-byte codes")
+        name = method["name"].replace(" originals", "").replace(" bytes", "-byte codes")
         ends.append((f"{name}: {method['bytes']['total']:.0f} B", colour, x[-1], y[-1]))
     _log_y(axes)
     axes.set_title(title, fontsize=9, loc="left")
@@ -108,7 +108,7 @@ def _names(axes: Any, ends: list[tuple[str, str, float, float]]) -> None:
         return
     left, right = axes.get_xlim()
     axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= min(right, 1.0)])
-    axes.set_xlim(left, right + 0.75 * (right - left))
+    axes.set_xlim(left, right + 0.85 * (right - left))
     column = right + 0.07 * (right - left)
     low, high = (math.log10(v) for v in axes.get_ylim())
     ordered = sorted(ends, key=lambda end: end[3])
