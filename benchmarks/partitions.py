@@ -14,7 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,7 @@ def main(argv: list[str] | None = None) -> int:
         data = datasets.load(name, seed=options.seed, quick=options.quick, say=say)
         plan = curves.plan_for(len(data.x), seed=options.seed, quick=options.quick)
         case = fitting(CASES[name], len(data.x)) if options.quick else CASES[name]
+        case = replace(case, ours=(*case.ours, *(options.ours or ())))
         folder = folder_of(data, quick=options.quick)
         with one_thread():
             found = _run(name, case, data, folder, plan, options, lambda text, name=name: say(f"{name}: {text}"))
@@ -222,12 +223,24 @@ def load(
     return found
 
 
+def spec(text: str) -> Spec:
+    """An index of ours from ``BYTES[:LAYOUT[:CELLS]]``."""
+    try:
+        n_bytes, layout, cells, *rest = [*text.split(":"), "", ""][: max(3, text.count(":") + 1)]
+        if rest:
+            raise ValueError
+        return Spec(int(n_bytes), layout or "auto", int(cells) if cells else None)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not BYTES[:LAYOUT[:CELLS]], such as 16:hybrid:4096") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", action="store_true", help="only fill the cache; times nothing")
     parser.add_argument("--peers", action="store_true", help="with --build: without our own indexes")
     parser.add_argument("--cached", action="store_true", help="leave out peers that are not in the cache")
     parser.add_argument("--any-version", action="store_true", help="take our cached indexes of older code as well")
+    parser.add_argument("--ours", type=spec, action="append", help="also this index of ours: BYTES[:LAYOUT[:CELLS]]")
     parser.add_argument("--quick", action="store_true", help="20,000 rows, into results/quick: does it run?")
     parser.add_argument("--resume", action="store_true", help="leave out the cases whose JSON is there")
     parser.add_argument("--only", choices=list(CASES), action="append", help="this set; may be given again")

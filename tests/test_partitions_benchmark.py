@@ -275,6 +275,17 @@ def test_true_neighbours_by_blocks(with_faiss, monkeypatch):
     assert np.array_equal(((x[blocks].astype(int) - queries[:, None].astype(int)) ** 2).sum(-1), distances)
 
 
+def test_indexes_of_ours_by_name(with_faiss):
+    partitions = with_faiss("partitions")
+    assert partitions.spec("8") == partitions.Spec(8)
+    assert partitions.spec("16:hybrid") == partitions.Spec(16, "hybrid")
+    assert partitions.spec("16::4096") == partitions.Spec(16, cells=4096)
+    assert partitions.Spec(16, "hybrid", 4096).name == "interlace 16 bytes, hybrid, 4096 cells"
+    for wrong in ("", "x", "8:hybrid:many", "8:hybrid:16:1"):
+        with pytest.raises(argparse.ArgumentTypeError, match="BYTES"):
+            partitions.spec(wrong)
+
+
 def test_slices_resume(with_faiss, tmp_path, monkeypatch):
     agreement = with_faiss("agreement")
     rows = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
