@@ -1,10 +1,11 @@
 """Measured agreement of calibrated margins, on data and queries that are hard for them.
 
-    python benchmarks/agreement.py [--quick]
+    python benchmarks/agreement.py [--quick] [--resume] [--only sift300k] [--layout hybrid] [--list]
 
-Writes benchmarks/results/agreement.json. `Index.build` calibrates the margin of each index; then other queries are
-searched with each target and exactly. The loss is the share of the k rows of the exact answer that are missing in the
-other one. Nothing is timed, so the load of the machine does not matter.
+Writes one JSON for each data set and layout into benchmarks/results/agreement. `Index.build` calibrates the margin of
+each index; then other queries are searched with each target and exactly. The loss is the share of the k rows of the
+exact answer that are missing in the other one. A violation is an agreement below its target whose 95 % interval is
+below it as well. Nothing is timed, so the load of the machine does not matter.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import math
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,17 +26,31 @@ from numpy.typing import NDArray
 import datasets
 import interlace as il
 import machine
-from peers import RESULTS, write
+from cache import write_json
+from interlace import data as data_sets
+from peers import RESULTS
 
+FORMAT, KIND = 1, "agreement"
 LAYOUTS = ("subspace", "hybrid", "residual")
-KS, TARGETS = (1, 10, 100), (0.99, 0.999)
+KS, TARGETS = (1, 10, 100), (0.99, 0.999, 0.9999)
 N_BYTES, QUERIES, DIM = 8, 5000, 32
+TRAIN = {"max_train_rows": 15_000, "iterations": 3}  # worse codes than by default, the same calibration
 Rows = NDArray[np.float32]
+Queries = dict[str, Rows]
 
 
 def say(text: str) -> None:
     """Print progress."""
     print(text, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows, and queries of each kind that have no part in building."""
+
+    rows: NDArray[Any]
+    queries: Queries
+    metric: str = "l2"
 
 
 def clusters(n: int, seed: int, spread: float = 1.0, centres_seed: int = 0) -> Rows:
@@ -43,52 +60,100 @@ def clusters(n: int, seed: int, spread: float = 1.0, centres_seed: int = 0) -> R
     return (centres[rng.integers(300, size=n)] + spread * rng.normal(size=(n, DIM))).astype(np.float32)
 
 
-def cases(quick: bool) -> Iterator[tuple[str, Rows, dict[str, Rows]]]:
-    """Data sets with their rows and kinds of queries."""
-    m, rng = (500 if quick else QUERIES), np.random.default_rng(7)
-    n = 12_000 if quick else 60_000
-    fresh = clusters(m, 2)
-    yield (
-        "clusters",
-        clusters(n, 1),
-        {
-            "fresh": fresh,
-            "between two rows": (clusters(m, 3) + clusters(m, 4)) / 2,
-            "twice the spread": clusters(m, 3, spread=2.0),
-            "other centres": clusters(m, 3, centres_seed=9),
-            "half the length": clusters(m, 5) / 2,
-            "normal, no clusters": (3 * rng.normal(size=(m, DIM))).astype(np.float32),
-            "rows of the index": clusters(n, 1)[:m],
-        },
-    )
-    yield "clusters, every row twice", np.concatenate([clusters(n // 2, 1)] * 2), {"fresh": fresh}
-    yield "clusters, 30 copies of each row", np.repeat(clusters(n // 30, 1), 30, axis=0), {"fresh": fresh}
-    normal = rng.normal(size=(n + m, DIM)).astype(np.float32)
-    yield "isotropic normal", normal[m:], {"fresh": normal[:m], "half the length": normal[:m] / 2}
-    data = datasets.load("sift300k", seed=0, quick=quick, say=say)
-    x = np.asarray(data.x, np.float32)
-    rows, others = x[4 * m :], x[: 4 * m].reshape(4, m, -1)
-    yield (
-        data.name,
-        rows,
-        {
-            "fresh": others[0],
-            "other photographs": np.asarray(data.queries, np.float32),
-            "between two rows": (others[1] + others[2]) / 2,
-            "shuffled dimensions": others[3][:, rng.permutation(x.shape[1])],
-            "half the length": others[3] / 2,
-        },
-    )
+def _clustered(m: int, n: int, quick: bool) -> Slice:
+    rng = np.random.default_rng(7)
+    queries = {
+        "fresh": clusters(m, 2),
+        "between two rows": (clusters(m, 3) + clusters(m, 4)) / 2,
+        "twice the spread": clusters(m, 3, spread=2.0),
+        "other centres": clusters(m, 3, centres_seed=9),
+        "half the length": clusters(m, 5) / 2,
+        "normal, no clusters": (3 * rng.normal(size=(m, DIM))).astype(np.float32),
+        "rows of the index": clusters(n, 1)[:m],
+    }
+    return Slice(clusters(n, 1), queries)
+
+
+def _twice(m: int, n: int, quick: bool) -> Slice:
+    return Slice(np.concatenate([clusters(n // 2, 1)] * 2), {"fresh": clusters(m, 2)})
+
+
+def _copies(m: int, n: int, quick: bool) -> Slice:
+    return Slice(np.repeat(clusters(n // 30, 1), 30, axis=0), {"fresh": clusters(m, 2)})
+
+
+def _isotropic(m: int, n: int, quick: bool) -> Slice:
+    normal = np.random.default_rng(7).normal(size=(n + m, DIM)).astype(np.float32)
+    return Slice(normal[m:], {"fresh": normal[:m], "half the length": normal[:m] / 2})
+
+
+def _sift(m: int, n: int, quick: bool) -> Slice:
+    """The rows of ``learn`` and the queries come from photographs of which no row is in the index."""
+    data = data_sets.sift300k()
+    return Slice(data.x[:n] if quick else data.x, _sift_queries(data, m))
+
+
+def _sift_queries(data: data_sets.DataSet, m: int) -> Queries:
+    rng = np.random.default_rng(7)
+    assert data.learn is not None
+    learn = data.learn.astype(np.float32)[: 4 * m].reshape(4, -1, data.x.shape[1])
+    return {
+        "fresh, other photographs": learn[0],
+        "given queries": data.queries.astype(np.float32)[:m],
+        "between two rows": (learn[1] + learn[2]) / 2,
+        "shuffled dimensions": learn[3][:, rng.permutation(data.x.shape[1])],
+        "half the length": learn[3] / 2,
+    }
+
+
+def _grown(m: int, n: int, quick: bool) -> Slice:
+    data = datasets.load("sift-grown-1m", seed=0, quick=quick, say=say)
+    return Slice(data.x, _sift_queries(data_sets.sift300k(), m))
+
+
+def _text(m: int, n: int, quick: bool) -> Slice:
+    data = datasets.load("text128k", seed=0, quick=quick, say=say)
+    rng = np.random.default_rng(7)
+    held = rng.permutation(len(data.x))[:m]
+    fresh = data.x[held]
+    queries = {
+        "fresh": fresh,
+        "given queries": data.queries[:m],
+        "sums of two rows": fresh + data.x[rng.permutation(held)],
+        "random directions": rng.normal(size=(m, data.x.shape[1])).astype(np.float32),
+    }
+    return Slice(np.delete(data.x, held, axis=0), queries, data.metric)
+
+
+def _mnist(m: int, n: int, quick: bool) -> Slice:
+    data = data_sets.mnist()
+    queries = data.queries.astype(np.float32)
+    others = queries[-m:]
+    shuffled = others[:, np.random.default_rng(7).permutation(others.shape[1])]
+    kinds = {"fresh": queries[:m], "inverted": 255 - others, "shuffled pixels": shuffled, "half the length": others / 2}
+    return Slice(data.x[:n] if quick else data.x, kinds)
+
+
+SLICES: dict[str, Callable[[int, int, bool], Slice]] = {
+    "clusters": _clustered,
+    "isotropic": _isotropic,
+    "sift300k": _sift,
+    "text128k": _text,
+    "mnist784": _mnist,
+    "sift-grown-1m": _grown,
+    "clusters, every row twice": _twice,
+    "clusters, 30 copies of each row": _copies,
+}
 
 
 def measured(index: Any, name: str, layout: str, kind: str, queries: Rows) -> list[dict[str, Any]]:
-    """One entry for each k and target."""
+    """One entry for each k and target. The exact answer for a smaller k is the beginning of that for a larger one."""
     found = []
+    exact = index.search(queries, max(KS), margin="exact")
     for k in KS:
-        exact = index.search(queries, k, margin="exact")
         for target in TARGETS:
             got = index.search(queries, k, margin=target)
-            same = [len(np.intersect1d(a, b)) for a, b in zip(got.ids, exact.ids, strict=True)]
+            same = [len(np.intersect1d(a, b)) for a, b in zip(got.ids, exact.ids[:, :k], strict=True)]
             loss = 1 - np.array(same) / k
             found.append(
                 {
@@ -103,8 +168,8 @@ def measured(index: Any, name: str, layout: str, kind: str, queries: Rows) -> li
                     "half_interval": round(1.96 * float(loss.std()) / math.sqrt(len(loss)), 6),  # 95 %
                     "exact": got.stats.margin.startswith("exact"),
                     "unlike": got.stats.unlike,
-                    "scanned": round(got.stats.scanned / len(queries) / len(index), 4),
-                    "scanned_exact": round(exact.stats.scanned / len(queries) / len(index), 4),
+                    "scanned": round(got.stats.scanned / len(queries) / len(index), 5),
+                    "scanned_exact": round(exact.stats.scanned / len(queries) / len(index), 5),
                 }
             )
     return found
@@ -124,32 +189,61 @@ def shrunk(index: Any, layout: str, queries: Rows) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small: see that it runs")
-    args = parser.parse_args()
-    warnings.simplefilter("ignore", il.CalibrationWarning)
-    found: list[dict[str, Any]] = []
-    for name, x, asked in cases(args.quick):
-        for layout in LAYOUTS:
-            index = il.Index.build(x, n_bytes=N_BYTES, layout=layout, max_train_rows=15_000, iterations=3)
-            for kind, queries in asked.items():
-                found += measured(index, name, layout, kind, queries)
-            if name == "clusters":
-                found += shrunk(index, layout, asked["fresh"])
-            broken = sum(e["agreement"] + e["half_interval"] < e["target"] for e in found)
-            say(f"{name}, {layout}: {len(found)} measured, {broken} below their target by more than their interval")
-    result = {
-        "format": 1,
-        "kind": "agreement",
-        "quick": args.quick,
+def run(name: str, given: Slice, layout: str, quick: bool) -> dict[str, Any]:
+    """One slice, as JSON."""
+    index = il.Index.build(given.rows, n_bytes=N_BYTES, layout=layout, metric=given.metric, **TRAIN)  # type: ignore[arg-type]
+    found = [e for kind, queries in given.queries.items() for e in measured(index, name, layout, kind, queries)]
+    if name == "clusters":
+        found += shrunk(index, layout, given.queries["fresh"])
+    return {
+        "format": FORMAT,
+        "kind": KIND,
+        "slice": f"{name}, {layout}",
+        "quick": quick,
         "environment": machine.environment(),
         "n_bytes": N_BYTES,
+        "settings": TRAIN,
         "results": found,
     }
-    write((RESULTS / "quick" if args.quick else RESULTS) / "agreement.json", result)
+
+
+def path_of(folder: Path, name: str, layout: str) -> Path:
+    """The JSON of a slice."""
+    return folder / KIND / f"{name.replace(', ', '-').replace(' ', '-')}-{layout}.json"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure and write the slices that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small: see that it runs")
+    parser.add_argument("--resume", action="store_true", help="leave out the slices whose JSON is there")
+    parser.add_argument("--only", choices=list(SLICES), action="append", help="this data set; may be given again")
+    parser.add_argument("--layout", choices=LAYOUTS, action="append", help="this layout; may be given again")
+    parser.add_argument("--list", action="store_true", help="name the slices and what is there")
+    parser.add_argument("--results", type=Path, help="folder of the JSON (default: benchmarks/results)")
+    args = parser.parse_args(argv)
+    folder = args.results or (RESULTS / "quick" if args.quick else RESULTS)
+    warnings.simplefilter("ignore", il.CalibrationWarning)
+    for name in args.only or SLICES:
+        layouts = [s for s in args.layout or LAYOUTS if not (args.resume and path_of(folder, name, s).exists())]
+        if args.list:
+            say(f"{name}: {', '.join(layouts)}")
+            continue
+        if not layouts:
+            continue
+        try:
+            given = SLICES[name](500 if args.quick else QUERIES, 12_000 if args.quick else 60_000, args.quick)
+        except FileNotFoundError as error:
+            say(f"{name} is left out: {error}")
+            continue
+        for layout in layouts:
+            found = run(name, given, layout, args.quick)
+            write_json(path_of(folder, name, layout), found)
+            entries = found["results"]
+            broken = sum(e["agreement"] + e["half_interval"] < e["target"] for e in entries)
+            say(f"{name}, {layout}: {len(entries)} measured, {broken} below their target by more than their interval")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -101,22 +101,44 @@ def drift(found: Case) -> str:
     return f"## Drift\n\n{intro}\n\n{tables.table(head, rows)}"
 
 
-def violations(results: list[Case]) -> int:
-    """Measurements below their target by more than their 95 % interval."""
-    return sum(r["agreement"] + r["half_interval"] < r["target"] for r in results)
+def violated(result: Case) -> bool:
+    """Whether an agreement is below its target by more than its 95 % interval."""
+    return bool(result["agreement"] + result["half_interval"] < result["target"])
 
 
 def agreement(found: Case) -> str:
     """Measured agreement of calibrated margins with their targets."""
     results = found["results"]
+    broken = [r for r in results if violated(r)]
     intro = (
         f"{found['n_bytes']} bytes, margins calibrated by `Index.build`, SIMD level "
         f"{found['environment']['simd_levels'][-1]}; measured by `benchmarks/agreement.py`. Agreement is the mean "
         "share of the k rows of the exact search of the codes. *Exactly* means that the calibration does not support "
         "the target, or is no longer valid for the rows, so that the search is exact. *Scanned* is the share of rows "
-        f"whose codes are read.\n\n**{violations(results)} violations in {len(results)} measurements**; a violation is "
+        f"whose codes are read.\n\n**{len(broken)} violations in {len(results)} measurements**; a violation is "
         "an agreement below its target by more than the 95 % interval."
     )
+    parts = [f"## Agreement of calibrated margins\n\n{intro}", _agreement_grid(results)]
+    if broken:
+        parts.append(f"Violations:\n\n{_agreement_rows(broken)}")
+    parts.append(f"<details><summary>All measurements</summary>\n\n{_agreement_rows(results)}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+def _agreement_grid(results: list[Case]) -> str:
+    """A row for each kind of queries and layout; violations in bold, exact searches as =."""
+    columns = sorted({(r["k"], r["target"]) for r in results})
+    rows: dict[tuple[str, ...], dict[tuple[int, float], str]] = {}
+    for r in results:
+        key = (f"{r['data']} ({r['rows']:,})", f"{r['queries']} ({r['n_queries']:,})", f"`{r['layout']}`")
+        text = "=" if r["exact"] else f"{r['agreement']:.5f}"
+        rows.setdefault(key, {})[r["k"], r["target"]] = f"**{text}**" if violated(r) else text
+    head = ("data", "queries", "layout", *(f"k = {k}, {target:g}" for k, target in columns))
+    note = "Agreement by k and target; = is an exact search, bold a violation.\n\n"
+    return note + tables.table(head, [(*key, *(cells.get(c, "-") for c in columns)) for key, cells in rows.items()])
+
+
+def _agreement_rows(results: list[Case]) -> str:
     head = ("data", "queries", "layout", "k", "target", "agreement", "ran exactly", "scanned", "scanned by exact")
     rows = [
         (
@@ -132,7 +154,15 @@ def agreement(found: Case) -> str:
         )
         for r in results
     ]
-    return f"## Agreement of calibrated margins\n\n{intro}\n\n{tables.table(head, rows)}"
+    return tables.table(head, rows)
+
+
+def merged(slices: list[Case]) -> Case:
+    """All slices of the agreement as one result, with the environment of each."""
+    return slices[0] | {
+        "results": [r for one in slices for r in one["results"]],
+        "slices": {one["slice"]: one["environment"] for one in slices},
+    }
 
 
 #: Kind of a result -> its format that this page knows, and its section; in the order of the page.

@@ -9,24 +9,22 @@ RESULTS.md of the JSON.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import case
 import datasets
 import machine
 import streaming
+from cache import write_json as write
 from interlace import _native
 from plan import plan_for
 
 RESULTS = Path(__file__).resolve().parent / "results"
 STREAMING = "streaming"
-CASES = ("sift300k/8", "sift300k/16", STREAMING, "sift1m/8", "sift1m/16", "mnist784/8", "mnist784/16")
+CASES = ("sift300k/8", "sift300k/16", STREAMING, "sift-grown-1m/8", "sift-grown-1m/16", "mnist784/8", "mnist784/16")
 EXTRA = ("generated300k/8", "generated300k/16")  # only by name
 STREAMING_ROUNDS = 9
 
@@ -79,14 +77,6 @@ def _streaming(results: Path, options: argparse.Namespace, say: Callable[[str], 
     }
     write(path, found)
     say(f"wrote {path.name}")
-
-
-def write(path: Path, found: dict[str, Any]) -> None:
-    """Write atomically, so that --resume never reads a partial file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(found, indent=1) + "\n")
-    os.replace(partial, path)
 
 
 def _case(text: str) -> str:

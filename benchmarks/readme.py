@@ -19,13 +19,33 @@ LABELS = {  # name and margin in the JSON -> name in the table
 }
 
 
-def with_results(readme: str, cases: dict[tuple[str, int], dict[str, Any]]) -> str:
-    """README.md with a new table between its two marks; unchanged if there are no results."""
-    if not cases:
+SET, PLOT = "sift-grown-1m", "recall-speed-1m.png"
+SHOWN = (  # peers of the plot, of those in RESULTS.md
+    *("faiss IVF4096,PQ8", "faiss IVF4096,PQ16", "faiss IVF4096,PQ16x4fs", "faiss IVF4096,PQ32x4fs"),
+    *("faiss OPQ16_128,IVF4096,PQ16", "faiss IVF4096,RaBitQfs", "faiss IVF4096,PQ32x4fs,RFlat"),
+    *("faiss IVF4096,PQ16x4fs,RFlat", "faiss IVF4096,SQ4", "hnswlib M=16", "USearch M=16 float16"),
+)
+
+
+def with_results(
+    readme: str, cases: dict[tuple[str, int], dict[str, Any]], partitions: dict[str, dict[str, Any]] | None = None
+) -> str:
+    """README.md with a new plot and table between its two marks; unchanged if there are no results."""
+    if not cases and not partitions:
         return readme
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{_table(cases)}{END}{after}"
+    plot = _plot(partitions[SET]) if partitions and SET in partitions else ""
+    return f"{before}{BEGIN}\n{plot}{_table(cases) if cases else ''}{END}{after}"
+
+
+def _plot(case: dict[str, Any]) -> str:
+    data = case["data"]
+    return (
+        f"![Recall against queries per second]({'benchmarks/' + PLOT})\n\n"
+        f"{data['rows']:,} vectors ({data['description']}), one core, {case['simd']}; bytes are those of the saved "
+        "index with its ids, per vector. All settings are in [benchmarks/RESULTS.md](benchmarks/RESULTS.md).\n\n"
+    )
 
 
 def _table(cases: dict[tuple[str, int], dict[str, Any]]) -> str:

@@ -147,7 +147,7 @@ def store(**changes):
     rates = {"before": 100.0, "removed": 70.0, "compacted": 97.0, "removed/before": 0.7, "compacted/before": 0.97}
     return {
         "format": 2, "kind": "store", "quick": False, "environment": ENVIRONMENT, "n_bytes": 8, "load_at_end": 0.2,
-        "data": {"name": "sift1m", "rows": 1000, "dim": 8},
+        "data": {"name": "sift-grown-1m", "rows": 1000, "dim": 8},
         "while_writing": {who: ratios for who in ("process", "thread", "coding")},
         "search": {"qps": {"exact batch": rates}},
         "upserts": {"durable_upserts_per_s": 99.0, "bare_appends_per_s": 500.0},
@@ -256,7 +256,7 @@ def test_bars(report):
         verdict("4 columns in cache: share of the streaming rate (avx2)", "crude scan")
         == "**not reached**, -10.0 points"
     )
-    assert verdict("subspace, exact: batch speed against FastScan", "sift1m, 16 bytes") == "not measured"
+    assert verdict("subspace, exact: batch speed against FastScan", "sift-grown-1m, 16 bytes") == "not measured"
 
 
 def test_the_committed_page_is_up_to_date(report):
@@ -285,13 +285,13 @@ def test_all_learn_from_the_same_rows(with_faiss, monkeypatch):
 
 
 def test_made_rows_lie_between_a_row_and_a_near_one(with_faiss):
-    datasets = with_faiss("datasets")
+    datasets, grown = with_faiss("datasets"), with_faiss("grown")
     base, _ = datasets.clustered(400, 16, 1, 0)
     base[7] = base[8]  # a duplicate is a neighbour like any other
-    made = datasets.make_rows(base, 300, seed=5)
+    made = grown.make_rows(base, 300, seed=5)
     assert made.dtype == np.uint8
-    assert np.array_equal(made, datasets.make_rows(base, 300, seed=5))
-    assert not np.array_equal(made, datasets.make_rows(base, 300, seed=6))
+    assert np.array_equal(made, grown.make_rows(base, 300, seed=5))
+    assert not np.array_equal(made, grown.make_rows(base, 300, seed=6))
     starts = np.random.default_rng(5).integers(0, len(base), 300)
     near = exact_neighbours(base, base[starts], 12)[0]
     for row, start, candidates in zip(made.astype(int), starts, near, strict=True):

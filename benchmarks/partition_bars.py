@@ -1,0 +1,102 @@
+"""Targets of the comparison with partitions and graphs, and of growth, compared with the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bars import Bar
+
+Case = dict[str, Any]
+Point = dict[str, Any]
+SET = "sift-grown-1m"
+BYTES = (8, 16)
+MODES = ("batch", "single")
+BETTER, FASTER, SMALLER = 0.02, 2.0, 0.60  # recall, speed, bytes, against IVF4096,PQ of the same code bytes
+AGREED = 0.99  # where the peer's answers agree with those of all its lists
+GROWTH, SMALL, LARGE = 2.5, 1_000_000, 10_000_000
+RECALLS = (0.90, 0.95, 0.98)
+REFINED = {"faiss IVF4096,PQ32x4fs,RFlat": 1.0, "faiss IVF4096,PQ16x4fs,RFlat": 1.5, "hnswlib M=16": 1.0}
+GRAPH, TENTH = "hnswlib M=16", 0.1
+
+
+def us(point: Point, mode: str) -> float:
+    """Median time per query at k = 10."""
+    return float(point["us"][f"{mode}@10"]["median"])
+
+
+def curve(case: Case | None, name: str) -> Case | None:
+    """A method of a case."""
+    return next((m for m in (case["methods"] if case else []) if m["name"] == name), None)
+
+
+def fastest(points: list[Point], recall: float, mode: str = "batch") -> Point | None:
+    """The fastest point with at least this recall@10."""
+    enough = [p for p in points if p["recall"]["10"] >= recall]
+    return min(enough, key=lambda p: us(p, mode), default=None)
+
+
+def all_bars(cases: dict[str, Case], growth: Case | None) -> list[Bar]:
+    """Partitions, growth, re-ranking."""
+    case = cases.get(SET)
+    bars = [bar for n_bytes in BYTES for bar in _partitions(case, n_bytes)]
+    return [*bars, *_growth(growth), *_refined(case)]
+
+
+def _partitions(case: Case | None, n_bytes: int) -> Iterator[Bar]:
+    where, title = f"{SET}, {n_bytes} code bytes", f"faiss IVF4096,PQ{n_bytes}"
+    ours, peer = curve(case, f"interlace {n_bytes} bytes"), curve(case, title)
+    what = f"recall@10 no less than {title} at any nprobe + {BETTER:g}"
+    speed = f"speed against {title} where it agrees {AGREED:g} with all its lists"
+    size = f"total bytes per vector against {title}"
+    if ours is None or peer is None:
+        yield Bar(where, what, BETTER, None, "")
+        for mode in MODES:
+            yield Bar(where, f"{mode} {speed}", FASTER, None)
+        yield Bar(where, size, SMALLER, None, "%", most=True)
+        return
+    needed = max(p["recall"]["10"] for p in peer["points"]) + BETTER
+    best = max(ours["points"], key=lambda p: float(p["recall"]["10"]))
+    chosen = fastest(ours["points"], needed) or best
+    yield Bar(where, f"margin {chosen['setting']['margin']}: {what}", needed, chosen["recall"]["10"], "")
+    agreed = [p for p in peer["points"] if p.get("agreement", 0) >= AGREED]
+    for mode in MODES:
+        one = min(agreed, key=lambda p: us(p, mode), default=None)
+        ratio = None if one is None else us(one, mode) / us(chosen, mode)
+        yield Bar(where, f"margin {chosen['setting']['margin']}: {mode} {speed}", FASTER, ratio)
+    yield Bar(where, size, SMALLER, ours["bytes"]["total"] / peer["bytes"]["total"], "%", most=True)
+
+
+def _growth(growth: Case | None) -> Iterator[Bar]:
+    lines = {line["rows"]: line for line in (growth["results"] if growth else []) if line["kind"] == "interlace"}
+    agreed = f"at an agreement of {growth['target']:g}" if growth else "at equal agreement"
+    for mode in MODES:
+        ratio = us(lines[LARGE], mode) / us(lines[SMALL], mode) if {SMALL, LARGE} <= lines.keys() else None
+        yield Bar("growth", f"{mode}: time of {LARGE:,} rows against {SMALL:,}, {agreed}", GROWTH, ratio, most=True)
+
+
+def _refined(case: Case | None) -> Iterator[Bar]:
+    """Our fastest setting of any index that keeps originals, against the fastest of each peer, at each recall."""
+    methods = [m for m in (case["methods"] if case else []) if m["kind"] == "interlace" and m["family"] == "refined"]
+    points = [p for m in methods for p in m["points"]]
+    for wanted in RECALLS:
+        for name, needed in REFINED.items():
+            peer = curve(case, name)
+            what = f"recall@10 of {wanted:g} by re-ranking: batch speed against {name}"
+            if peer is None or not points:
+                yield Bar(SET, what, needed, None)
+                continue
+            ours, other = fastest(points, wanted), fastest(peer["points"], wanted)
+            if other is None:
+                continue  # the peer does not get there
+            yield Bar(SET, what, needed, 0.0 if ours is None else us(other, "batch") / us(ours, "batch"))
+    graph = curve(case, GRAPH)
+    share = None
+    if methods and graph:
+        share = max(_in_memory(m["bytes"]) for m in methods) / graph["bytes"]["total"]
+    what = f"bytes per vector in memory, without the mapped originals, against {GRAPH}"
+    yield Bar(SET, what, TENTH, share, "%", most=True)
+
+
+def _in_memory(n_bytes: dict[str, float]) -> float:
+    return n_bytes["total"] - n_bytes.get("vectors", 0.0)

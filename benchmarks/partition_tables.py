@@ -1,0 +1,136 @@
+"""Sections of RESULTS.md about partitions, graphs and growth. Every number comes from the JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from partition_bars import AGREED, RECALLS, fastest, us
+from tables import table
+
+Case = dict[str, Any]
+
+
+def plot_name(case: Case) -> str:
+    """The plot of a case."""
+    return f"partitions-{case['data']['name']}.png"
+
+
+def case(found: Case) -> str:
+    """Bytes and building of every index, the time at each recall, and all points."""
+    data, protocol = found["data"], found["protocol"]
+    stand_in = " **Generated data, not representative of real vectors.**" if data["generated"] else ""
+    missing = [name for name, version in found["libraries"].items() if version is None]
+    absent = f" Not installed: {', '.join(missing)}." if missing else ""
+    intro = (
+        f"{data['description']}: {data['rows']:,} rows x {data['dim']}.{stand_in} Recall over {protocol['answered']:,} "
+        f"queries, agreement with the setting of the same index that skips nothing over {protocol['agreed']:,}; one "
+        f"thread, processor time, medians of {protocol['rounds']} interleaved rounds in one process. Our SIMD level: "
+        f"{found['simd']}; faiss at the fastest of its levels. Bytes are those of the saved index, ids included, "
+        "divided by its rows; tables in memory are computed when an index is opened, and are not among them. Build "
+        "times are processor time on one thread; faiss shares the lists of one number between its indexes, and "
+        f"*lists* is the time to learn them.{absent} Load of the machine at the start: "
+        f"{found['environment']['load_at_start']}, at the end: {found['environment']['load_at_end']}."
+    )
+    parts = [
+        f"## Partitions and graphs: {data['name']}",
+        intro,
+        f"![recall against speed]({plot_name(found)})",
+        _indexes(found),
+        _summary(found),
+        f"<details><summary>All settings</summary>\n\n{_points(found)}\n\n</details>",
+    ]
+    return "\n\n".join(parts)
+
+
+def _number(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _indexes(found: Case) -> str:
+    head = ("index", "bytes/vector", "codes", "ids", "structure", "vectors", "tables in memory", "lists s", "build s")
+    rows = []
+    for method in found["methods"]:
+        size, build = method["bytes"], method["build"]
+        seconds = sum(value for name, value in build.items() if name.endswith("_cpu_seconds"))
+        lists = build.get("lists", {}).get("lists_cpu_seconds")
+        parts = (_number(size.get(part), 2) for part in ("codes", "ids", "structure", "vectors", "tables_in_memory"))
+        rows.append((_label(method), f"{size['total']:.2f}", *parts, _number(lists), _number(seconds)))
+    return table(head, rows)
+
+
+def _label(method: Case) -> str:
+    if method["kind"] != "interlace":
+        return str(method["name"])
+    cells = f", {method['cells']:,} cells" if method.get("cells") else ""
+    return f"{method['name']} ({method['layout']}{cells})"
+
+
+def _summary(found: Case) -> str:
+    """Each index by the most that it finds, its time at .99 agreement, and its time at each recall."""
+    head = (
+        *("index", "bytes/vector", "highest recall@10", f"us at agreement {AGREED:g}: batch", "single", "recall@10"),
+        *(f"us at recall {r:g}" for r in RECALLS),
+    )
+    rows = []
+    for method in found["methods"]:
+        points = method["points"]
+        agreed = [p for p in points if p.get("agreement", 0) >= AGREED]
+        one = min(agreed, key=lambda p: us(p, "batch"), default=None)
+        cells = ("-", "-", "-")
+        if one is not None:
+            cells = (f"{us(one, 'batch'):.0f}", f"{us(one, 'single'):.0f}", f"{one['recall']['10']:.4f}")
+        times = []
+        for wanted in RECALLS:
+            quick = fastest(points, wanted)
+            times.append("-" if quick is None else f"{us(quick, 'batch'):.0f}")
+        best = max(p["recall"]["10"] for p in points)
+        rows.append((_label(method), f"{method['bytes']['total']:.2f}", f"{best:.4f}", *cells, *times))
+    return table(head, rows)
+
+
+def _points(found: Case) -> str:
+    head = ("index", "setting", "recall@10", "agreement", "us batch", "us single", "recall@100", "us batch, k = 100")
+    rows = []
+    for method in found["methods"]:
+        for p in method["points"]:
+            setting = ", ".join(f"{name}={value}" for name, value in p["setting"].items()) or "-"
+            large = p["us"].get("batch@100")
+            rows.append(
+                (
+                    method["name"],
+                    setting,
+                    f"{p['recall']['10']:.4f}",
+                    f"{p['agreement']:.4f}" if "agreement" in p else "-",
+                    f"{us(p, 'batch'):.1f}",
+                    f"{us(p, 'single'):.1f}",
+                    f"{p['recall']['100']:.4f}" if "100" in p["recall"] else "-",
+                    f"{large['median']:.1f}" if large else "-",
+                )
+            )
+    return table(head, rows)
+
+
+def growth(found: Case) -> str:
+    """Time per query by number of rows."""
+    head = ("rows", "index", "setting", "agreement", "recall@10", "us batch", "us single", "bytes/vector")
+    rows = [
+        (
+            f"{line['rows']:,}",
+            line["name"],
+            ", ".join(f"{name}={value}" for name, value in line["setting"].items()),
+            f"{line['agreement']:.4f}",
+            f"{line['recall']:.4f}",
+            f"{us(line, 'batch'):.1f}",
+            f"{us(line, 'single'):.1f}",
+            f"{line['bytes']['total']:.2f}",
+        )
+        for line in found["results"]
+    ]
+    intro = (
+        f"SIFT descriptors, grown by interpolation beyond 300,000, 8 code bytes, k = {found['k']}, one thread, "
+        "processor time, all sizes in one process and in the same rounds. Each index has the cheapest setting that "
+        f"agrees {found['target']:g} with its exhaustive one: our margin is calibrated by `Index.build`, nprobe of "
+        "faiss is the smallest that does on one half of the queries. Agreement is that of the other half. Load of the "
+        f"machine at the start: {found['environment']['load_at_start']}."
+    )
+    return f"## Growth\n\n{intro}\n\n![time against rows](growth.png)\n\n{table(head, rows)}"
