@@ -16,6 +16,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace interlace;
@@ -51,6 +52,10 @@ struct Data {
     Aligned<std::uint8_t> blocks = Aligned<std::uint8_t>(kChunk * kScanColumns * kBlock);
     std::uint64_t masks[kChunk];
     ByteTables bytes;
+    static constexpr std::size_t kRows = 64;
+    Aligned<std::uint8_t> stored = Aligned<std::uint8_t>(kRows * 4 * kDim);
+    const std::uint8_t* stored_rows[kRows];
+    float sums_of_rows[kRows];
 
     explicit Data(const Kernels& scalar) {
         std::mt19937 random(1);
@@ -64,6 +69,8 @@ struct Data {
         for (std::uint8_t& code : blocks) code = static_cast<std::uint8_t>(random());
         for (std::size_t q = 0; q < kQueries; ++q) from[q] = x.data() + q * kDim, to[q] = out.data() + q * kWords;
         for (std::size_t i = 0; i < kBooks; ++i) row_pointers[i] = rows[i], dense_pointers[i] = dense.data() + i * 512;
+        for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = i % 4 == 3 ? 0x3c : 0; // small numbers in any type
+        for (std::size_t i = 0; i < kRows; ++i) stored_rows[i] = stored.data() + i * 4 * kDim;
         floor = scalar.minima(table, group_minima);
         scalar.to_steps(table, floor, 3000.0f, -8192, steps);
         step_floor = scalar.add_steps(rows[0], rows[1], sums, step_groups);
@@ -89,6 +96,18 @@ std::vector<Case> cases(Data& d) {
             for (std::size_t width : {dim, dim - 1}) // [dim][dim] as a rotation has it, and a width with a remainder
                 add("rotate" + size + " x " + std::to_string(width),
                     [&d, n, dim, width](const Kernels& k) { k.rotate(d.from, n, d.words.data(), dim, width, d.to); });
+        }
+    constexpr std::pair<Stored, const char*> types[] = {
+        {Stored::kFloat32, "float32"}, {Stored::kFloat16, "float16"}, {Stored::kInt8, "int8"}};
+    for (const auto& [type, name] : types)
+        for (std::size_t dim : {std::size_t{96}, std::size_t{100}}) { // without and with a remainder
+            const std::string size = std::string(" 64 x ") + std::to_string(dim) + " " + name;
+            add("stored_distances" + size, [&d, type = type, dim](const Kernels& k) {
+                k.stored_distances(type, d.x.data(), d.stored_rows, Data::kRows, dim, d.sums_of_rows);
+            });
+            add("stored_products" + size, [&d, type = type, dim](const Kernels& k) {
+                k.stored_products(type, d.x.data(), d.stored_rows, Data::kRows, dim, d.sums_of_rows);
+            });
         }
     add("to_steps", [&d](const Kernels& k) { k.to_steps(d.table, d.floor, 3000.0f, -8192, d.steps); });
     for (std::size_t n : {std::size_t{1}, std::size_t{2}, Data::kBooks})

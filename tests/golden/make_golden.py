@@ -3,7 +3,7 @@
     python tests/golden/make_golden.py
 
 Files of a released format version are never made again: they are there to prove that they still open. Run this only for
-a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone.
+a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone; version 4 may keep originals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent))
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 from interlace.codec.embedding import MLP  # noqa: E402
 
-VERSION = 3
+VERSION = 4
 
 
 def shown(distances: np.ndarray) -> list[list[float | str]]:
@@ -29,13 +29,15 @@ def shown(distances: np.ndarray) -> list[list[float | str]]:
     return [["inf" if np.isinf(d) else float(d) for d in row] for row in distances]
 
 
-def tiny(ids: str | np.ndarray = "default", **settings: str) -> il.Index:
+def tiny(ids: str | np.ndarray = "default", originals: str | None = None, **settings: str) -> il.Index:
     """Every 32nd word of learned books, so that cells hold several rows and the file stays small."""
     arrays, description = build(2000, 5, **settings).codebooks.to_arrays()
     few = {name: array[::32] if name.startswith(("words.", "norm.")) else array for name, array in arrays.items()}
-    index = il.Index(il.Codebooks.from_arrays(few, description | {"beam": min(8, description["beam"])}))
+    index = il.Index(
+        il.Codebooks.from_arrays(few, description | {"beam": min(8, description["beam"])}), originals=originals
+    )
     index.add(clustered(70, 5, seed=7), ids_of(ids, 70) if isinstance(ids, str) else ids, threads=1)
-    index.calibrate(clustered(300, 5, seed=8), threads=1)
+    index.calibrate(clustered(400, 5, seed=8), threads=1)
     return index
 
 
@@ -99,6 +101,10 @@ def write(name: str, index: il.Index) -> None:
         "queries": queries.tolist(),
         "searches": searches,
     }
+    if index.originals is not None:
+        found = index.search(queries, 5, rerank=len(index), margin="exact", threads=1)
+        answers["reranked"] = {"ids": found.ids.tolist(), "distances": found.distances.tolist()}
+        answers["recalls"] = index.calibration.recalls
     (HERE / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
 
 
@@ -115,11 +121,17 @@ def write_version_2() -> None:
     write_model("v2-model")
 
 
-if __name__ == "__main__":
+def write_version_3() -> None:
+    """What version 3 had; made by the library of that version."""
     rng = np.random.default_rng(12)
     for name, ids in {
         "runs": np.arange(70) + 2**40,
         "ascending": np.sort(rng.choice(200, 70, replace=False)) - 50,
         "shuffled": rng.permutation(70) * 1_000_003,
     }.items():
-        write(f"v{VERSION}-ids-{name}", tiny(layout="subspace", ids=ids))
+        write(f"v3-ids-{name}", tiny(layout="subspace", ids=ids))
+
+
+if __name__ == "__main__":
+    for kind in ("float16", "int8"):
+        write(f"v{VERSION}-originals-{kind}", tiny(layout="subspace", originals=kind))

@@ -16,11 +16,12 @@ import interlace as il
 from helpers import clustered
 from interlace.codec.embedding import Linear
 from interlace.codec.metric import METRICS
+from interlace.codec.originals import KINDS, OriginalsFormat, in_parts
 from interlace.engine.margins import TARGETS, Calibration
+from interlace.engine.originals import KeptVectors
 from interlace.engine.recall import DEPTHS, effort, nearest
 from interlace.engine.rerank import rerank
 from interlace.store import manifest as manifests
-from interlace.store.originals import KINDS, KeptVectors, OriginalsFormat, in_parts
 
 ROWS = hn.arrays(np.float32, st.tuples(st.integers(0, 6), st.integers(1, 9)), elements=st.floats(-1e4, 1e4, width=32))
 
@@ -98,7 +99,7 @@ def test_a_second_look_against_a_plain_loop(n: int, k: int, depth: int, metric: 
     for r in rows:
         some = rng.permutation(n)[: rng.integers(0, depth + 1)]
         r[: len(some)] = some
-    found, distances = rerank(kept, q, rows, k, metric)
+    found, distances = rerank(kept, q, rows, k, METRICS[metric])
     for i in range(3):
         away = []
         for row in rows[i][rows[i] >= 0].tolist():
@@ -178,7 +179,6 @@ def test_many_queries_are_taken_some_at_a_time(tmp_path: Path, monkeypatch: pyte
     q = vectors(30, 3)
     whole = store.search(q, 3, rerank=9, threads=1)
     monkeypatch.setattr("interlace.engine.rerank.ANSWERS", 40)
-    monkeypatch.setattr("interlace.engine.rerank.BLOCK_BYTES", 600)
     parts = store.search(q, 3, rerank=9, threads=1)
     assert np.array_equal(parts.ids, whole.ids)
     assert np.array_equal(parts.distances, whole.distances)

@@ -18,12 +18,14 @@ from ..inputs.arrays import FloatArray
 from .engine import Engine
 from .margins import TARGETS, Calibration
 from .options import SearchOptions
-from .rerank import OriginalVectors
+from .originals import KeptVectors
 
 K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
 #: Queries that recall is measured with: the true neighbours of each take a pass over all originals.
 QUERIES = 256
+#: Queries that are compared with a block of originals at a time.
+QUERIES_AT_ONCE = 32
 #: Of the neighbours that a recall may lose, this part is kept in reserve: queries to come are not these.
 RESERVE = 0.1
 #: A margin that visits more cells is taken where it saves this much of the depth.
@@ -35,7 +37,7 @@ Rows = NDArray[np.int64]
 
 def measured(
     engine: Engine,
-    originals: OriginalVectors,
+    originals: KeptVectors,
     queries: FloatArray,
     own_rows: Rows | None,
     threads: int,
@@ -74,21 +76,25 @@ def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
 
 
 def nearest(
-    originals: OriginalVectors, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: Metric
+    originals: KeptVectors, queries: FloatArray, k: int, removed: NDArray[np.bool_] | None, metric: Metric
 ) -> Rows:
     """The k rows nearest by their originals [n, k], -1 where there are fewer; by products of matrices, in blocks."""
     best, rows = np.full((len(queries), k), np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
     for first, vectors in originals.blocks():
-        away = -(queries @ vectors.T)
-        if metric.is_squared:
-            away *= 2
-            away += np.einsum("ij,ij->i", vectors, vectors)
-        if removed is not None:
-            away[:, removed[first : first + len(vectors)]] = np.inf
-        numbers = np.broadcast_to(np.arange(first, first + len(vectors)), away.shape)
-        both, of = np.concatenate([best, away], axis=1), np.concatenate([rows, numbers], axis=1)
-        order = np.argsort(both, axis=1, kind="stable")[:, :k] if both.shape[1] <= 2 * k else _smallest(both, k)
-        best, rows = np.take_along_axis(both, order, axis=1), np.take_along_axis(of, order, axis=1)
+        squares = np.einsum("ij,ij->i", vectors, vectors) if metric.is_squared else None
+        numbers = np.arange(first, first + len(vectors))
+        for start in range(0, len(queries), QUERIES_AT_ONCE):
+            part = slice(start, start + QUERIES_AT_ONCE)
+            away = -(queries[part] @ vectors.T)
+            if squares is not None:
+                away *= 2
+                away += squares
+            if removed is not None:
+                away[:, removed[first : first + len(vectors)]] = np.inf
+            both = np.concatenate([best[part], away], axis=1)
+            of = np.concatenate([rows[part], np.broadcast_to(numbers, away.shape)], axis=1)
+            order = np.argsort(both, axis=1, kind="stable")[:, :k] if both.shape[1] <= 2 * k else _smallest(both, k)
+            best[part], rows[part] = np.take_along_axis(both, order, axis=1), np.take_along_axis(of, order, axis=1)
     return np.where(np.isfinite(best), rows, -1)
 
 
@@ -99,10 +105,27 @@ def _smallest(values: FloatArray, k: int) -> NDArray[np.int64]:
     return np.take_along_axis(some, order, axis=1)
 
 
+def expected(options: SearchOptions, n: int, calibration: Calibration | None) -> float | None:
+    """Recall@10 that was measured for the margin and the re-rank depth of a search among n rows; None if it was not."""
+    if calibration is None or options.rerank is None or options.filter is not None:
+        return None
+    depth = options.rerank / _grown(options.k + options.offset, n, calibration)
+    reached = [found for margin, d, found in calibration.recalls if d <= depth and margin == options.margin]
+    return reached[-1] if reached else None
+
+
+def _grown(k: int, n: int, calibration: Calibration) -> float:
+    """How many times the depth that was measured a search needs.
+
+    Twice the rows have twice as many between a query and its neighbour; ten times k takes ten times the depth.
+    """
+    return max(1.0, n / max(1, calibration.n)) * max(1.0, k / K)
+
+
 def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:
     """Margin and re-rank depth that reach a recall@k among n rows; InputError if the calibration does not say."""
     if calibration is None or not calibration.recalls:
-        raise InputError("recall needs a calibration: call store.calibrate(queries) once the store has rows")
+        raise InputError("recall needs a calibration: call calibrate(queries) once there are rows")
     needed = recall + RESERVE * (1 - recall)
     reached: dict[float, int] = {}  # the smallest depth for each margin
     for margin, depth, found in calibration.recalls:
@@ -111,12 +134,10 @@ def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tu
     if not reached:
         _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
         raise InputError(
-            f"recall {recall:g} was not reached, with some reserve, when the store was calibrated: the best {depth} "
+            f"recall {recall:g} was not reached, with some reserve, by the calibration: the best {depth} "
             f"rows by code contain {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more "
             "bytes"
         )
     least = min(reached.values())
     margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)
-    # Twice the rows have twice as many between a query and its neighbour; ten times k takes ten times the depth.
-    grown = max(1.0, n / max(1, calibration.n)) * max(1.0, k / K)
-    return margin, max(k, math.ceil(depth * grown))
+    return margin, max(k, math.ceil(depth * _grown(k, n, calibration)))

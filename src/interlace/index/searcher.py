@@ -18,8 +18,9 @@ from ..engine.explaining import Explanation, explain_row
 from ..engine.filters import Allowed, Mask
 from ..engine.hits import RowHits
 from ..engine.options import SearchOptions, check_depth, check_recall
+from ..engine.originals import KeptVectors
 from ..engine.recall import effort
-from ..engine.rerank import OriginalVectors, search_reranked
+from ..engine.rerank import search_reranked
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, describe, positive, to_numpy
 from .id_values import as_id_array, is_id
@@ -31,14 +32,14 @@ from .matches import Matches, RangeMatches
 class Searcher:
     """The rows of an index or of a snapshot, ready to be searched by users' inputs.
 
-    ``originals`` returns the kept vectors, or is None where none are kept. ``expressions`` turns a filter expression
+    ``originals`` are the kept vectors of all rows, if they are kept. ``expressions`` turns a filter expression
     into allowed rows, and returns None for any other kind of filter.
     """
 
     space: Space
     engine: Engine
     ids: Ids
-    originals: Callable[[], OriginalVectors] | None = None
+    originals: KeptVectors | None = None
     expressions: Callable[[Any, Engine], Allowed | None] | None = None
 
     # --- searches
@@ -183,11 +184,14 @@ class Searcher:
             raise InputError("filter looks like a mask of 0 and 1; pass it as booleans, or ids without repeats")
         return ids.mask(filter).view(np.uint8)
 
-    def kept_vectors(self, what: str) -> OriginalVectors:
+    def kept_vectors(self, what: str) -> KeptVectors:
         """The originals; InputError names ``what`` needs them where none are kept."""
         if self.originals is None:
-            raise InputError(f"{what} needs kept originals: il.create(path, source, originals='float16')")
-        return self.originals()
+            raise InputError(
+                f"{what} needs kept originals: il.create(path, source, originals='float16') or "
+                "Index.build(x, originals='float16')"
+            )
+        return self.originals
 
     def reconstruct(self, ids: Any) -> FloatArray:
         """See :meth:`Index.reconstruct`."""

@@ -14,6 +14,7 @@ import numpy as np
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import encode
+from ..engine.originals import KeptVectors
 from ..errors import InputError
 from ..index.ids import Ids
 from ..index.index import Index
@@ -23,7 +24,6 @@ from ..learn.registry import BookLearner, learner_of_layout
 from ..learn.settings import LAYOUTS, Settings
 from ..progress import Progress
 from .drift import Drift
-from .originals import KeptVectors
 from .snapshot import Snapshot
 
 #: Rows held out of learning: the error of later rows is compared with theirs.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -12,13 +11,14 @@ from numpy.typing import NDArray
 
 from .._threads import cached_property, thread_count
 from ..codec.codebooks import Codes
+from ..codec.originals import Bytes
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
-from ..engine.recall import measured
+from ..engine.originals import KeptVectors
 from ..engine.segments import Segment
 from ..engine.tombstones import Tombstones
 from ..errors import InputError
-from ..index.calibration import calibrated, calibration_vectors, sampled_rows
+from ..index.calibration import calibrated
 from ..index.id_values import IdArray, is_id
 from ..index.ids import Ids
 from ..index.index import Index
@@ -29,7 +29,6 @@ from .columns import Table
 from .drift import Drift
 from .extras import Extras
 from .ids import JoinedIds, without_padding
-from .originals import Bytes, KeptVectors
 from .parts import Part
 from .records import Record
 from .rows import StoredRows
@@ -70,7 +69,7 @@ class Snapshot(Searchable):
         rows, books = self.rows, self.books
         segments = (*(part.segment for part in rows.parts), *rows.tail.segments)
         engine = Engine(books.codebooks, segments, rows.ids.removed, books.calibration)
-        originals = None if rows.extras.originals is None else rows.kept_vectors
+        originals = None if rows.extras.originals is None else rows.vectors
         return Searcher(books.searcher.space, engine, rows.ids, originals, rows.allowed)
 
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
@@ -121,19 +120,7 @@ class Snapshot(Searchable):
 
     def calibrated(self, queries: Any, threads: int | None, embedded: bool) -> Calibration:
         """A calibration for the current rows; with originals also the re-rank depth for each recall."""
-        searcher, workers = self.searcher, thread_count(threads)
-        if self.extras.originals is None or len(self) == 0:
-            return calibrated(searcher, queries, workers, embedded)
-        own = None
-        if queries is None:
-            own = sampled_rows(searcher)
-            vectors = searcher.space.directed(self.vectors.take(own), "queries")
-            found = searcher.engine.calibrated(vectors, own, threads=workers)
-        else:
-            vectors = calibration_vectors(searcher, queries, embedded)
-            found = calibrated(searcher, queries, workers, embedded)
-        recalls = measured(searcher.engine.with_calibration(found), self.vectors, vectors, own, workers)
-        return dataclasses.replace(found, recalls=recalls)
+        return calibrated(self.searcher, queries, thread_count(threads), embedded)
 
     # --- writes
 
