@@ -5,7 +5,6 @@
 #include "threads.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,12 +18,14 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::size_t kRowsPerCall = 256;  // of a kernel, between checkpoints
 constexpr std::size_t kRowsPerTask = 1024; // what one thread takes at a time, at least
 
-// Floats as unsigned numbers in the same order; no NaN
-std::uint32_t ordered(float value) {
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-float from_ordered(std::uint32_t bits) { return std::bit_cast<float>(bits & 0x80000000u ? bits & 0x7fffffffu : ~bits); }
+struct Candidate {
+    float distance; // no NaN
+    std::int64_t row;
+
+    bool operator<(const Candidate& other) const {
+        return distance != other.distance ? distance < other.distance : row < other.row;
+    }
+};
 
 // One query at a time; memory is kept from one to the next.
 class Reranker {
@@ -37,39 +38,40 @@ public:
         std::copy_n(query, vectors_.dim(), query_.begin()); // zeros follow
         find(rows, depth);
         compare();
-        const std::size_t found = std::min(k_, keys_.size());
-        if (found < keys_.size()) std::nth_element(keys_.begin(), keys_.begin() + found, keys_.end());
-        std::sort(keys_.begin(), keys_.begin() + found);
+        const std::size_t found = std::min(k_, candidates_.size());
+        const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(found);
+        if (found < candidates_.size()) std::nth_element(candidates_.begin(), end, candidates_.end());
+        std::sort(candidates_.begin(), end);
         for (std::size_t i = 0; i < found; ++i) {
-            out_rows[i] = rows_[static_cast<std::uint32_t>(keys_[i])];
-            out_distances[i] = from_ordered(static_cast<std::uint32_t>(keys_[i] >> 32));
+            out_rows[i] = candidates_[i].row;
+            out_distances[i] = candidates_[i].distance;
         }
         std::fill(out_rows + found, out_rows + k_, -1);
         std::fill(out_distances + found, out_distances + k_, kInfinity);
     }
 
 private:
-    // The candidates in ascending order, as far as there are some: files are read in that order, and places in it
-    // break ties.
+    // In the order in which they come: the kernels fetch rows ahead, so an ascending order gains less than sorting
+    // costs.
     void find(const std::int64_t* rows, std::size_t depth) {
-        rows_.clear();
-        for (std::size_t i = 0; i < depth; ++i)
-            if (rows[i] >= 0) rows_.push_back(rows[i]);
-        std::sort(rows_.begin(), rows_.end());
-        if (!rows_.empty() && static_cast<std::uint64_t>(rows_.back()) >= vectors_.n_rows())
-            throw Damaged("it names row " + std::to_string(rows_.back()) + " of " + std::to_string(vectors_.n_rows()));
+        candidates_.clear();
         pointers_.clear();
-        for (const std::int64_t row : rows_) pointers_.push_back(vectors_.at(static_cast<std::uint64_t>(row)));
+        for (std::size_t i = 0; i < depth; ++i) {
+            if (rows[i] < 0) continue;
+            if (static_cast<std::uint64_t>(rows[i]) >= vectors_.n_rows())
+                throw Damaged("it names row " + std::to_string(rows[i]) + " of " + std::to_string(vectors_.n_rows()));
+            candidates_.push_back({0, rows[i]});
+            pointers_.push_back(vectors_.at(static_cast<std::uint64_t>(rows[i])));
+        }
     }
 
     void compare() {
         const Kernels& level = kernels();
         const auto sums = distance_.is_squared ? level.stored_distances : level.stored_products;
-        keys_.clear();
         float found[kRowsPerCall];
-        for (std::size_t first = 0; first < rows_.size(); first += kRowsPerCall) {
+        for (std::size_t first = 0; first < pointers_.size(); first += kRowsPerCall) {
             if (first > 0) checkpoint();
-            const std::size_t count = std::min(kRowsPerCall, rows_.size() - first);
+            const std::size_t count = std::min(kRowsPerCall, pointers_.size() - first);
             sums(vectors_.type(), query_.data(), pointers_.data() + first, count, vectors_.dim(), found);
             for (std::size_t i = 0; i < count; ++i) {
                 float away = distance_.is_squared ? found[i] : distance_.offset - found[i];
@@ -77,7 +79,7 @@ private:
                     require_finite(first + i);
                     if (std::isnan(away)) away = kInfinity; // inf - inf
                 }
-                keys_.push_back(static_cast<std::uint64_t>(ordered(away)) << 32 | (first + i));
+                candidates_[first + i].distance = away;
             }
         }
     }
@@ -100,16 +102,15 @@ private:
         };
         if (vectors_.type() == Stored::kFloat16) all(2, vectors_.dim(), is_half);
         else all(4, vectors_.type() == Stored::kInt8 ? 2 : vectors_.dim(), is_float);
-        if (!finite) throw Damaged("the original of row " + std::to_string(rows_[i]) + " is not finite");
+        if (!finite) throw Damaged("the original of row " + std::to_string(candidates_[i].row) + " is not finite");
     }
 
     const StoredVectors& vectors_;
     const RowDistance distance_;
     const std::size_t k_;
     Aligned<float> query_;
-    std::vector<std::int64_t> rows_; // candidates of this query
+    std::vector<Candidate> candidates_; // of this query
     std::vector<const std::uint8_t*> pointers_;
-    std::vector<std::uint64_t> keys_; // distance, place in rows_
 };
 
 } // namespace
