@@ -73,16 +73,18 @@ inline float stored_sum(const float* x, const std::uint8_t* row, std::size_t dim
     for (; d + kSums <= dim; d += kSums)
         for (int v = 0; v < n_vectors; ++v)
             add_one<kind>(sums[v], load(x + d + v * LANES), from(row + (d + v * LANES) * size));
-    if (d < dim) { // what follows the row must not be read; what a byte of 0 stands for need not be 0
-        std::uint8_t rest[kSums * size] = {};
+    for (int v = 0; d < dim; ++v, d += LANES) {
+        if (d + LANES <= dim) {
+            add_one<kind>(sums[v], load(x + d), from(row + d * size));
+            continue;
+        }
+        // What follows the row must not be read; what a byte of 0 stands for need not be 0.
+        std::uint8_t rest[LANES * size] = {};
         __builtin_memcpy(rest, row + d * size, (dim - d) * size);
         IVec lane;
         for (int i = 0; i < LANES; ++i) lane[i] = i;
-        for (int v = 0; v < n_vectors; ++v) {
-            const Vec value = from(rest + v * LANES * size);
-            const std::int32_t left = static_cast<std::int32_t>(dim - d) - v * LANES;
-            add_one<kind>(sums[v], load(x + d + v * LANES), lane < left ? value : Vec{});
-        }
+        const Vec value = from(rest);
+        add_one<kind>(sums[v], load(x + d), lane < static_cast<std::int32_t>(dim - d) ? value : Vec{});
     }
     for (int half = n_vectors / 2; half > 0; half /= 2)
         for (int v = 0; v < half; ++v) sums[v] += sums[v + half];

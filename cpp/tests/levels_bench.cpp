@@ -39,6 +39,10 @@ struct Data {
     static constexpr std::size_t kQueries = 8, kDim = 128, kBooks = 8;
     Aligned<float> words = Aligned<float>(kDim * kWords), x = Aligned<float>(kQueries * kDim);
     Aligned<float> out = Aligned<float>(kQueries * kWords);
+    static constexpr std::size_t kWide = 512; // of a rotation that the first-level cache does not hold
+    Aligned<float> matrix = Aligned<float>(kWide * kWide), wide = Aligned<float>(2 * kQueries * kWide);
+    const float* from_wide[kQueries];
+    float* to_wide[kQueries];
     const float* from[kQueries];
     float* to[kQueries];
     alignas(64) float table[kWords], group_minima[kGroups], floats[kWords];
@@ -60,7 +64,7 @@ struct Data {
     explicit Data(const Kernels& scalar) {
         std::mt19937 random(1);
         std::normal_distribution<float> normal;
-        for (Aligned<float>* v : {&words, &x})
+        for (Aligned<float>* v : {&words, &x, &matrix, &wide})
             for (float& value : *v) value = normal(random);
         for (float& value : table) value = normal(random);
         for (auto& row : rows)
@@ -68,6 +72,8 @@ struct Data {
         for (std::int16_t& value : dense) value = static_cast<std::int16_t>(random() % 100);
         for (std::uint8_t& code : blocks) code = static_cast<std::uint8_t>(random());
         for (std::size_t q = 0; q < kQueries; ++q) from[q] = x.data() + q * kDim, to[q] = out.data() + q * kWords;
+        for (std::size_t q = 0; q < kQueries; ++q)
+            from_wide[q] = wide.data() + q * kWide, to_wide[q] = wide.data() + (kQueries + q) * kWide;
         for (std::size_t i = 0; i < kBooks; ++i) row_pointers[i] = rows[i], dense_pointers[i] = dense.data() + i * 512;
         for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = i % 4 == 3 ? 0x3c : 0; // small numbers in any type
         for (std::size_t i = 0; i < kRows; ++i) stored_rows[i] = stored.data() + i * 4 * kDim;
@@ -97,6 +103,10 @@ std::vector<Case> cases(Data& d) {
                 add("rotate" + size + " x " + std::to_string(width),
                     [&d, n, dim, width](const Kernels& k) { k.rotate(d.from, n, d.words.data(), dim, width, d.to); });
         }
+    for (std::size_t n : {std::size_t{1}, Data::kQueries})
+        add("rotate " + std::to_string(n) + " x 512 x 512", [&d, n](const Kernels& k) {
+            k.rotate(d.from_wide, n, d.matrix.data(), Data::kWide, Data::kWide, d.to_wide);
+        });
     constexpr std::pair<Stored, const char*> types[] = {
         {Stored::kFloat32, "float32"}, {Stored::kFloat16, "float16"}, {Stored::kInt8, "int8"}};
     for (const auto& [type, name] : types)

@@ -27,6 +27,7 @@ public:
     void run() {
         for (std::size_t dim : {0, 1, 2, 3, 7, 8, 17, 64})
             for (std::size_t n : {0, 1, 3, 4, 5, 8, 9}) products(dim, n);
+        for (std::size_t n : {0, 1, 3, 4, 5, 9}) large_rotations(n);
         for (int round = 0; round < 100; ++round) {
             tables(round);
             steps();
@@ -90,6 +91,30 @@ private:
             same<float>("rotate, width " + std::to_string(width), n * width, [&](const Kernels& k, float* out) {
                 k.rotate(from.data(), n, words.data(), dim, width, rows(out, width).data());
             });
+    }
+
+    // Larger than kSmallMatrix: a block of rows at a time, with and without remainders; not those of one level alone.
+    void large_rotations(std::size_t n) {
+        for (std::size_t dim : {128, 200, 263})
+            for (std::size_t width : {257, 320, 399}) {
+                const Aligned<float> matrix = normal(dim * width), x = normal(n * dim);
+                std::vector<const float*> from;
+                for (std::size_t i = 0; i < n; ++i) from.push_back(x.data() + i * dim);
+                same<float>("rotate, large", n * width, [&](const Kernels& k, float* out) {
+                    std::vector<float*> to;
+                    for (std::size_t i = 0; i < n; ++i) to.push_back(out + i * width);
+                    k.rotate(from.data(), n, matrix.data(), dim, width, to.data());
+                });
+                if (n == 0) continue;
+                std::vector<float> mine(width);
+                float* to[] = {mine.data()};
+                level_.rotate(from.data(), 1, matrix.data(), dim, width, to);
+                for (std::size_t w = 0; w < width; ++w) { // the order of additions itself
+                    float sum = 0;
+                    for (std::size_t d = 0; d < dim; ++d) sum += matrix[d * width + w] * x[d];
+                    expect(sum == mine[w], "rotate, large, against a plain loop");
+                }
+            }
     }
 
     // Ties, +inf as padding has it, and NaN, which must not make a difference between levels.
