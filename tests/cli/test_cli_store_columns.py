@@ -256,7 +256,10 @@ class TestSearch:
         found = json.loads(run("search", "y.index", "w.npy", "--rerank", 20, "--json")[1])
         assert found["stats"]["reranked"] == 80
         assert json.loads(run("evaluate", "y.index", "--rerank", 50, "--json")[1])["recall@10"] > 0.5
-        fails(run("create", "t", "--from", "y.index", "--originals", "float16"), "keeps the originals of its rows as 'int8'")
+        fails(
+            run("create", "t", "--from", "y.index", "--originals", "float16"),
+            "keeps the originals of its rows as 'int8'",
+        )
         assert run("create", "t", "--from", "y.index")[0] == 0
         assert json.loads(run("search", "t", "w.npy", "--rerank", 20, "--json")[1])["hits"] == found["hits"]
 

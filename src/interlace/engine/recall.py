@@ -7,7 +7,9 @@ for each calibrated margin: what a margin loses counts.
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,12 +107,13 @@ def _smallest(values: FloatArray, k: int) -> NDArray[np.int64]:
     return np.take_along_axis(some, order, axis=1)
 
 
-def expected(options: SearchOptions, n: int, calibration: Calibration | None) -> float | None:
-    """Recall@10 that was measured for the margin and the re-rank depth of a search among n rows; None if it was not."""
-    if calibration is None or options.rerank is None or options.filter is not None:
+@functools.lru_cache(maxsize=256)  # single queries ask for the same one again and again
+def expected(margin: Any, depth: int, k: int, n: int, calibration: Calibration | None) -> float | None:
+    """Recall@10 that was measured for a margin and a re-rank depth, scaled to k hits of n rows; None if it was not."""
+    if calibration is None:
         return None
-    depth = options.rerank / _grown(options.k + options.offset, n, calibration)
-    reached = [found for margin, d, found in calibration.recalls if d <= depth and margin == options.margin]
+    reach = depth / _grown(k, n, calibration)
+    reached = [found for target, measured, found in calibration.recalls if target == margin and measured <= reach]
     return reached[-1] if reached else None
 
 

@@ -24,7 +24,9 @@ def search_reranked(engine: Engine, originals: KeptVectors, queries: FloatArray,
     assert options.rerank is not None
     k = options.k + options.offset
     options = replace(options, rerank=min(options.rerank, max(k, engine.n_kept)))
-    recall = expected(options, engine.n_kept, engine.calibration)
+    recall = None
+    if options.filter is None:
+        recall = expected(options.margin, options.depth, k, engine.n_kept, engine.calibration)
     parts: list[RowHits] = []
     step = max(1, ANSWERS // options.depth)
     for start in range(0, max(1, len(queries)), step):

@@ -21,6 +21,7 @@ from ..engine.options import SearchOptions, check_depth, check_recall
 from ..engine.originals import KeptVectors
 from ..engine.recall import effort
 from ..engine.rerank import search_reranked
+from ..engine.single import search_one
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, describe, positive, to_numpy
 from .id_values import as_id_array, is_id
@@ -58,8 +59,15 @@ class Searcher:
         recall: float | None = None,
     ) -> Matches:
         """See :meth:`Searchable.search`."""
-        options = self.options(k, offset, margin, threads, filter, rerank, recall)
         vectors, single = self.space.search_vectors(q, embedded)
+        if threads is None:
+            threads = 1 if single else thread_count(None)  # one query runs on one thread
+        options = self.options(k, offset, margin, threads, filter, rerank, recall)
+        if single and (found := search_one(self.engine, vectors, options, self.originals)) is not None:
+            ids, distances, count = self.ids.take(found.rows)[0], found.distances[0], found.n_found
+            if offset:
+                ids, distances, count = ids[offset:], distances[offset:], max(0, count - offset)
+            return Matches(ids, distances, count, found.stats, self.space.codebooks.metric)
         hits = self.engine.search(vectors, options) if options.rerank is None else self._reranked(vectors, options)
         if offset:
             hits = hits.after(offset)
@@ -71,12 +79,16 @@ class Searcher:
         """The options of one search; a target recall becomes a margin and a depth."""
         allowed = None if filter is None else self.allowed(filter)
         if rerank is None and recall is None:
+            if allowed is None:
+                return SearchOptions.cached(k, offset, margin, threads, None)
             return SearchOptions.checked(k, offset, margin, threads, allowed)
         self.kept_vectors("rerank" if recall is None else "recall")
         if recall is not None:
             k, offset = positive(k, "k"), positive(offset, "offset", least=0)
             wanted = check_recall(recall, rerank, margin)
             margin, rerank = effort(wanted, k + offset, self.engine.n_kept, self.engine.calibration)
+        if allowed is None:
+            return SearchOptions.cached(k, offset, margin, threads, rerank)
         return SearchOptions.checked(k, offset, margin, threads, allowed, rerank)
 
     def _reranked(self, vectors: FloatArray, options: SearchOptions) -> RowHits:
