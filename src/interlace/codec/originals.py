@@ -58,8 +58,9 @@ class OriginalsFormat:
             return _from_halves(rows)
         head = np.ascontiguousarray(rows[:, :HEAD]).view("<f4").astype(np.float32)
         vectors = rows[:, HEAD:].astype(np.float32)
-        vectors *= head[:, 1:]
-        vectors += head[:, :1]
+        with np.errstate(over="ignore", invalid="ignore"):  # damaged bytes may be any number
+            vectors *= head[:, 1:]
+            vectors += head[:, :1]
         return vectors
 
     def verify(self, rows: Bytes) -> None:

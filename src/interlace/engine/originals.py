@@ -13,7 +13,7 @@ from .._threads import cached_property
 from ..codec.originals import Bytes, OriginalsFormat, in_parts
 from ..errors import DamagedFileError
 from ..files import storage
-from ..inputs.arrays import FloatArray
+from ..inputs.arrays import LARGEST, FloatArray
 
 BLOCK_BYTES, BLOCK_ROWS = 8 << 20, 1 << 14  # decoded at a time, as float32
 
@@ -93,7 +93,7 @@ class KeptVectors:
                 here = np.flatnonzero(of == i)
                 if len(here):
                     raw[here] = np.take(part, flat[here] - (self._ends[i] - len(part)), axis=0)
-        return self.format.to_vectors(raw).reshape(*rows.shape, self.dim)
+        return self._decoded(raw).reshape(*rows.shape, self.dim)
 
     def blocks(self) -> Iterator[tuple[int, FloatArray]]:
         """All vectors in blocks, each with the number of its first row."""
@@ -102,8 +102,14 @@ class KeptVectors:
         for part in self.parts:
             for start in range(0, len(part), step):
                 self.check_sizes()
-                yield first + start, self.format.to_vectors(np.asarray(part[start : start + step]))
+                yield first + start, self._decoded(np.asarray(part[start : start + step]))
             first += len(part)
+
+    def _decoded(self, raw: Bytes) -> FloatArray:
+        vectors = self.format.to_vectors(raw)
+        if vectors.size and not np.abs(vectors).max() <= LARGEST:  # NaN compares false
+            raise DamagedFileError("the index is damaged: an original has a value that is not finite, or too large")
+        return vectors
 
 
 def originals_in(file: storage.File, kind: Any, dim: int, n: int) -> KeptVectors:
