@@ -86,7 +86,7 @@ X86 := -DINTERLACE_HAVE_AVX2 -DINTERLACE_HAVE_AVX512 $(LEVELS) build/levels/avx2
 levels:
 	mkdir -p build/levels
 	if [ "$$($(CXX) -dumpmachine | cut -d- -f1)" = x86_64 ]; then \
-	  $(CXX) $(CXX20) -mavx2 -c cpp/simd/avx2.cpp -o build/levels/avx2.o && \
+	  $(CXX) $(CXX20) -mavx2 -mf16c -c cpp/simd/avx2.cpp -o build/levels/avx2.o && \
 	  $(CXX) $(CXX20) $(AVX512) -c cpp/simd/avx512.cpp -o build/levels/avx512.o && \
 	  $(CXX) $(CXX20) -Wno-psabi cpp/tests/levels_test.cpp cpp/tests/emulated_avx512.cpp $(X86) -o build/levels/test && \
 	  $(CXX) $(CXX20) cpp/tests/levels_bench.cpp $(X86) -o build/levels/bench; \

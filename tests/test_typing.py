@@ -15,13 +15,13 @@ import pytest
 import interlace as il
 from interlace.codec.encode import EFFORTS
 from interlace.codec.metric import METRICS
+from interlace.codec.originals import KINDS
 from interlace.estimators.supervised import CROSS as CROSS_WITH_LABELS
 from interlace.index.ids import STORED
 from interlace.inputs import literals
 from interlace.learn.layouts import LAYOUTS
 from interlace.learn.recipe import LOSSES, OPTIMIZERS
 from interlace.learn.settings import Settings
-from interlace.store.originals import KINDS
 
 ROOT = Path(__file__).parents[1]
 

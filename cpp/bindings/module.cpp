@@ -34,5 +34,6 @@ NB_MODULE(_native, m) {
     bind_learn(m);
     bind_ids(m);
     bind_ranking(m);
+    bind_vectors(m);
     bind_kernels(m);
 }

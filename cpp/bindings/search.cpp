@@ -8,11 +8,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace interlace {
@@ -37,6 +39,25 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
            {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr,
             trace ? trace->data() + n * k : nullptr});
     std::memcpy(work.data(), counted.data(), n * sizeof(SearchCounts));
+}
+
+// A single query [1][dim] without filters; rows and distances [1][k]. Returns the number of hits, and the counters.
+std::tuple<std::int64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>
+py_search_one(const Books& books, const Segments& segments, In<float, Two> query, const Rule& rule,
+              Out<std::int64_t, Two> rows, Out<float, Two> distances) {
+    const std::size_t k = rows.shape(1);
+    require(query.shape(0) == 1 && query.shape(1) == books.dim() && k >= 1 && rows.shape(0) == 1 &&
+                distances.shape(0) == 1 && distances.shape(1) == k,
+            "query or outputs do not fit");
+    const std::vector<SegmentView> views = views_of(books, segments, {});
+    std::int64_t found = 0;
+    SearchCounts counted;
+    {
+        Released released;
+        search(books, views, query.data(), 1, k, rule, 1,
+               {rows.data(), distances.data(), &found, &counted, nullptr, nullptr});
+    }
+    return {found, counted.cells, counted.scanned, counted.survivors, counted.lookups, counted.strays};
 }
 
 using RangeHits = std::pair<nb::ndarray<nb::numpy, std::int64_t, One>, nb::ndarray<nb::numpy, float, One>>;
@@ -89,6 +110,8 @@ void bind_search(nb::module_& m) {
     m.def("search", &py_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(), "rule"_a, "threads"_a,
           "rows"_a.noconvert(), "distances"_a.noconvert(), "counts"_a.noconvert(), "work"_a.noconvert(),
           "trace"_a.noconvert().none());
+    m.def("search_one", &py_search_one, "books"_a, "segments"_a, "query"_a.noconvert(), "rule"_a, "rows"_a.noconvert(),
+          "distances"_a.noconvert());
     m.def("range_search", &py_range_search, "books"_a, "segments"_a, "filters"_a, "queries"_a.noconvert(),
           "radii"_a.noconvert(), "rule"_a, "threads"_a, "counts"_a.noconvert(), "work"_a.noconvert());
     m.def(

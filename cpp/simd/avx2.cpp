@@ -11,7 +11,10 @@ namespace {
 #define TILE 2
 #define SMALLER(a, b) _mm256_min_ps(a, b)
 #define WIDEN(p) _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
+#define FROM_HALVES(p) _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))
+#define FROM_BYTES(p) _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))
 #include "tables_impl.h"
+#include "stored_impl.h"
 
 // 32 integers of 0..255 -> bytes. The packs work in 128-bit halves; the permutation puts the 4-byte pieces back in
 // order.
@@ -202,7 +205,9 @@ const Kernels& avx2_kernels() {
                                   .max_abs = max_abs,
                                   .argmin = argmin,
                                   .quantize = quantize,
-                                  .scan = scan};
+                                  .scan = scan,
+                                  .stored_distances = stored_distances,
+                                  .stored_products = stored_products};
     return k;
 }
 } // namespace interlace

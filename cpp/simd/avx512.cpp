@@ -9,7 +9,10 @@ namespace {
 #define TILE 4
 #define SMALLER(a, b) _mm512_min_ps(a, b)
 #define WIDEN(p) _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))))
+#define FROM_HALVES(p) _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))
+#define FROM_BYTES(p) _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
 #include "tables_impl.h"
+#include "stored_impl.h"
 #include "avx512_impl.h"
 } // namespace
 
@@ -30,7 +33,9 @@ const Kernels& avx512_kernels() {
                                   .max_abs = max_abs,
                                   .argmin = argmin,
                                   .quantize = quantize,
-                                  .scan = scan};
+                                  .scan = scan,
+                                  .stored_distances = stored_distances,
+                                  .stored_products = stored_products};
     return k;
 }
 } // namespace interlace

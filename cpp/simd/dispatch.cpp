@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <stdexcept>
+#ifdef INTERLACE_HAVE_AVX2
+#include <cpuid.h>
+#endif
 
 namespace interlace {
 
@@ -24,6 +27,15 @@ std::vector<const Kernels*>& added() {
     return levels;
 }
 
+#ifdef INTERLACE_HAVE_AVX2
+// Conversions of float16. Every CPU with AVX2 has them, but virtual machines may hide them; compilers differ in whether
+// __builtin_cpu_supports knows the name.
+bool has_f16c() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 std::vector<const Kernels*> runnable() { // in ascending order of preference
     std::vector<const Kernels*> levels = added();
     levels.push_back(&scalar_kernels());
@@ -31,7 +43,7 @@ std::vector<const Kernels*> runnable() { // in ascending order of preference
     levels.push_back(&neon_kernels());
 #endif
 #ifdef INTERLACE_HAVE_AVX2
-    if (__builtin_cpu_supports("avx2")) levels.push_back(&avx2_kernels());
+    if (__builtin_cpu_supports("avx2") && has_f16c()) levels.push_back(&avx2_kernels());
 #endif
 #ifdef INTERLACE_HAVE_AVX512
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

@@ -2,7 +2,8 @@
 //
 // Each level (scalar, avx2, avx512, neon) fills one `Kernels` with its functions; `dispatch.cpp` chooses a
 // level once. All levels return the same bits: float loops run across words, never across dimensions, so the order of
-// additions is the same for any vector width, and the build forbids fused multiply-add.
+// additions is the same for any vector width, and the build forbids fused multiply-add. Sums over the dimensions of
+// stored rows have an order of their own (kSums).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,18 @@ struct alignas(64) ByteTables {
     std::uint8_t groups[kScanColumns][kGroups];
     std::size_t n_columns;
 };
+
+// How the originals of rows are stored (codec/originals.py): dim values of a row after the head.
+//   kFloat32, kFloat16  little-endian values
+//   kInt8               head: two floats, low and step; value = low + step * byte
+enum class Stored : std::uint8_t { kFloat32, kFloat16, kInt8 };
+inline constexpr std::size_t stored_head(Stored type) { return type == Stored::kInt8 ? 8 : 0; }
+inline constexpr std::size_t stored_size(Stored type) {
+    return type == Stored::kFloat32 ? 4 : type == Stored::kFloat16 ? 2 : 1;
+}
+// Sums that run side by side over the dimensions of a stored row: sum j has the dimensions d with d % kSums == j. They
+// are added by halves, j to j + kSums / 2, and so on. This order is the same for every level.
+inline constexpr std::size_t kSums = 32;
 
 // References, so that a level which leaves one out does not compile.
 struct Kernels {
@@ -80,6 +93,12 @@ struct Kernels {
     // too: a level is free to compare a smaller sum. blocks: [n_blocks][n_stored][kBlock], n_blocks <= kChunk
     void (&scan)(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
                  std::size_t n_blocks, std::uint64_t* masks);
+    // out[i] = sum_d (x[d] - rows[i][d])^2   n stored rows at any address; x has zeros up to a multiple of kSums
+    void (&stored_distances)(Stored type, const float* x, const std::uint8_t* const* rows, std::size_t n,
+                             std::size_t dim, float* out);
+    // out[i] = sum_d x[d] * rows[i][d]       the same shapes
+    void (&stored_products)(Stored type, const float* x, const std::uint8_t* const* rows, std::size_t n,
+                            std::size_t dim, float* out);
 };
 
 // Best level of this machine, or the one INTERLACE_SIMD names (throws std::runtime_error if it cannot run here).

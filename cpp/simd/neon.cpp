@@ -8,7 +8,9 @@ namespace {
 #define LANES 4
 #define TILE 4
 #define WIDEN(p) vcvtq_f32_s32(vmovl_s16(vld1_s16(p)))
+#define FROM_HALVES(p) vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t*>(p)))
 #include "tables_impl.h"
+#include "stored_impl.h"
 
 void to_steps(const float* table, float low, float factor, std::int32_t start, std::int16_t* out) {
     const float32x4_t floor = vdupq_n_f32(low), by = vdupq_n_f32(factor), half = vdupq_n_f32(0.5f),
@@ -165,7 +167,9 @@ const Kernels& neon_kernels() {
                                   .max_abs = max_abs,
                                   .argmin = argmin,
                                   .quantize = quantize,
-                                  .scan = scan};
+                                  .scan = scan,
+                                  .stored_distances = stored_distances,
+                                  .stored_products = stored_products};
     return k;
 }
 } // namespace interlace

@@ -6,6 +6,7 @@ namespace {
 #define LANES 4
 #define TILE 2
 #include "tables_impl.h"
+#include "stored_impl.h"
 
 // Integer steps one by one. Baseline instructions have no saturating conversion that would pay.
 inline std::int16_t saturated(std::int32_t sum) {
@@ -109,7 +110,9 @@ const Kernels& scalar_kernels() {
                                   .max_abs = max_abs,
                                   .argmin = argmin,
                                   .quantize = quantize,
-                                  .scan = scan};
+                                  .scan = scan,
+                                  .stored_distances = stored_distances,
+                                  .stored_products = stored_products};
     return k;
 }
 } // namespace interlace

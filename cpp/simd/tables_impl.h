@@ -109,16 +109,15 @@ void inner_products(const float* const* x, std::size_t n, const float* words, st
     all_panels<Sum::kProduct>(x, n, words, dim, out);
 }
 
-// The last vector of columns overlaps the one before it where the width is no multiple of a vector; widths below one
-// vector take narrower ones.
+// Columns from w on. The last vector of columns overlaps the one before it where the width is no multiple of a vector;
+// widths below one vector take narrower ones.
 template <int N> void rotate_by(const float* const* x, std::size_t n, const float* matrix, std::size_t dim,
-                                std::size_t width, float* const* out) {
+                                std::size_t width, std::size_t w, float* const* out) {
     if (width < N) {
-        if constexpr (N > 1) rotate_by<N / 2>(x, n, matrix, dim, width, out);
+        if constexpr (N > 1) rotate_by<N / 2>(x, n, matrix, dim, width, w, out);
         return;
     }
     const auto columns = [&](std::size_t w) { return Columns{matrix + w, width, 2 * N}; };
-    std::size_t w = 0;
     for (; w + 4 * N <= width; w += 4 * N) accumulate_all<Sum::kProduct, N, 4>(x, n, columns(w), dim, out, w);
     for (; w + 2 * N <= width; w += 2 * N) accumulate_all<Sum::kProduct, N, 2>(x, n, columns(w), dim, out, w);
     for (; w < width; w += N) {
@@ -127,10 +126,72 @@ template <int N> void rotate_by(const float* const* x, std::size_t n, const floa
     }
 }
 
+// A matrix that the caches do not hold is read once for all vectors, a block of its rows at a time; sums wait in `out`.
+// Every sum still adds its terms in ascending order of d, so it has the same bits.
+constexpr std::size_t kSmallMatrix = 1 << 15; // floats
+constexpr std::size_t kRowsAtOnce = 64;       // with 4 * LANES columns they stay in the first-level cache
+constexpr int kStreams = 8;                   // rows that one vector alone reads side by side
+
+// Q vectors, rows `first` to `last` of the matrix, 4 * LANES columns from w on
+template <int Q> void rotate_tile(const float* const* x, const float* matrix, std::size_t width, std::size_t first,
+                                  std::size_t last, float* const* out, std::size_t w) {
+    for (int half = 0; half < 4; half += TILE) {
+        Vec sums[Q][TILE];
+        const std::size_t at = w + static_cast<std::size_t>(half) * LANES;
+        for (int q = 0; q < Q; ++q)
+            for (int v = 0; v < TILE; ++v) sums[q][v] = first == 0 ? Vec{} : load(out[q] + at + v * LANES);
+        const float* row = matrix + first * width + at;
+        for (std::size_t d = first; d < last; ++d, row += width) {
+            Vec word[TILE];
+            for (int v = 0; v < TILE; ++v) {
+                word[v] = load(row + v * LANES);
+                __builtin_prefetch(row + 4 * LANES + v * LANES); // of the next columns
+            }
+            for (int q = 0; q < Q; ++q)
+                for (int v = 0; v < TILE; ++v) sums[q][v] += word[v] * x[q][d];
+        }
+        for (int q = 0; q < Q; ++q)
+            for (int v = 0; v < TILE; ++v) store(out[q] + at + v * LANES, sums[q][v]);
+    }
+}
+
+// One vector, R rows of the matrix, all of the first `columns` columns: the rows are read from end to end.
+template <int R> void rotate_rows(const float* x, const float* matrix, std::size_t width, std::size_t columns,
+                                  std::size_t d, float* out) {
+    const float* row = matrix + d * width;
+    for (std::size_t w = 0; w < columns; w += 4 * LANES) {
+        Vec sums[4];
+        for (int v = 0; v < 4; ++v) sums[v] = d == 0 ? Vec{} : load(out + w + v * LANES);
+        for (int r = 0; r < R; ++r)
+            for (int v = 0; v < 4; ++v)
+                sums[v] += load(row + static_cast<std::size_t>(r) * width + w + v * LANES) * x[d + r];
+        for (int v = 0; v < 4; ++v) store(out + w + v * LANES, sums[v]);
+    }
+}
+
+// The first `columns` columns, a multiple of 4 * LANES
+void rotate_blocks(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
+                   std::size_t columns, float* const* out) {
+    const std::size_t fours = n / 4 * 4;
+    for (std::size_t first = 0; first < dim; first += kRowsAtOnce) {
+        const std::size_t last = first + kRowsAtOnce < dim ? first + kRowsAtOnce : dim;
+        for (std::size_t w = 0; fours > 0 && w < columns; w += 4 * LANES)
+            for (std::size_t q = 0; q < fours; q += 4) rotate_tile<4>(x + q, matrix, width, first, last, out + q, w);
+        for (std::size_t q = fours; q < n; ++q) {
+            std::size_t d = first;
+            for (; d + kStreams <= last; d += kStreams) rotate_rows<kStreams>(x[q], matrix, width, columns, d, out[q]);
+            for (; d < last; ++d) rotate_rows<1>(x[q], matrix, width, columns, d, out[q]);
+        }
+    }
+}
+
 void rotate(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
             float* const* out) {
     if (dim == 0) return clear(n, width, out);
-    rotate_by<LANES>(x, n, matrix, dim, width, out);
+    const std::size_t columns = width / (4 * LANES) * (4 * LANES);
+    if (dim * width <= kSmallMatrix || columns == 0) return rotate_by<LANES>(x, n, matrix, dim, width, 0, out);
+    rotate_blocks(x, n, matrix, dim, width, columns, out);
+    rotate_by<LANES>(x, n, matrix, dim, width, columns, out);
 }
 
 typedef std::int16_t Terms __attribute__((vector_size(LANES * 2), aligned(2), may_alias));

@@ -7,6 +7,7 @@ namespace {
 #define LANES 16
 #define TILE 4
 #include "../simd/tables_impl.h"
+#include "../simd/stored_impl.h"
 #include "../simd/avx512_impl.h"
 constexpr Kernels kEmulated = {.name = "emulated-avx512",
                                .squared_distances = squared_distances,
@@ -24,7 +25,9 @@ constexpr Kernels kEmulated = {.name = "emulated-avx512",
                                .max_abs = max_abs,
                                .argmin = argmin,
                                .quantize = quantize,
-                               .scan = scan};
+                               .scan = scan,
+                               .stored_distances = stored_distances,
+                               .stored_products = stored_products};
 
 [[maybe_unused]] const bool added = (add_level(kEmulated), true);
 } // namespace

@@ -16,6 +16,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace interlace;
@@ -38,6 +39,10 @@ struct Data {
     static constexpr std::size_t kQueries = 8, kDim = 128, kBooks = 8;
     Aligned<float> words = Aligned<float>(kDim * kWords), x = Aligned<float>(kQueries * kDim);
     Aligned<float> out = Aligned<float>(kQueries * kWords);
+    static constexpr std::size_t kWide = 512; // of a rotation that the first-level cache does not hold
+    Aligned<float> matrix = Aligned<float>(kWide * kWide), wide = Aligned<float>(2 * kQueries * kWide);
+    const float* from_wide[kQueries];
+    float* to_wide[kQueries];
     const float* from[kQueries];
     float* to[kQueries];
     alignas(64) float table[kWords], group_minima[kGroups], floats[kWords];
@@ -51,11 +56,15 @@ struct Data {
     Aligned<std::uint8_t> blocks = Aligned<std::uint8_t>(kChunk * kScanColumns * kBlock);
     std::uint64_t masks[kChunk];
     ByteTables bytes;
+    static constexpr std::size_t kRows = 64;
+    Aligned<std::uint8_t> stored = Aligned<std::uint8_t>(kRows * 4 * kDim);
+    const std::uint8_t* stored_rows[kRows];
+    float sums_of_rows[kRows];
 
     explicit Data(const Kernels& scalar) {
         std::mt19937 random(1);
         std::normal_distribution<float> normal;
-        for (Aligned<float>* v : {&words, &x})
+        for (Aligned<float>* v : {&words, &x, &matrix, &wide})
             for (float& value : *v) value = normal(random);
         for (float& value : table) value = normal(random);
         for (auto& row : rows)
@@ -63,7 +72,11 @@ struct Data {
         for (std::int16_t& value : dense) value = static_cast<std::int16_t>(random() % 100);
         for (std::uint8_t& code : blocks) code = static_cast<std::uint8_t>(random());
         for (std::size_t q = 0; q < kQueries; ++q) from[q] = x.data() + q * kDim, to[q] = out.data() + q * kWords;
+        for (std::size_t q = 0; q < kQueries; ++q)
+            from_wide[q] = wide.data() + q * kWide, to_wide[q] = wide.data() + (kQueries + q) * kWide;
         for (std::size_t i = 0; i < kBooks; ++i) row_pointers[i] = rows[i], dense_pointers[i] = dense.data() + i * 512;
+        for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = i % 4 == 3 ? 0x3c : 0; // small numbers in any type
+        for (std::size_t i = 0; i < kRows; ++i) stored_rows[i] = stored.data() + i * 4 * kDim;
         floor = scalar.minima(table, group_minima);
         scalar.to_steps(table, floor, 3000.0f, -8192, steps);
         step_floor = scalar.add_steps(rows[0], rows[1], sums, step_groups);
@@ -89,6 +102,22 @@ std::vector<Case> cases(Data& d) {
             for (std::size_t width : {dim, dim - 1}) // [dim][dim] as a rotation has it, and a width with a remainder
                 add("rotate" + size + " x " + std::to_string(width),
                     [&d, n, dim, width](const Kernels& k) { k.rotate(d.from, n, d.words.data(), dim, width, d.to); });
+        }
+    for (std::size_t n : {std::size_t{1}, Data::kQueries})
+        add("rotate " + std::to_string(n) + " x 512 x 512", [&d, n](const Kernels& k) {
+            k.rotate(d.from_wide, n, d.matrix.data(), Data::kWide, Data::kWide, d.to_wide);
+        });
+    constexpr std::pair<Stored, const char*> types[] = {
+        {Stored::kFloat32, "float32"}, {Stored::kFloat16, "float16"}, {Stored::kInt8, "int8"}};
+    for (const auto& [type, name] : types)
+        for (std::size_t dim : {std::size_t{96}, std::size_t{100}}) { // without and with a remainder
+            const std::string size = std::string(" 64 x ") + std::to_string(dim) + " " + name;
+            add("stored_distances" + size, [&d, type = type, dim](const Kernels& k) {
+                k.stored_distances(type, d.x.data(), d.stored_rows, Data::kRows, dim, d.sums_of_rows);
+            });
+            add("stored_products" + size, [&d, type = type, dim](const Kernels& k) {
+                k.stored_products(type, d.x.data(), d.stored_rows, Data::kRows, dim, d.sums_of_rows);
+            });
         }
     add("to_steps", [&d](const Kernels& k) { k.to_steps(d.table, d.floor, 3000.0f, -8192, d.steps); });
     for (std::size_t n : {std::size_t{1}, std::size_t{2}, Data::kBooks})

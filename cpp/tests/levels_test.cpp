@@ -27,11 +27,15 @@ public:
     void run() {
         for (std::size_t dim : {0, 1, 2, 3, 7, 8, 17, 64})
             for (std::size_t n : {0, 1, 3, 4, 5, 8, 9}) products(dim, n);
+        for (std::size_t n : {0, 1, 3, 4, 5, 9}) large_rotations(n);
         for (int round = 0; round < 100; ++round) {
             tables(round);
             steps();
         }
         for (std::size_t n = 1; n <= 17; ++n) sums_of_rows(n);
+        for (const Stored type : {Stored::kFloat32, Stored::kFloat16, Stored::kInt8})
+            for (std::size_t dim : {0, 1, 2, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 200}) stored_rows(type, dim);
+        every_half();
         for (std::size_t columns = 0; columns <= kScanColumns; ++columns)
             for (std::size_t n_blocks : {std::size_t{0}, std::size_t{1}, std::size_t{7}, kChunk})
                 scan(columns, n_blocks);
@@ -87,6 +91,30 @@ private:
             same<float>("rotate, width " + std::to_string(width), n * width, [&](const Kernels& k, float* out) {
                 k.rotate(from.data(), n, words.data(), dim, width, rows(out, width).data());
             });
+    }
+
+    // Larger than kSmallMatrix: a block of rows at a time, with and without remainders; not those of one level alone.
+    void large_rotations(std::size_t n) {
+        for (std::size_t dim : {128, 200, 263})
+            for (std::size_t width : {257, 320, 399}) {
+                const Aligned<float> matrix = normal(dim * width), x = normal(n * dim);
+                std::vector<const float*> from;
+                for (std::size_t i = 0; i < n; ++i) from.push_back(x.data() + i * dim);
+                same<float>("rotate, large", n * width, [&](const Kernels& k, float* out) {
+                    std::vector<float*> to;
+                    for (std::size_t i = 0; i < n; ++i) to.push_back(out + i * width);
+                    k.rotate(from.data(), n, matrix.data(), dim, width, to.data());
+                });
+                if (n == 0) continue;
+                std::vector<float> mine(width);
+                float* to[] = {mine.data()};
+                level_.rotate(from.data(), 1, matrix.data(), dim, width, to);
+                for (std::size_t w = 0; w < width; ++w) { // the order of additions itself
+                    float sum = 0;
+                    for (std::size_t d = 0; d < dim; ++d) sum += matrix[d * width + w] * x[d];
+                    expect(sum == mine[w], "rotate, large, against a plain loop");
+                }
+            }
     }
 
     // Ties, +inf as padding has it, and NaN, which must not make a difference between levels.
@@ -181,6 +209,61 @@ private:
             same<std::int32_t>("square_of_sum", 1, [&](const Kernels& k, std::int32_t* out) {
                 *out = k.square_of_sum(at.data(), n, width);
             });
+        }
+    }
+
+    // Rows at odd addresses, one behind the other: a value of the next one must not be read as one of this.
+    void stored_rows(Stored type, std::size_t dim) {
+        constexpr std::size_t n = 19;
+        const std::size_t width = stored_head(type) + dim * stored_size(type);
+        const Aligned<float> values = normal(n * (dim + 2));
+        Aligned<float> x = normal(dim);
+        x.resize((dim + kSums - 1) / kSums * kSums);
+        std::vector<std::uint8_t> bytes(1 + n * width);
+        std::vector<const std::uint8_t*> rows;
+        for (std::size_t i = 0; i < n; ++i) {
+            std::uint8_t* row = bytes.data() + 1 + i * width;
+            rows.push_back(row);
+            if (type == Stored::kFloat16)
+                for (std::size_t d = 0; d < dim; ++d) { // finite ones, subnormal ones among them
+                    const std::uint16_t half = static_cast<std::uint16_t>(random_() % 0x7c00 | random_() % 2 << 15);
+                    std::memcpy(row + 2 * d, &half, sizeof half);
+                }
+            else if (type == Stored::kFloat32) std::memcpy(row, values.data() + i * dim, 4 * dim);
+            else {
+                std::memcpy(row, values.data() + 2 * i, 8);
+                for (std::size_t d = 0; d < dim; ++d) row[8 + d] = static_cast<std::uint8_t>(random_());
+            }
+        }
+        for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{2}, n}) {
+            same<float>("stored_distances", count, [&](const Kernels& k, float* out) {
+                k.stored_distances(type, x.data(), rows.data(), count, dim, out);
+            });
+            same<float>("stored_products", count, [&](const Kernels& k, float* out) {
+                k.stored_products(type, x.data(), rows.data(), count, dim, out);
+            });
+        }
+    }
+
+    // A product with 1 is the value itself; NaN are compared as such.
+    void every_half() {
+        std::vector<float> one(kSums);
+        one[0] = 1;
+        for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {
+            const std::uint16_t half = static_cast<std::uint16_t>(bits);
+            std::uint8_t row[2];
+            std::memcpy(row, &half, sizeof half);
+            const std::uint8_t* rows[] = {row};
+            float mine, exact;
+            level_.stored_products(Stored::kFloat16, one.data(), rows, 1, 1, &mine);
+            scalar_.stored_products(Stored::kFloat16, one.data(), rows, 1, 1, &exact);
+            const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+            const double size = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                                : exponent     ? std::ldexp(1024 + mantissa, exponent - 25)
+                                               : std::ldexp(mantissa, -24);
+            const double value = bits & 0x8000 ? -size : size;
+            expect(std::isnan(value) ? std::isnan(mine) && std::isnan(exact) : mine == value && exact == value,
+                   "half " + std::to_string(bits));
         }
     }
 

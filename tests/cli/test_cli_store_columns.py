@@ -243,9 +243,25 @@ class TestSearch:
                  (("-k", 5), ("-k", 3, "--offset", 2))]  # fmt: skip
         assert [hit["ids"][2:] for hit in found[0]] == [hit["ids"] for hit in found[1]]
 
-    @pytest.mark.parametrize("how", [("--filter", "a < 1"), ("--rerank", 20), ("--recall", 0.9), ("--payload",)])
+    @pytest.mark.parametrize("how", [("--filter", "a < 1"), ("--payload",)])
     def test_only_for_stores(self, run: Run, how: tuple[object, ...]) -> None:
         fails(run("search", "x.index", "q.npy", *how), f"{how[0]} needs a store, 'x.index' is an index")
+
+    def test_originals_of_an_index(self, run: Run) -> None:
+        for how in (("--rerank", 20), ("--recall", 0.9)):
+            fails(run("search", "x.index", "q.npy", *how), f"{how[0][2:]} needs kept originals")
+        np.save("v.npy", np.random.default_rng(0).normal(size=(500, 6)))
+        np.save("w.npy", np.random.default_rng(1).normal(size=(4, 6)))
+        assert run("build", "v.npy", "-o", "y.index", "--n-bytes", 3, "--originals", "int8")[0] == 0
+        found = json.loads(run("search", "y.index", "w.npy", "--rerank", 20, "--json")[1])
+        assert found["stats"]["reranked"] == 80
+        assert json.loads(run("evaluate", "y.index", "--rerank", 50, "--json")[1])["recall@10"] > 0.5
+        fails(
+            run("create", "t", "--from", "y.index", "--originals", "float16"),
+            "keeps the originals of its rows as 'int8'",
+        )
+        assert run("create", "t", "--from", "y.index")[0] == 0
+        assert json.loads(run("search", "t", "w.npy", "--rerank", 20, "--json")[1])["hits"] == found["hits"]
 
     def test_stores_without(self, run: Run) -> None:
         assert run("create", "t", "--from", "x.index")[0] == 0

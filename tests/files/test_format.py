@@ -70,6 +70,7 @@ def documented_files() -> dict[str, il.Index]:
         "ip": build(metric="ip"),
         "cosine": build(metric="cosine"),
         **{f"embedding {kind}": embedded_index(kind) for kind in ("identity", "linear", "mlp")},
+        **{f"originals {kind}": build(400, originals=kind) for kind in ("float16", "int8")},
     }
 
 
@@ -137,6 +138,7 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "low_bits": sum(m * low for m, low in spare),
         "high_bits": sum(m + (n >> low) + 1 for m, low in spare),
         "n_samples": sum((m + 255) // 256 for m, _ in spare),
+        "original_bytes": {"float16": 2 * learned.dim, "int8": 8 + learned.dim}.get(index.originals or ""),
         "n_text": sum(len(i.encode()) for i in index.ids) if index.ids.dtype == object and n else 0,
     }
     present = {
@@ -152,6 +154,7 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "blocks of ids out of order": coding == "blocks of ids" and (np.diff(index.ids.astype(object)) < 0).any(),
         "string ids": kind == "index" and n > 0 and index.ids_of_rows.kind == "string",
         "calibration": kind == "index" and index.calibration is not None,
+        "originals": kind == "index" and index.originals is not None,
     }
     expected = {}
     for section, dtype, shape, when, _ in table("section"):
@@ -201,7 +204,9 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
         inside = json.loads(metadata["interlace"])
         assert list(inside) == ["description", "checksums"]
         description = inside["description"]
-        assert list(description) == [row[0] for row in table("description")]
+        keys = [row[0] for row in table("description")]
+        assert list(description) == (keys if index.originals else keys[:-1])
+        assert description.get("originals") == index.originals
         assert list(description["codebooks"]) == [row[0] for row in table("codebooks")]
         if description["embedding"] is not None:
             keys = [row[0] for row in table("embedding")]
@@ -211,7 +216,7 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
             text = next(row[1] for row in table("description") if row[0] == "calibration")
             assert f'"ks": {description["calibration"]["ks"]}' in text
             assert f'"targets": {description["calibration"]["targets"]}' in text
-            assert set(description["calibration"]) == {
+            assert set(description["calibration"]) - ({"recalls"} if index.originals else set()) == {
                 *("n", "ks", "targets", "least", "reach", "queries", "error", "error_rows")
             }
             assert all(f'"{key}": ' in text for key in description["calibration"])
@@ -271,6 +276,7 @@ def golden_indexes() -> list[str]:
 def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> None:
     made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
     made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled", "v4-cells-hybrid", "v4-cells-residual"}
+    made |= {"v4-originals-float16", "v4-originals-int8"}
     assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
@@ -293,6 +299,17 @@ def test_golden_files_open_and_answer_as_they_did(name: str) -> None:
             assert matches.ids.tolist() == search["ids"], margin
             # Version 1 had a scale per column, and rounded the cross terms of cells a little less.
             np.testing.assert_allclose(matches.distances, np.array(search["distances"], float), rtol=1e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in golden_indexes() if name.startswith("v4-originals")])
+def test_golden_originals_are_what_they_were(name: str) -> None:
+    stored = json.loads((GOLDEN / f"{name}.json").read_text())
+    index = il.open(GOLDEN / f"{name}.interlace")
+    assert name == f"v4-originals-{index.originals}"
+    found = index.search(stored["queries"], 5, rerank=len(index), margin="exact", threads=1)
+    assert found.ids.tolist() == stored["reranked"]["ids"]
+    assert found.distances.tolist() == stored["reranked"]["distances"]
+    assert [list(recall) for recall in index.calibration.recalls] == stored["recalls"]
 
 
 @pytest.mark.parametrize("name", golden_indexes())
@@ -327,7 +344,8 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
     again = il.open(tmp_path / "i")
     again.verify()
     assert same_index(index, again)
-    assert storage.read(tmp_path / "i").version == (4 if "-cells-" in name else 3 if kind == "int64" else 2)
+    newest = "-cells-" in name or index.originals
+    assert storage.read(tmp_path / "i").version == (4 if newest else 3 if kind == "int64" else 2)
     assert again.calibration is not None
 
 

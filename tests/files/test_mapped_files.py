@@ -36,7 +36,7 @@ acts = {
     "save": lambda: index.save(path + ".2") if kind == "index" else index.to_file(path + ".2", payload=False),
     "calibrate": lambda: index.calibrate() if kind == "index" else index.evaluate(q, 5),
     "rerank": lambda: index.search(q, 5, rerank=50),
-    "originals": lambda: index.get(7, originals=True),
+    "originals": lambda: index.get(6, originals=True),
     "payload": lambda: index.payload(),
     "where": lambda: index.search(q, 5, filter="n > 3"),
 }

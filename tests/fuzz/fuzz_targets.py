@@ -75,6 +75,12 @@ def use(found: il.Index | il.Store, *, verified: bool = True) -> None:
     for margin in ("exact", 0.999, "paper"):
         with Tolerated():
             found.search(queries, 3, margin=margin, threads=1)
+    for options in ({}, {"rerank": 9}, {"recall": 0.5}):
+        with Tolerated():
+            found.search(queries[0], 3, threads=1, **options)
+    with Tolerated():
+        if found.originals is not None:
+            found.evaluate(queries, 3, rerank=5, threads=1)
     with Tolerated():
         some = found.ids[:5]
         found.search(queries[0], 200, filter=some, threads=1)

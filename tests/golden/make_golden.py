@@ -3,8 +3,8 @@
     python tests/golden/make_golden.py
 
 Files of a released format version are never made again: they are there to prove that they still open. Run this only for
-a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone, version 4 from version 3 in
-the number of cells.
+a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone; version 4 may have more than
+256 cells, and keep originals.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ def shown(distances: np.ndarray) -> list[list[float | str]]:
     return [["inf" if np.isinf(d) else float(d) for d in row] for row in distances]
 
 
-def tiny(ids: str | np.ndarray = "default", **settings: str) -> il.Index:
+def tiny(ids: str | np.ndarray = "default", originals: str | None = None, **settings: str) -> il.Index:
     """Every 32nd word of learned books, so that cells hold several rows and the file stays small."""
     arrays, description = build(2000, 5, **settings).codebooks.to_arrays()
     few = {name: array[::32] if name.startswith(("words.", "norm.")) else array for name, array in arrays.items()}
-    index = il.Index(il.Codebooks.from_arrays(few, description | {"beam": min(8, description["beam"])}))
+    index = il.Index(
+        il.Codebooks.from_arrays(few, description | {"beam": min(8, description["beam"])}), originals=originals
+    )
     index.add(clustered(70, 5, seed=7), ids_of(ids, 70) if isinstance(ids, str) else ids, threads=1)
-    index.calibrate(clustered(300, 5, seed=8), threads=1)
+    index.calibrate(clustered(400, 5, seed=8), threads=1)
     return index
 
 
@@ -100,6 +102,10 @@ def write(name: str, index: il.Index) -> None:
         "queries": queries.tolist(),
         "searches": searches,
     }
+    if index.originals is not None:
+        found = index.search(queries, 5, rerank=len(index), margin="exact", threads=1)
+        answers["reranked"] = {"ids": found.ids.tolist(), "distances": found.distances.tolist()}
+        answers["recalls"] = index.calibration.recalls
     (HERE / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
 
 
@@ -141,3 +147,5 @@ def many_cells(layout: str) -> il.Index:
 if __name__ == "__main__":
     for layout in ("hybrid", "residual"):
         write(f"v{VERSION}-cells-{layout}", many_cells(layout))
+    for kind in ("float16", "int8"):
+        write(f"v{VERSION}-originals-{kind}", tiny(layout="subspace", originals=kind))

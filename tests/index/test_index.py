@@ -200,9 +200,9 @@ def test_rows_are_held_out_of_learning_for_the_calibration(monkeypatch):
     seen = {}
     original = il.Index.of_learned
 
-    def spy(learned, rows, *others):
+    def spy(learned, rows, *others, **named):
         seen["trained"], seen["n"] = len(learned.sample), len(rows)
-        return original(learned, rows, *others)
+        return original(learned, rows, *others, **named)
 
     monkeypatch.setattr(il.Index, "of_learned", spy)
     il.Index.build(sample(3000), n_bytes=2)
@@ -230,18 +230,20 @@ def test_codes_are_what_from_codes_takes():
 
 def test_a_single_search_takes_few_python_calls() -> None:
     """Each costs about half a microsecond, and a single query takes some fifty: count them, whatever the machine."""
-    index = il.Index.build(sample(600), n_bytes=4, layout="hybrid", threads=1)
+    index = il.Index.build(sample(600), n_bytes=4, layout="hybrid", threads=1, originals="int8")
+    index.calibrate(sample(400), threads=1)
     query = np.zeros(index.dim, np.float32)
-    index.search(query, threads=1)  # what is made once is made now
-    calls: list[str] = []
 
     def profile(frame, event, argument):
         if event == "call":
             calls.append(frame.f_code.co_name)
 
-    sys.setprofile(profile)
-    try:
-        index.search(query, threads=1)
-    finally:
-        sys.setprofile(None)
-    assert len(calls) <= 40, calls
+    for most, options in ((18, {"margin": 0.99}), (22, {"margin": 0.99, "rerank": 50}), (18, {"margin": "exact"})):
+        index.search(query, **options)  # what is made once is made now
+        calls: list[str] = []
+        sys.setprofile(profile)
+        try:
+            index.search(query, **options)
+        finally:
+            sys.setprofile(None)
+        assert len(calls) <= most, calls

@@ -17,11 +17,12 @@ from helpers import clustered
 from interlace.codec.embedding import Linear
 from interlace.codec.exact import nearest_rows
 from interlace.codec.metric import METRICS
+from interlace.codec.originals import KINDS, OriginalsFormat, in_parts
 from interlace.engine.margins import TARGETS, Calibration
+from interlace.engine.originals import KeptVectors
 from interlace.engine.recall import DEPTHS, effort
 from interlace.engine.rerank import rerank
 from interlace.store import manifest as manifests
-from interlace.store.originals import KINDS, KeptVectors, OriginalsFormat, in_parts
 from raising import raises
 
 ROWS = hn.arrays(np.float32, st.tuples(st.integers(0, 6), st.integers(1, 9)), elements=st.floats(-1e4, 1e4, width=32))
@@ -180,7 +181,6 @@ def test_many_queries_are_taken_some_at_a_time(tmp_path: Path, monkeypatch: pyte
     q = vectors(30, 3)
     whole = store.search(q, 3, rerank=9, threads=1)
     monkeypatch.setattr("interlace.engine.rerank.ANSWERS", 40)
-    monkeypatch.setattr("interlace.engine.rerank.BLOCK_BYTES", 600)
     parts = store.search(q, 3, rerank=9, threads=1)
     assert np.array_equal(parts.ids, whole.ids)
     assert np.array_equal(parts.distances, whole.distances)

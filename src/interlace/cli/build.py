@@ -40,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
     ids = "ids of the rows: a 1-D .npy, or text with one id per line (default: 0, 1, 2, ...)"
     parser.add_argument("--ids", metavar="FILE", help=ids)
+    originals = "also keep the vectors for re-ranking, with two bytes or one byte per dimension (default: not kept)"
+    parser.add_argument("--originals", choices=("float16", "int8"), help=originals)
     parser.add_argument("--model", metavar="FILE", help="encode with a model of `interlace fit`; nothing is learned")
     add_learning(parser)
     add_threads(parser)
@@ -62,9 +64,10 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     with progress_bar() as progress:
         if model is None:
-            index = Index.build(vectors, ids=ids, progress=progress, threads=args.threads, **learning(args))
+            given = {"ids": ids, "originals": args.originals, "progress": progress, "threads": args.threads}
+            index = Index.build(vectors, **given, **learning(args))
         else:
-            index = model.set_params(progress=progress).index(vectors, ids)
+            index = model.set_params(progress=progress).index(vectors, ids, originals=args.originals)
     index.save(args.output)
     seconds = time.perf_counter() - started
     report, choice = index.report(), index.choice

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from .stores import extras_of
 
     source, columns = _source(args.source, args.empty), _columns(args.columns)
-    if args.originals is not None and isinstance(source, Index) and len(source):
+    if args.originals is not None and isinstance(source, Index) and len(source) and source.originals is None:
         raise InputError(
             f"--originals needs the vectors, {args.source!r} holds only their codes: use --empty, then add the vectors "
             "with `interlace add`"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 
-from .options import add_embedded, add_json, add_threads, margin, natural, positive
+from .options import add_embedded, add_json, add_threads, margin, natural, positive, share
 
 HELP = "measure recall, agreement and speed of an index, or MAP of a model"
 DESCRIPTION = """\
-Measures recall, agreement and speed of an index. An index holds codes, not
-vectors. Recall needs the true neighbours: pass the file that the index was
-built from (--vectors) to compute them by brute force, or pass them (--truth,
-with queries). Otherwise only the agreement with the full scan of the codes is
-measured. Without queries, some of the vectors are the queries, and the row of
+Measures recall, agreement and speed of an index. Recall needs the true
+neighbours: pass the file that the index was built from (--vectors) to compute
+them by brute force, or pass them (--truth, with queries). Without either they
+come from kept originals (--originals of `interlace build` and `create`); where
+none are kept, only the agreement with the full scan of the codes is measured.
+--rerank and --recall measure searches that compare the best rows by code with
+kept originals. Without queries, some of the vectors are the queries, and the row of
 each query is excluded from its results.
 
 For a model fitted with labels, pass labels of the queries (--labels). The
@@ -52,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--margin", type=margin, default=0.999, help="as in `interlace search`: 0.999 (default), exact, paper, inf"
     )
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument("--rerank", type=positive, metavar="N", help="re-rank the N best rows by kept originals")
+    depth.add_argument("--recall", type=share, metavar="R", help="as in `interlace search`: choose margin and re-rank")
     parser.add_argument(
         "--sample", type=positive, default=1000, metavar="N", help="use at most N queries (default: 1000)"
     )
@@ -107,6 +112,8 @@ def _evaluate_index(args: argparse.Namespace) -> int:
         threads=args.threads,
         seed=args.seed,
         embedded=args.embedded,
+        rerank=args.rerank,
+        recall=args.recall,
     )
     if args.json:
         print_json({"index": args.index, **found.as_dict()})

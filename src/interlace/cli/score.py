@@ -22,7 +22,7 @@ def score_model(args: argparse.Namespace) -> int:
     from .inputs import load_model
     from .output import aligned, print_json, progress_bar
 
-    for name in ("truth", "truth_key"):
+    for name in ("truth", "truth_key", "rerank", "recall"):
         if getattr(args, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} is for indexes; a model is evaluated with --labels")
     if args.embedded:

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_stores = parser.add_argument_group("stores")
     of_stores.add_argument("--filter", metavar="TEXT", help="condition on columns that hits must meet (docs/store.md)")
     of_stores.add_argument("--payload", action="store_true", help="also print the columns of hits")
-    depth = of_stores.add_mutually_exclusive_group()
+    depth = parser.add_argument_group("kept originals").add_mutually_exclusive_group()
     depth.add_argument("--rerank", type=positive, metavar="N", help="re-rank the N best rows by exact distances")
     depth.add_argument(
         "--recall", type=share, metavar="R", help="re-rank as many rows as this recall needs (calibrated)"
@@ -128,7 +128,9 @@ def _search_options(args: argparse.Namespace, index: Index | Store) -> dict[str,
     from .. import InputError, Store
 
     options: dict[str, Any] = {name: getattr(args, name) for name in ("margin", "offset", "threads", "embedded")}
-    given = {name: getattr(args, name) for name in ("filter", "rerank", "recall", "payload")}
+    deeper = {name: getattr(args, name) for name in ("rerank", "recall")}
+    options |= {name: value for name, value in deeper.items() if value is not None}
+    given = {name: getattr(args, name) for name in ("filter", "payload")}
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     if given and not isinstance(index, Store):
         raise InputError(

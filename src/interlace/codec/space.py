@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..inputs.arrays import FloatArray, Rows, as_queries, describe
+from ..inputs.arrays import FloatArray, Rows, as_one_query, as_queries, describe
 from .codebooks import Codebooks
 from .embedded import EmbeddedRows, embed_queries
 from .embedding import Embedding
@@ -55,7 +55,11 @@ class Space:
 
     def search_vectors(self, q: Any, embedded: bool = False) -> tuple[FloatArray, bool]:
         """As :meth:`queries`, of length 1 for the cosine metric: as they are searched."""
-        queries, single = self.queries(q, embedded)
+        queries, single = None, True
+        if self.embedding is None or embedded:
+            queries = as_one_query(q, self.codebooks.dim)
+        if queries is None:
+            queries, single = self.queries(q, embedded)
         if self.codebooks.metric_type.is_normalized:
             queries = self.directed(queries, "queries")
         return queries, single

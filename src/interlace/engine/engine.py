@@ -30,6 +30,9 @@ from .tombstones import Removed
 #: Beyond this many times k it is cheaper to mask removed rows than to ask for more hits and to drop them.
 WIDEST = 8
 
+#: Rules that an engine keeps for single queries.
+MOST_RULES = 256
+
 RuleOf = Callable[[bool], Rule]  #: the rule to run, for allowed rows only or for all rows
 
 
@@ -85,6 +88,19 @@ class Engine:
             filtered=filtered,
             reranked=reranked,
         )
+
+    @cached_property
+    def _rules(self) -> dict[tuple[Any, int, bool], Rule]:
+        return {}
+
+    def cached_rule(self, margin: Any, k: int, reranked: bool = False) -> Rule:
+        """As :meth:`rule` without a filter; single queries ask for the same one again and again."""
+        rules, key = self._rules, (margin, k, reranked)
+        if (found := rules.get(key)) is None:
+            if len(rules) >= MOST_RULES:
+                rules.clear()
+            found = rules[key] = self.rule(margin, k, reranked=reranked)
+        return found
 
     def search(self, queries: FloatArray, options: SearchOptions) -> RowHits:
         """The nearest ``options.depth`` rows of each query float32 [n, dim], of length 1 for cosine."""

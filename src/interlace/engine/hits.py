@@ -34,6 +34,8 @@ class SearchStats:
     simd: str
     reranked: int = 0  #: rows compared with kept originals
     unlike: int = 0  #: out-of-distribution queries for a calibrated margin, searched again exactly
+    #: recall@10 after a re-rank, as the calibration measured it for this margin and depth; None where it has not
+    expected_recall: float | None = None
 
     @classmethod
     def of_work(
@@ -74,6 +76,8 @@ class SearchStats:
     def __str__(self) -> str:
         total = max(1, self.queries * self.rows)
         more = f"{self.reranked} compared with originals, " if self.reranked else ""
+        if self.expected_recall is not None:
+            more += f"recall@10 {self.expected_recall:.3f} when it was calibrated, "
         if self.unlike:
             more += f"{self.unlike} {'query' if self.unlike == 1 else 'queries'} searched again exactly, "
         return (

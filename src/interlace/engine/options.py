@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,14 @@ class SearchOptions:
             rerank = check_depth(rerank, k + offset)
         return cls(k, offset, margin, thread_count(threads), filter, rerank)
 
+    @classmethod
+    def cached(cls, k: Any, offset: Any, margin: Any, threads: Any, rerank: Any) -> SearchOptions:
+        """As :meth:`checked` without a filter: single queries pass the same options again and again."""
+        try:
+            return _cached(k, offset, margin, threads, rerank)
+        except TypeError:  # arguments that cannot be hashed
+            return cls.checked(k, offset, margin, threads, rerank=rerank)
+
     @property
     def depth(self) -> int:
         """Hits that the engine must find for each query."""
@@ -55,6 +64,11 @@ class SearchOptions:
         what = f"k={self.k}" if not self.offset else f"(k={self.k} + offset={self.offset})"
         what = what if self.rerank is None else f"rerank={self.rerank}"
         return InputError(f"{n_queries} queries x {what} make more than {MAX_ANSWERS} answers; ask for fewer at once")
+
+
+@functools.lru_cache(maxsize=256, typed=True)  # typed: True is no k, although it equals 1
+def _cached(k: Any, offset: Any, margin: Any, threads: Any, rerank: Any) -> SearchOptions:
+    return SearchOptions.checked(k, offset, margin, threads, rerank=rerank)
 
 
 def check_depth(rerank: Any, k: int) -> int:

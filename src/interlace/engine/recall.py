@@ -7,7 +7,9 @@ for each calibrated margin: what a margin loses counts.
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +20,14 @@ from ..inputs.arrays import FloatArray
 from .engine import Engine
 from .margins import TARGETS, Calibration
 from .options import SearchOptions
-from .rerank import OriginalVectors
+from .originals import KeptVectors
 
 K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
 #: Queries that recall is measured with: the true neighbours of each take a pass over all originals.
 QUERIES = 256
+#: Queries that are compared with a block of originals at a time.
+QUERIES_AT_ONCE = 32
 #: Of the neighbours that a recall may lose, this part is kept in reserve: queries to come are not these.
 RESERVE = 0.1
 #: A margin that visits more cells is taken where it saves this much of the depth.
@@ -35,7 +39,7 @@ Rows = NDArray[np.int64]
 
 def measured(
     engine: Engine,
-    originals: OriginalVectors,
+    originals: KeptVectors,
     queries: FloatArray,
     own_rows: Rows | None,
     threads: int,
@@ -73,10 +77,28 @@ def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
     return np.array(ranks, np.int64)
 
 
+@functools.lru_cache(maxsize=256)  # single queries ask for the same one again and again
+def expected(margin: Any, depth: int, k: int, n: int, calibration: Calibration | None) -> float | None:
+    """Recall@10 that was measured for a margin and a re-rank depth, scaled to k hits of n rows; None if it was not."""
+    if calibration is None:
+        return None
+    reach = depth / _grown(k, n, calibration)
+    reached = [found for target, measured, found in calibration.recalls if target == margin and measured <= reach]
+    return reached[-1] if reached else None
+
+
+def _grown(k: int, n: int, calibration: Calibration) -> float:
+    """How many times the depth that was measured a search needs.
+
+    Twice the rows have twice as many between a query and its neighbour; ten times k takes ten times the depth.
+    """
+    return max(1.0, n / max(1, calibration.n)) * max(1.0, k / K)
+
+
 def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:
     """Margin and re-rank depth that reach a recall@k among n rows; InputError if the calibration does not say."""
     if calibration is None or not calibration.recalls:
-        raise InputError("recall needs a calibration: call store.calibrate(queries) once the store has rows")
+        raise InputError("recall needs a calibration: call calibrate(queries) once there are rows")
     needed = recall + RESERVE * (1 - recall)
     reached: dict[float, int] = {}  # the smallest depth for each margin
     for margin, depth, found in calibration.recalls:
@@ -85,12 +107,10 @@ def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tu
     if not reached:
         _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
         raise InputError(
-            f"recall {recall:g} was not reached, with some reserve, when the store was calibrated: the best {depth} "
+            f"recall {recall:g} was not reached, with some reserve, by the calibration: the best {depth} "
             f"rows by code contain {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more "
             "bytes"
         )
     least = min(reached.values())
     margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)
-    # Twice the rows have twice as many between a query and its neighbour; ten times k takes ten times the depth.
-    grown = max(1.0, n / max(1, calibration.n)) * max(1.0, k / K)
-    return margin, max(k, math.ceil(depth * grown))
+    return margin, max(k, math.ceil(depth * _grown(k, n, calibration)))

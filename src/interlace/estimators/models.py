@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..evaluate.measures import quantization_error
 from ..index.index import Index
 from ..inputs.arrays import FloatArray, Rows, positive, to_numpy
-from ..inputs.literals import Effort
+from ..inputs.literals import Effort, OriginalsKind
 from ..inputs.spool import yields_blocks
 from ..learn.recipe import Recipe
 from ..progress import as_progress
@@ -68,10 +68,11 @@ class Model(PersistentEstimator):
         """Decoded vectors float32 [n, dim] of inputs X: ``decode(encode(X))``."""
         return self._wrap_output(self.decode(self.encode(X)), X)
 
-    def index(self, X: Any, ids: Any = None) -> Index:
+    def index(self, X: Any, ids: Any = None, *, originals: OriginalsKind | None = None) -> Index:
         """An :class:`Index` of inputs X, calibrated on some of them.
 
-        If the model has an embedding, the index contains it and takes raw queries.
+        If the model has an embedding, the index contains it and takes raw queries. ``originals`` as for
+        :meth:`Index.build`.
         """
         rows = self._rows(X, "x")
         sample = self.sample_ if len(rows) == self.n_samples_fit_ else np.zeros(0, np.int64)
@@ -84,6 +85,7 @@ class Model(PersistentEstimator):
             threads=self.threads,
             progress=as_progress(self.progress),
             embedding=self.embedding_,
+            originals=originals,
         )
         index.choice = getattr(self, "choice_", None)
         return index

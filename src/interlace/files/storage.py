@@ -51,7 +51,7 @@ class Blocks:
 
 def write(
     path: str | PathLike[str],
-    arrays: dict[str, NDArray[Any]],
+    arrays: Mapping[str, NDArray[Any] | Blocks],
     description: dict[str, Any],
     version: int = USUAL_VERSION,
 ) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..engine.calibrating import queries_needed
 from ..engine.evidence import HELD_OUT_ROWS
 from ..engine.margins import DEFAULT, TARGETS, Calibration
+from ..engine.recall import measured
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, Rows
 from ..learn.sample import LEAST_ERROR_ROWS, calibration_rows
@@ -40,20 +41,31 @@ def sampled_rows(searcher: Searcher) -> NDArray[np.int64]:
 
 
 def calibrated(searcher: Searcher, queries: Any, threads: int, embedded: bool) -> Calibration:
-    """By queries, or by the vectors that the codes of some rows stand for.
+    """By queries, or by the originals of some rows, or by the vectors that their codes stand for.
 
-    The error of held-out rows stays: it was measured when the books were learned.
+    Where originals are kept, the re-rank depth for each recall is measured too. The error of held-out rows stays: it
+    was measured when the books were learned.
     """
-    engine, own = searcher.engine, None
+    engine, own, kept = searcher.engine, None, searcher.originals
     if queries is not None:
         vectors = calibration_vectors(searcher, queries, embedded)
     else:
         own = sampled_rows(searcher)
-        vectors = engine.decode(own)
+        vectors = engine.decode(own) if kept is None else searcher.space.directed(kept.take(own), "queries")
     made, before = engine.calibrated(vectors, own, threads=threads), engine.calibration
-    if before is None:
+    if before is not None:
+        made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
+    return with_recalls(searcher, made, vectors, own, threads)
+
+
+def with_recalls(
+    searcher: Searcher, made: Calibration, vectors: FloatArray, own: NDArray[np.int64] | None, threads: int
+) -> Calibration:
+    """With the recall of each re-rank depth, where originals are kept; ``own``: the row that each query is."""
+    if searcher.originals is None:
         return made
-    return dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
+    recalls = measured(searcher.engine.with_calibration(made), searcher.originals, vectors, own, threads)
+    return dataclasses.replace(made, recalls=recalls)
 
 
 def calibrated_by_rows(
@@ -66,7 +78,7 @@ def calibrated_by_rows(
     engine = searcher.engine
     chosen = calibration_rows(len(rows), sample, count, np.random.default_rng(seed))
     vectors = searcher.space.directed(rows.take(chosen), "x", rows=chosen)
-    made = engine.calibrated(vectors, chosen, threads=threads)
+    made = with_recalls(searcher, engine.calibrated(vectors, chosen, threads=threads), vectors, chosen, threads)
     unlearned = ~np.isin(chosen, sample, assume_unique=True)  # the error of training rows would be too small
     if engine.codebooks.error_rows or unlearned.sum() < LEAST_ERROR_ROWS:
         return made

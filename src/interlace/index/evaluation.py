@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._threads import thread_count
+from ..codec.exact import nearest_rows
+from ..engine import margins
 from ..engine.hits import SearchStats, but_own
-from ..engine.margins import DEFAULT, Rule, check_margin
+from ..engine.margins import DEFAULT, Rule
+from ..engine.options import SearchOptions
+from ..engine.rerank import rerank as rerank_rows
 from ..errors import InputError
-from ..evaluate.answers import agreement, as_ids, exact_neighbours, recall
+from ..evaluate.answers import agreement, as_ids, exact_neighbours
+from ..evaluate.answers import recall as recall_of
 from ..inputs.arrays import FloatArray, Rows, positive
 from ..inputs.literals import Margin
 from .id_values import IdArray
@@ -35,8 +39,15 @@ class Evaluation:
     k: int
     queries_from: str  #: where the queries came from
     truth_from: str | None  #: where the true neighbours came from; None: there are none, and no recall
-    recall: dict[int, float]  #: recall@j by j, of 1, 10 and k: share of the true j nearest among the first j found
-    agreement: float  #: mean share of an answer that the exhaustive scan of the codes gives too
+    #: recall@j by j, of 1, 10 and k: share of the true j nearest among the first j found by the search that was asked
+    #: for, after its re-rank if there is one
+    recall: dict[int, float]
+    #: the same for the exhaustive scan of the codes without a re-rank: what the codes themselves can tell
+    code_recall: dict[int, float]
+    #: mean share of the rows found by code, k or as many as are re-ranked, that the exhaustive scan finds too: what the
+    #: margin loses
+    agreement: float
+    rerank: int | None  #: rows that are compared with their originals for each query; None without a re-rank
     queries_per_second: float  #: all queries in one call
     queries_per_second_single: float  #: one call for each query
     bytes_per_vector: float  #: codes and row numbers (``Report.code_bytes_per_vector``)
@@ -66,15 +77,20 @@ class Evaluation:
         return self.stats.margin
 
     def as_dict(self) -> dict[str, Any]:
-        """Every number by name, one level deep; recalls are ``recall@j``."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("recall", "stats")}
+        """Every number by name, one level deep; recalls are ``recall@j`` and ``code_recall@j``."""
+        apart = ("recall", "code_recall", "stats")
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
         found |= {f"recall@{j}": value for j, value in self.recall.items()}
+        found |= {f"code_recall@{j}": value for j, value in self.code_recall.items()}
         found |= {name: getattr(self, name) for name in ("ops_per_vector", "scanned", "survivors", "margin")}
         return found | {"threads": self.stats.threads, "simd": self.stats.simd}
 
     def __str__(self) -> str:
         threads = f"{self.stats.threads} thread{'s' * (self.stats.threads > 1)}"
-        facts = [(f"recall@{j}", f"{value:.4f}") for j, value in self.recall.items()]
+        after = "" if self.rerank is None else f" after a re-rank of {self.rerank:,} rows"
+        by_code = "by the exhaustive scan of the codes"
+        facts = [(f"recall@{j}", f"{value:.4f}{after}") for j, value in self.recall.items()]
+        facts += [(f"code recall@{j}", f"{value:.4f} {by_code}") for j, value in self.code_recall.items()]
         facts += [
             ("agreement", f"{self.agreement:.4f} with the exhaustive scan of the codes"),
             ("margin", self.margin),
@@ -104,12 +120,13 @@ def evaluate(
     threads: int | None = None,
     seed: int = 0,
     embedded: bool = False,
+    rerank: int | None = None,
+    recall: float | None = None,
 ) -> Evaluation:
     """See :meth:`Index.evaluate`."""
     engine, space, ids = searcher.engine, searcher.space, searcher.ids
     k, sample = positive(k, "k"), positive(sample, "sample")
     rng = np.random.default_rng(positive(seed, "seed", least=0))
-    workers = thread_count(threads)
     n = engine.n_kept
     if n < (2 if queries is None else 1):
         raise InputError(
@@ -119,28 +136,34 @@ def evaluate(
         )
     if truth is not None and queries is None:
         raise InputError("truth tells the neighbours of your queries: pass queries too")
-    check_margin(margin)
-    rule, scan = (engine.rule(m, k) for m in (margin, math.inf))
+    asked = Asked(margin, rerank, recall, threads)
+    options = searcher.options(k, 0, margin, threads, None, rerank, recall)
     rows = None if x is None else _rows(x, searcher, embedded)
+    kept_vectors = searcher.originals if x is None else None
     kept = engine.kept_rows()  # x has these, in this order
     # The sample of rows: the queries, where none are given, and what the quantization error is measured on.
     chosen = np.sort(rng.choice(n, min(n, sample), replace=False))
-    originals = None if rows is None else space.directed(rows.take(chosen), "x", rows=chosen)
+    originals = None
+    if rows is not None:
+        originals = space.directed(rows.take(chosen), "x", rows=chosen)
+    elif kept_vectors is not None:
+        originals = space.directed(kept_vectors.take(kept[chosen]), "x", rows=chosen)
     decoded = engine.decode(kept[chosen])
+    own: NDArray[np.int64] | None = kept[chosen]
     if queries is not None:
         vectors, truth = _given(space.queries(queries, embedded)[0], truth, k, sample, rng)
         vectors, own, queries_from = space.directed(vectors, "queries"), None, "given"
     elif originals is not None:
-        vectors, own, queries_from = originals, kept[chosen], f"rows of x, {_LEFT_OUT}"
+        source = "rows of x" if rows is not None else "kept originals"
+        vectors, queries_from = originals, f"{source}, {_LEFT_OUT}"
     else:
-        vectors, own, queries_from = space.directed(decoded, "queries"), kept[chosen], f"rows as coded, {_LEFT_OUT}"
-    batch, single, stats = _speed(searcher, vectors, k, margin, threads)  # first: it is quick, and refuses what must be
+        vectors, queries_from = space.directed(decoded, "queries"), f"rows as coded, {_LEFT_OUT}"
+    batch, single, stats = _speed(searcher, vectors, k, asked)  # first: it is quick, and refuses what must be
     truth_from = None if truth is None else "given"
-    if truth is None and rows is not None:
-        truth_from, depth = "exact neighbours in x", k + (own is not None)
-        nearest = exact_neighbours(rows, vectors, depth, space.metric)[0]
-        truth = ids.take(without(np.where(nearest < 0, -1, kept[nearest]), own))
-    answers = [_answer(searcher, vectors, k, r, workers, own) for r in (rule, scan)]
+    if truth is None and (rows is not None or kept_vectors is not None):
+        truth_from = "exact neighbours in x" if rows is not None else "exact neighbours by kept originals"
+        truth = ids.take(_true_rows(searcher, rows, vectors, k, own))
+    found, by_code, scanned = _answers(searcher, vectors, options, own)
     error, share = (None, None) if originals is None else _error(originals, decoded)
     return Evaluation(
         rows=n,
@@ -148,8 +171,10 @@ def evaluate(
         k=k,
         queries_from=queries_from,
         truth_from=truth_from,
-        recall={} if truth is None else {j: recall(answers[0], truth, j) for j in sorted({1, 10, k}) if j <= k},
-        agreement=agreement(*answers),
+        recall=_recalls(found, truth, k),
+        code_recall=_recalls(scanned[:, :k], truth, k),
+        agreement=agreement(by_code, scanned),
+        rerank=options.rerank,
         queries_per_second=batch,
         queries_per_second_single=single,
         bytes_per_vector=Report.of(searcher, None).code_bytes_per_vector,
@@ -157,6 +182,33 @@ def evaluate(
         relative_error=share,
         stats=stats,
     )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of the searches that are measured, as a user passes them."""
+
+    margin: Margin
+    rerank: int | None
+    recall: float | None
+    threads: int | None
+
+
+def _recalls(found: IdArray, truth: IdArray | None, k: int) -> dict[int, float]:
+    return {} if truth is None else {j: recall_of(found, truth, j) for j in sorted({1, 10, k}) if j <= k}
+
+
+def _true_rows(
+    searcher: Searcher, rows: Rows | None, vectors: FloatArray, k: int, own: NDArray[np.int64] | None
+) -> NDArray[np.int64]:
+    """The true neighbours [queries, k] by brute force over x, or over the kept originals."""
+    engine, depth = searcher.engine, k + (own is not None)
+    if rows is None:
+        removed = None if engine.removed is None else ~engine.removed.kept()
+        blocks, metric = searcher.kept_vectors("evaluate").blocks(), engine.codebooks.metric_type
+        return without(nearest_rows(blocks, vectors, depth, metric, removed=removed)[0], own)
+    found, kept = exact_neighbours(rows, vectors, depth, searcher.space.metric)[0], engine.kept_rows()
+    return without(np.where(found < 0, -1, kept[found]), own)
 
 
 def without(found: NDArray[np.int64], own: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -192,22 +244,44 @@ def _given(
     return vectors, ids
 
 
-def _answer(
-    searcher: Searcher, vectors: FloatArray, k: int, rule: Rule, threads: int, own: NDArray[np.int64] | None
-) -> IdArray:
-    """Ids found. With its own row left out, a query is searched as in an index that does not hold it: one more hit
-    under the rule of k, because then the last of the others is the k-th."""
-    hits = searcher.engine.search_by_rule(vectors, k + (own is not None), lambda filtered: rule, threads)
-    return searcher.ids.take(without(hits.rows, own))
+def _answers(
+    searcher: Searcher, vectors: FloatArray, options: SearchOptions, own: NDArray[np.int64] | None
+) -> tuple[IdArray, IdArray, IdArray]:
+    """Ids that the search finds [n, k], that it finds by code [n, depth], and that the exhaustive scan finds.
+
+    With its own row left out, a query is searched as in an index that does not hold it: one more hit under the rule of
+    the depth, because then the last of the others is the last that was asked for.
+    """
+    engine, extra = searcher.engine, int(own is not None)
+    options = replace(options, rerank=None if options.rerank is None else min(options.rerank, engine.n_kept))
+    rules = engine.rule(options.margin, options.depth, reranked=options.rerank is not None), margins.EVERYTHING
+
+    def rows_by(rule: Rule) -> NDArray[np.int64]:
+        return engine.search_by_rule(vectors, options.depth + extra, lambda _: rule, options.threads).rows
+
+    search, scan = map(rows_by, rules)
+    found = search
+    if options.rerank is not None:
+        kept = searcher.kept_vectors("rerank")
+        metric = engine.codebooks.metric_type
+        found = rerank_rows(kept, vectors, search, options.k + extra, metric, options.threads)[0]
+    answers = [searcher.ids.take(without(rows, own)) for rows in (found, search, scan)]
+    return answers[0], answers[1], answers[2]
 
 
-def _speed(
-    searcher: Searcher, vectors: FloatArray, k: int, margin: Margin, threads: int | None
-) -> tuple[float, float, SearchStats]:
+def _speed(searcher: Searcher, vectors: FloatArray, k: int, asked: Asked) -> tuple[float, float, SearchStats]:
     """Queries per second in one call and in calls of their own, as users make them; the work of the one call."""
 
     def search(q: FloatArray) -> SearchStats:
-        return searcher.search(q, k, margin=margin, threads=threads, embedded=True).stats
+        return searcher.search(
+            q,
+            k,
+            margin=asked.margin,
+            threads=asked.threads,
+            embedded=True,
+            rerank=asked.rerank,
+            recall=asked.recall,
+        ).stats
 
     stats = search(vectors)  # also warms up
     best, until = math.inf, time.perf_counter() + SECONDS

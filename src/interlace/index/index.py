@@ -12,28 +12,31 @@ from numpy.typing import NDArray
 from .._threads import ForkLock, thread_count
 from ..codec.codebooks import Codebooks, Codes
 from ..codec.embedding import Embedding
-from ..codec.encode import check_effort, checked_codes, encode_rows
+from ..codec.encode import check_effort, checked_codes
+from ..codec.originals import OriginalsFormat
 from ..codec.space import Space
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
-from ..engine.segments import Segment, merge
+from ..engine.originals import KeptVectors
+from ..engine.segments import Segment
 from ..files import storage
 from ..inputs.arrays import FloatArray, Rows
-from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
+from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, OriginalsKind, PriorFit, Rotation
 from ..learn.auto import Choice
-from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
+from ..learn.cost.limits import calibration_rows_that_fit
 from ..learn.fit import Learned, learn_codebooks
 from ..learn.sample import calibration_count
 from ..learn.settings import Settings
 from ..progress import Progress, as_progress, silent
+from .adding import appended
 from .calibration import calibrated, calibrated_by_rows
-from .id_values import IdArray, parse_ids
+from .id_values import IdArray
 from .ids import Ids
-from .planning import id_bytes, largest_ids
+from .planning import largest_ids, original_bytes, refuse_early
 from .report import Report
 from .searchable import Searchable
 from .searcher import Searcher
-from .sections import read_sections, sections_of, verify_rows
+from .sections import file_version, read_sections, sections_of, verify_rows
 from .stores import make_store
 
 
@@ -45,11 +48,16 @@ class Index(Searchable):
 
     With an ``embedding``, rows and queries are raw inputs (:attr:`input_shape`): it makes vectors of them, which are
     coded and searched. Vectors that are embedded already are passed with ``embedded=True``.
+
+    With ``originals="float16"`` or ``"int8"`` it keeps the vectors beside their codes, for ``rerank`` and ``recall``.
     """
 
-    def __init__(self, codebooks: Codebooks, embedding: Embedding | None = None) -> None:
+    def __init__(
+        self, codebooks: Codebooks, embedding: Embedding | None = None, originals: OriginalsKind | None = None
+    ) -> None:
         space = Space.checked(codebooks, embedding)
-        self._searcher = Searcher(space, Engine(codebooks), Ids.default(0))
+        kept = None if originals is None else KeptVectors(OriginalsFormat(originals, codebooks.dim))
+        self._searcher = Searcher(space, Engine(codebooks), Ids.default(0), kept)
         self._file: storage.File | None = None
         self._writes = ForkLock()  # one add or calibrate at a time; searches take no lock
         #: Why these books have the layout they have; None unless they were learned here, or by a model just now.
@@ -103,9 +111,9 @@ class Index(Searchable):
         """The file that it was opened from, if it was."""
         return self._file
 
-    def _become(self, engine: Engine, ids: Ids | None = None) -> None:
+    def _calibrate_by(self, made: Calibration) -> None:
         """In one assignment: a search in another thread sees all of it or nothing."""
-        self._searcher = dataclasses.replace(self._searcher, engine=engine, ids=ids or self._searcher.ids)
+        self._searcher = dataclasses.replace(self._searcher, engine=self.engine.with_calibration(made))
 
     @classmethod
     def build(
@@ -113,6 +121,7 @@ class Index(Searchable):
         x: Any,
         *,
         ids: Any = None,
+        originals: OriginalsKind | None = None,
         progress: Any = "auto",
         n_bytes: int | None = None,
         n_books: int | None = None,
@@ -137,7 +146,8 @@ class Index(Searchable):
         anything :class:`interlace.ICQ` takes, and is read in blocks. ``max_memory`` bounds the memory of all of it,
         beside x; ``InputError`` names the smallest that would do. ``progress`` is ``"auto"`` (a bar if there is a
         terminal), True, False or a function of what is done and its share. :attr:`choice` tells why ``layout="auto"``
-        chose its layout. After Ctrl-C there is no index.
+        chose its layout. After Ctrl-C there is no index. ``originals`` keeps the vectors too, in ``"float16"`` or
+        ``"int8"``: two bytes or one per dimension, in memory and in the file.
         """
         said = as_progress(progress)
         checked = Settings(
@@ -159,16 +169,13 @@ class Index(Searchable):
             threads=threads,
         ).checked()
         rows = Rows(x)
-        # Before minutes of learning: the ids, and whether memory will do.
-        kind = "default"
-        if ids is not None:
-            kind = "int64" if parse_ids(ids, len(rows)).dtype == np.int64 else "string"
-        if len(rows):
-            train_rows_that_fit(len(rows), rows.dim, checked, id_bytes(kind, len(rows)))
+        refuse_early(rows, ids, originals, checked)
         learned = learn_codebooks(rows, checked, lambda what, done: said(f"learning: {what}", 0.8 * done))
         if learned.interrupted:
             raise KeyboardInterrupt
-        return cls.of_learned(learned, rows, ids, checked, lambda what, done: said(what, 0.8 + 0.2 * done))
+        return cls.of_learned(
+            learned, rows, ids, checked, lambda what, done: said(what, 0.8 + 0.2 * done), originals=originals
+        )
 
     @classmethod
     def from_codes(cls, codebooks: Codebooks, codes: Any, ids: Any = None, embedding: Embedding | None = None) -> Index:
@@ -180,7 +187,8 @@ class Index(Searchable):
         index = cls(codebooks, embedding)
         array = checked_codes(codebooks, codes)
         segments = (Segment.pack(array, codebooks),) if len(array) else ()
-        index._become(Engine(codebooks, segments), Ids.default(0).extend(ids, len(array)))
+        all_ids = Ids.default(0).extend(ids, len(array))
+        index._searcher = dataclasses.replace(index.searcher, engine=Engine(codebooks, segments), ids=all_ids)
         return index
 
     @classmethod
@@ -192,10 +200,11 @@ class Index(Searchable):
         settings: Settings,
         progress: Progress,
         embedding: Embedding | None = None,
+        originals: OriginalsKind | None = None,
     ) -> Index:
         """All rows coded and the margin calibrated on rows that were not learned from; see :meth:`of_rows`."""
-        n, ids_at_most = len(rows), largest_ids(len(rows))
-        queries = calibration_rows_that_fit(n, rows.dim, settings, len(learned.sample), ids_at_most)
+        ids_at_most = largest_ids(len(rows), original_bytes(originals, len(rows), learned.codebooks.dim))
+        queries = calibration_rows_that_fit(len(rows), rows.dim, settings, len(learned.sample), ids_at_most)
         index = cls.of_rows(
             learned.codebooks,
             rows,
@@ -206,6 +215,7 @@ class Index(Searchable):
             progress=progress,
             embedding=embedding,
             queries=queries,
+            originals=originals,
         )
         index.choice = learned.choice
         return index
@@ -223,21 +233,19 @@ class Index(Searchable):
         progress: Progress = silent,
         embedding: Embedding | None = None,
         queries: int | None = None,
+        originals: OriginalsKind | None = None,
     ) -> Index:
         """All rows coded, embedded ones if there is an embedding, and the margin calibrated on some of them.
 
         ``sample`` are the rows that the books were learned from, ascending: others calibrate, as far as there are some.
         ``queries`` is how many rows calibrate, 0 for none; by default as many as the default margin needs, or more.
         """
-        index = cls(codebooks, embedding)
+        index = cls(codebooks, embedding, originals)
         index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.75 * done))
         progress("calibrating", 0.75)
         count = calibration_count(len(rows), len(sample)) if queries is None else queries
-        if not count:
-            progress("done", 1.0)
-            return index
-        made = calibrated_by_rows(index.searcher, rows, sample, count, seed, thread_count(threads))
-        index._become(index.engine.with_calibration(made))
+        if count:
+            index._calibrate_by(calibrated_by_rows(index.searcher, rows, sample, count, seed, thread_count(threads)))
         progress("done", 1.0)
         return index
 
@@ -259,26 +267,18 @@ class Index(Searchable):
         check_effort(effort)
         rows = self.searcher.space.rows(x, embedded)
         with self._writes:
-            new_ids = self.ids_of_rows.extend(ids, len(rows))
-            if len(rows) == 0:
-                return
-            codes = encode_rows(self.codebooks, rows, thread_count(threads), effort, progress)
-            segments = [*self.engine.segments, Segment.pack(codes, self.codebooks)]
-            # Merge while the last segment is not much smaller than the one before: each row is repacked O(log n) times.
-            while len(segments) > 1 and segments[-2].n_rows < 2 * segments[-1].n_rows:
-                segments[-2:] = [merge(segments[-2:], self.codebooks)]
-            self._become(dataclasses.replace(self.engine, segments=tuple(segments)), new_ids)
+            self._searcher = appended(self._searcher, rows, ids, effort, thread_count(threads), progress)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
-        """Recalibrate ``margin`` for the current rows, from your own queries or from reconstructed rows.
+        """Recalibrate ``margin`` for the current rows, from your own queries, or from originals or decoded rows.
 
-        Rows of the index are coarser than real queries: pass queries whenever you have some, as for :meth:`search`. A
+        Decoded rows are coarser than real queries: pass queries whenever you have some, as for :meth:`search`. A
         target needs a number of queries to be supported with 95 % confidence: 397 for 0.99, 3,944 for 0.999, 39,420
-        for 0.9999; searches for a target that is not supported run exactly, and ``stats.margin`` says so.
+        for 0.9999; searches for a target that is not supported run exactly, and ``stats.margin`` says so. Where
+        originals are kept, the re-rank depth for ``recall`` is measured too.
         """
         with self._writes:
-            made = calibrated(self.searcher, queries, thread_count(threads), embedded)
-            self._become(self.engine.with_calibration(made))
+            self._calibrate_by(calibrated(self.searcher, queries, thread_count(threads), embedded))
 
     def __len__(self) -> int:
         return self.ids_of_rows.n_kept
@@ -306,6 +306,12 @@ class Index(Searchable):
         """``l2``, ``ip`` or ``cosine``."""
         return self.codebooks.metric
 
+    @property
+    def originals(self) -> str | None:
+        """``float16`` or ``int8`` if the vectors are kept beside their codes, else None."""
+        kept = self.searcher.originals
+        return None if kept is None else kept.format.kind
+
     def reconstruct(self, ids: Any) -> FloatArray:
         """The vectors that the codes of these ids stand for, float32 [n, dim] (1-D for a single id).
 
@@ -315,7 +321,7 @@ class Index(Searchable):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
-        storage.write(path, *self.to_arrays(), max(self.ids_of_rows.file_version, self.codebooks.file_version))
+        storage.write(path, *self.to_arrays(), file_version(self.searcher))
 
     def to_store(
         self,
@@ -328,11 +334,11 @@ class Index(Searchable):
     ) -> Any:
         """Make a :class:`interlace.Store` of these rows in the directory ``path``, which must be new or empty.
 
-        The arguments are those of :func:`interlace.create`.
+        The arguments are those of :func:`interlace.create`. Kept originals go into the store.
         """
         return make_store(path, self, columns=columns, payload=payload, originals=originals, limits=limits)
 
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any] | storage.Blocks], dict[str, Any]]:
         """Sections and description of a file (docs/format.md); the inverse is :meth:`open`."""
         return sections_of(self.searcher)
 
@@ -368,10 +374,7 @@ class Index(Searchable):
         """Nothing: an index needs no closing. ``with il.open(path) as opened:`` works for files and stores alike."""
 
     def __reduce__(self) -> Any:
-        """The bytes of its file, in which nothing is executable; a torch module of the user is left out, as there.
-
-        Where processes share a disk, save it and open the file in each: it is mapped, not copied.
-        """
+        """The bytes of its file, in which nothing is executable; a torch module of the user is left out, as there."""
         return _unpickled, (storage.to_bytes(self.save), self.choice)
 
     def __copy__(self) -> Index:

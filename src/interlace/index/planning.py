@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
+from ..codec.originals import OriginalsFormat
 from ..engine.segments import MAX_ROWS
 from ..errors import InputError
-from ..inputs.arrays import positive
-from ..inputs.literals import Auto, Cross, Effort, IdKind, Layout, Metric, PriorFit, Rotation
+from ..inputs.arrays import Rows, positive
+from ..inputs.literals import Auto, Cross, Effort, IdKind, Layout, Metric, OriginalsKind, PriorFit, Rotation
 from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
 from ..learn.cost.memory import IdBytes, build_memory
 from ..learn.cost.rates import rates
@@ -17,6 +20,7 @@ from ..learn.cost.shape import CALIBRATION_BYTES, shape_of
 from ..learn.cost.work import cells_work, coding_work, learning_work, trying_work
 from ..learn.layout_rules import compared_layouts
 from ..learn.settings import Settings
+from .id_values import parse_ids
 from .ids import BLOCK, STORED
 
 #: Header of a file: what describes the index, and each section with its checksum and padding.
@@ -56,6 +60,7 @@ class Plan:
     learning_operations: int
     coding_operations: int
     n_indexes: int = 1  #: more rows than one index holds need several
+    originals: int = 0  #: vectors kept beside their codes
     #: layouts that ``"auto"`` will try on the data; ``layout`` is then the slowest to learn of them
     tried: tuple[str, ...] = ()
     trying_memory: int = 0  #: what comparing them takes
@@ -82,7 +87,7 @@ class Plan:
     @property
     def memory(self) -> int:
         """The index once it is open and all of it was read."""
-        return self.codes + self.row_numbers + self.ids + self.learned + self.tables
+        return self.codes + self.row_numbers + self.ids + self.learned + self.originals + self.tables
 
     @property
     def float32(self) -> int:
@@ -112,6 +117,7 @@ class Plan:
             ("row numbers", self.row_numbers, f"{self.row_numbers / of:.2f} per vector"),
             ("ids", self.ids, f"{self.ids / of:.2f} per vector" + f" ({self._id_note})" * (self.ids > 0)),
             ("learned arrays", self.learned, ""),
+            ("originals", self.originals, f"{self.originals / of:.2f} per vector"),
             ("file", self.file, f"{self.bytes_per_vector:.2f} per vector"),
             ("tables in memory", self.tables, ""),
             ("open index", self.memory, "tables included, all of it read"),
@@ -121,7 +127,8 @@ class Plan:
             ("coding", self.coding_memory, "of memory at most"),
             ("calibrating", self.calibrating_memory, "of memory at most"),
         ]
-        sizes = [line for line in sizes if line[0] != "trying layouts" or self.tried]
+        unused = {"trying layouts": not self.tried, "originals": not self.originals}
+        sizes = [line for line in sizes if not unused.get(line[0])]
         width = max(len(f"{size:,}") for _, size, _ in sizes)
         lines = [
             f"{self.rows:,} rows x {self.dim} dimensions, {self.layout}, {self.metric}: "
@@ -158,6 +165,7 @@ def plan(
     dim: int,
     *,
     ids: IdKind = "default",
+    originals: OriginalsKind | None = None,
     measure: bool = True,
     n_bytes: int | None = None,
     n_books: int | None = None,
@@ -179,7 +187,8 @@ def plan(
     """What ``Index.build`` of n rows with these settings will cost; takes the same settings and limits.
 
     ``layout="auto"`` depends on the data: the slowest to learn of those it may choose is assumed, which is
-    ``"residual"`` up to 24 bytes. ``ids`` is ``"default"``, ``"int64"`` or ``"string"``. ``measure=False`` leaves out
+    ``"residual"`` up to 24 bytes. ``ids`` is ``"default"``, ``"int64"`` or ``"string"``; ``originals`` as for
+    ``Index.build``. ``measure=False`` leaves out
     the times, for which the first call measures this machine for a tenth of a second. Nothing is allocated in
     proportion to n. Raises the InputError of ``Index.build`` where ``max_memory`` is too small.
     """
@@ -206,19 +215,20 @@ def plan(
         raise InputError(f"ids must be one of {', '.join(STORED)}: the kind, not the ids themselves; got {ids!r:.60}")
     n_indexes = -(-n // MAX_ROWS)
     rows = -(-n // n_indexes)  # of one index, which is built at a time
-    n_train = train_rows_that_fit(rows, dim, checked, id_bytes(ids, rows))
+    kept = original_bytes(originals, rows, dim)
+    n_train = train_rows_that_fit(rows, dim, checked, id_bytes(ids, rows, kept))
     checked = checked.for_rows(rows)
     shape, tried = shape_of(dim, checked, n_train), compared_layouts(checked, dim, n_train)
-    queries = calibration_rows_that_fit(rows, dim, checked, n_train, largest_ids(rows))
-    memory = build_memory(rows, dim, checked, n_train, id_bytes(ids, rows), queries)
+    queries = calibration_rows_that_fit(rows, dim, checked, n_train, largest_ids(rows, kept))
+    memory = build_memory(rows, dim, checked, n_train, id_bytes(ids, rows, kept), queries)
     codes, row_numbers, id_size = (
         _over(n, n_indexes, part)
         for part in (shape.code_bytes, shape.row_bytes, lambda rows: id_bytes(ids, rows).stored)
     )
     learned = n_indexes * shape.learned_bytes()
     beside = n_indexes * (shape.floor_bytes() + CALIBRATION_BYTES)
-    sections = shape.n_sections() + len(STORED[ids])
-    stored = codes + row_numbers + id_size + learned
+    sections = shape.n_sections() + len(STORED[ids]) + (originals is not None)
+    stored = codes + row_numbers + id_size + learned + original_bytes(originals, n, dim)
     work = {
         "trying": trying_work(dim, checked, n_train),
         "learning": learning_work(shape, n_train, checked.effort, checked.iterations)
@@ -251,28 +261,44 @@ def plan(
         learning_operations=work["learning"].operations,
         coding_operations=work["coding"].operations,
         n_indexes=n_indexes,
+        originals=original_bytes(originals, n, dim),
         tried=tried,
         **seconds,
     )
 
 
-def id_bytes(kind: str, n: int) -> IdBytes:
-    """Bytes of the ids of n rows, in a file and, once an id was looked up, in memory.
+def refuse_early(rows: Rows, ids: Any, originals: OriginalsKind | None, settings: Settings) -> None:
+    """Raise InputError before minutes of learning: for invalid ids or kinds, or where memory will not do."""
+    kind = "default"
+    if ids is not None:
+        kind = "int64" if parse_ids(ids, len(rows)).dtype == np.int64 else "string"
+    kept = original_bytes(originals, len(rows), rows.dim)
+    if len(rows):
+        train_rows_that_fit(len(rows), rows.dim, settings, id_bytes(kind, len(rows), kept))
+
+
+def original_bytes(kind: OriginalsKind | None, n: int, dim: int) -> int:
+    """Bytes of the originals of n rows, 0 where they are not kept."""
+    return 0 if kind is None else n * OriginalsFormat(kind, dim).width
+
+
+def id_bytes(kind: str, n: int, originals: int = 0) -> IdBytes:
+    """Bytes of the ids of n rows, in a file and, once an id was looked up, in memory; and of kept originals.
 
     For int64 this is the worst case, ids in no order that differ in all 64 bits. Runs and small gaps take less.
     """
     if kind == "default":
-        return IdBytes()
+        return IdBytes(originals=originals)
     if kind == "string":
-        return IdBytes(stored=(STRING_ID_BYTES + STRING_LENGTH) * n + 8, sorting=40 * n)
+        return IdBytes(stored=(STRING_ID_BYTES + STRING_LENGTH) * n + 8, sorting=40 * n, originals=originals)
     blocks = -(-n // BLOCK)
     packed = blocks * (8 * BLOCK + 8 + 4) + 4 + 4 * n  # words, base and start of each block; order (docs/format.md)
-    return IdBytes(stored=packed, sorting=16 * n)
+    return IdBytes(stored=packed, sorting=16 * n, originals=originals)
 
 
-def largest_ids(n: int) -> IdBytes:
+def largest_ids(n: int, originals: int = 0) -> IdBytes:
     """Bytes of the kind of ids that takes the most memory, so that the kind does not change how an index calibrates."""
-    return id_bytes("string", n)
+    return id_bytes("string", n, originals)
 
 
 def _over(n: int, n_indexes: int, part: Callable[[int], int]) -> int:

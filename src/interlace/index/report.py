@@ -21,6 +21,8 @@ class Report:
     file: int | None  #: size of the file, for an index opened from one
     embedding: int = 0  #: weights of the embedding; those of a user's module, which no file holds, are not counted
     embedding_kind: str | None = None  #: linear, mlp, lenet, ...
+    originals: int = 0  #: vectors kept beside their codes
+    originals_kind: str | None = None  #: float16 or int8
 
     @classmethod
     def of(cls, searcher: Searcher, file: int | None) -> Report:
@@ -38,6 +40,8 @@ class Report:
             file=file,
             embedding=0 if embedding is None else embedding.n_bytes,
             embedding_kind=None if embedding is None else embedding.label,
+            originals=0 if searcher.originals is None else searcher.originals.n_bytes,
+            originals_kind=None if searcher.originals is None else searcher.originals.format.kind,
         )
 
     @property
@@ -48,7 +52,8 @@ class Report:
     @property
     def total(self) -> int:
         """All of it."""
-        return self.codes + self.row_numbers + self.ids + self.learned + self.embedding + self.tables
+        stored = self.codes + self.row_numbers + self.ids + self.learned + self.embedding + self.originals
+        return stored + self.tables
 
     def __str__(self) -> str:
         parts = [
@@ -57,11 +62,12 @@ class Report:
             ("ids", self.ids),
             ("learned arrays", self.learned),
             *([] if self.embedding_kind is None else [("embedding", self.embedding)]),
+            *([] if self.originals_kind is None else [("originals", self.originals)]),
             ("stored", self.total - self.tables),
             ("tables in memory", self.tables),
         ]
         lines = [f"{self.rows} rows, {self.code_bytes_per_vector:.2f} code bytes per vector (n_bytes={self.n_bytes})"]
-        kind = {"embedding": f" ({self.embedding_kind})"}
+        kind = {"embedding": f" ({self.embedding_kind})", "originals": f" ({self.originals_kind})"}
         lines += [f"  {name:<17}{size:>14,} bytes{kind.get(name, '')}" for name, size in parts]
         if self.file is not None:
             lines.append(f"  {'file':<17}{self.file:>14,} bytes")

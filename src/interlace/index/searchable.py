@@ -170,15 +170,20 @@ class Searchable(ABC):
         threads: int | None = None,
         seed: int = 0,
         embedded: bool = False,
+        rerank: int | None = None,
+        recall: float | None = None,
     ) -> Evaluation:
         """Measure how good and how fast searches are: after ``index = Index.build(x)``, call ``index.evaluate(x=x)``.
 
-        An index holds codes, not vectors, so recall needs one of two things. ``x`` are the rows as they were added, in
-        that order, removed ones left out; the true neighbours are found among them by brute force (in blocks, so x may
-        be larger than memory). ``truth`` are the ids of the true neighbours [queries, at least k]. Without either,
-        only agreement with the exhaustive scan of the codes is measured. Without ``queries``, rows of x are the queries
-        (or the vectors that codes stand for), each one's own row left out. At most ``sample`` queries are drawn, by
-        ``seed``.
+        Recall needs the true neighbours. ``x`` are the rows as they were added, in that order, removed ones left out;
+        the true neighbours are found among them by brute force (in blocks, so x may be larger than memory). ``truth``
+        are the ids of the true neighbours [queries, at least k]. Without either, kept originals take the place of x;
+        where none are kept, only agreement with the exhaustive scan of the codes is measured. Without ``queries``, rows
+        of x are the queries (or the vectors that codes stand for), each one's own row left out. At most ``sample``
+        queries are drawn, by ``seed``.
+
+        ``margin``, ``rerank`` and ``recall`` as for :meth:`search`. The result tells apart what the codes lose
+        (``code_recall``), what the margin loses (``agreement``), and the recall of the whole search (``recall``).
 
         With an embedding, x and queries are raw inputs (vectors with ``embedded=True``), true neighbours are those of
         their vectors, and speed is that of searching vectors.
@@ -194,4 +199,6 @@ class Searchable(ABC):
             threads=threads,
             seed=seed,
             embedded=embedded,
+            rerank=rerank,
+            recall=recall,
         )

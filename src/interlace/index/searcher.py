@@ -18,8 +18,10 @@ from ..engine.explaining import Explanation, explain_row
 from ..engine.filters import Allowed, Mask
 from ..engine.hits import RowHits
 from ..engine.options import SearchOptions, check_depth, check_recall
+from ..engine.originals import KeptVectors
 from ..engine.recall import effort
-from ..engine.rerank import OriginalVectors, search_reranked
+from ..engine.rerank import search_reranked
+from ..engine.single import search_one
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, describe, positive, to_numpy
 from .id_values import as_id_array, is_id
@@ -31,14 +33,14 @@ from .matches import Matches, RangeMatches
 class Searcher:
     """The rows of an index or of a snapshot, ready to be searched by users' inputs.
 
-    ``originals`` returns the kept vectors, or is None where none are kept. ``expressions`` turns a filter expression
+    ``originals`` are the kept vectors of all rows, if they are kept. ``expressions`` turns a filter expression
     into allowed rows, and returns None for any other kind of filter.
     """
 
     space: Space
     engine: Engine
     ids: Ids
-    originals: Callable[[], OriginalVectors] | None = None
+    originals: KeptVectors | None = None
     expressions: Callable[[Any, Engine], Allowed | None] | None = None
 
     # --- searches
@@ -57,8 +59,15 @@ class Searcher:
         recall: float | None = None,
     ) -> Matches:
         """See :meth:`Searchable.search`."""
-        options = self.options(k, offset, margin, threads, filter, rerank, recall)
         vectors, single = self.space.search_vectors(q, embedded)
+        if threads is None:
+            threads = 1 if single else thread_count(None)  # one query runs on one thread
+        options = self.options(k, offset, margin, threads, filter, rerank, recall)
+        if single and (found := search_one(self.engine, vectors, options, self.originals)) is not None:
+            ids, distances, count = self.ids.take(found.rows)[0], found.distances[0], found.n_found
+            if offset:
+                ids, distances, count = ids[offset:], distances[offset:], max(0, count - offset)
+            return Matches(ids, distances, count, found.stats, self.space.codebooks.metric)
         hits = self.engine.search(vectors, options) if options.rerank is None else self._reranked(vectors, options)
         if offset:
             hits = hits.after(offset)
@@ -70,12 +79,16 @@ class Searcher:
         """The options of one search; a target recall becomes a margin and a depth."""
         allowed = None if filter is None else self.allowed(filter)
         if rerank is None and recall is None:
+            if allowed is None:
+                return SearchOptions.cached(k, offset, margin, threads, None)
             return SearchOptions.checked(k, offset, margin, threads, allowed)
         self.kept_vectors("rerank" if recall is None else "recall")
         if recall is not None:
             k, offset = positive(k, "k"), positive(offset, "offset", least=0)
             wanted = check_recall(recall, rerank, margin)
             margin, rerank = effort(wanted, k + offset, self.engine.n_kept, self.engine.calibration)
+        if allowed is None:
+            return SearchOptions.cached(k, offset, margin, threads, rerank)
         return SearchOptions.checked(k, offset, margin, threads, allowed, rerank)
 
     def _reranked(self, vectors: FloatArray, options: SearchOptions) -> RowHits:
@@ -183,11 +196,14 @@ class Searcher:
             raise InputError("filter looks like a mask of 0 and 1; pass it as booleans, or ids without repeats")
         return ids.mask(filter).view(np.uint8)
 
-    def kept_vectors(self, what: str) -> OriginalVectors:
+    def kept_vectors(self, what: str) -> KeptVectors:
         """The originals; InputError names ``what`` needs them where none are kept."""
         if self.originals is None:
-            raise InputError(f"{what} needs kept originals: il.create(path, source, originals='float16')")
-        return self.originals()
+            raise InputError(
+                f"{what} needs kept originals: il.create(path, source, originals='float16') or "
+                "Index.build(x, originals='float16')"
+            )
+        return self.originals
 
     def reconstruct(self, ids: Any) -> FloatArray:
         """See :meth:`Index.reconstruct`."""

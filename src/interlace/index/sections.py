@@ -12,10 +12,12 @@ from ..codec.embedding import embedding_in
 from ..codec.space import Space
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
+from ..engine.originals import originals_in
 from ..engine.segments import Segment, merge, segment_in
 from ..engine.segments import verify as verify_segment
 from ..errors import DamagedFileError, NotAnIndexError
-from ..files.storage import File
+from ..files.header import ORIGINALS_VERSION
+from ..files.storage import Blocks, File
 from .ids import Ids
 from .searcher import Searcher
 
@@ -37,7 +39,13 @@ OPENERS = {
 }
 
 
-def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def file_version(searcher: Searcher) -> int:
+    """The oldest format that has what :func:`sections_of` gives."""
+    version = max(searcher.ids.file_version, searcher.space.codebooks.file_version)
+    return version if searcher.originals is None else max(version, ORIGINALS_VERSION)
+
+
+def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any] | Blocks], dict[str, Any]]:
     """Sections and description of a file (docs/format.md); the inverse is :func:`read_sections`."""
     codebooks, engine, ids = searcher.space.codebooks, searcher.engine, searcher.ids
     segment = (
@@ -46,7 +54,7 @@ def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any]], dict[str, 
         else Segment.pack(np.empty((0, codebooks.code_width), np.uint8), codebooks)
     )
     learned, description = codebooks.to_arrays()
-    arrays = {f"codebooks.{name}": array for name, array in learned.items()}
+    arrays: dict[str, NDArray[Any] | Blocks] = {f"codebooks.{name}": array for name, array in learned.items()}
     arrays |= {f"segment.{name}": array for name, array in segment.arrays.items()}
     embedding = None
     if searcher.space.embedding is not None:
@@ -57,7 +65,7 @@ def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any]], dict[str, 
     if engine.calibration is not None:
         found, calibration = engine.calibration.to_arrays()
         arrays |= {f"calibration.{name}": array for name, array in found.items()}
-    return arrays, {
+    about = {
         "kind": "index",
         "n": ids.n_kept,
         "ids": ids.kind,
@@ -65,6 +73,9 @@ def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any]], dict[str, 
         "embedding": embedding,
         "calibration": calibration,
     }
+    if searcher.originals is not None:  # files without them are those of earlier versions, byte for byte
+        arrays["originals"], about["originals"] = searcher.originals.section(), searcher.originals.format.kind
+    return arrays, about
 
 
 def read_sections(file: File, embedding: Any = None) -> Searcher:
@@ -87,12 +98,16 @@ def read_sections(file: File, embedding: Any = None) -> Searcher:
         ids.file = file
         if segment.n_rows != n:
             raise ValueError(f"{segment.n_rows} rows, {n} expected")
+    originals = None
+    if (kept := file.meta.get("originals")) is not None:
+        with file.parsing("originals"):
+            originals = originals_in(file, kept, codebooks.dim, n)
     calibration = None
     with file.parsing("calibration"):
         description = file.meta.get("calibration")
         if description is not None and file.version > 1:  # one of version 1 has no rule for cells
             calibration = Calibration.stored(description, _arrays(file, "calibration"))
-    return Searcher(space, Engine(codebooks, (segment,) if n else (), None, calibration), ids)
+    return Searcher(space, Engine(codebooks, (segment,) if n else (), None, calibration), ids, originals)
 
 
 def verify_rows(searcher: Searcher) -> None:
@@ -104,6 +119,10 @@ def verify_rows(searcher: Searcher) -> None:
         raise DamagedFileError(f"the index is damaged: {ids.n} ids for {engine.n_rows} rows")
     if ids.kind != "default" and not np.array_equal(ids.find(ids.all()), ids.kept_rows()):
         raise DamagedFileError("the index is damaged: ids and their sorted section disagree")
+    if searcher.originals is not None:
+        if searcher.originals.n != ids.n:
+            raise DamagedFileError(f"the index is damaged: {searcher.originals.n} originals for {ids.n} rows")
+        searcher.originals.verify()
 
 
 def _arrays(file: File, part: str) -> dict[str, NDArray[Any]]:

@@ -47,6 +47,9 @@ __all__ = [
 
 #: Squares of larger values, summed over a few thousand dimensions, leave the range of float32.
 LARGEST = 1e16
+#: No value of a vector of this squared length is larger than that.
+SAFE_SQUARE = 1e31
+FLOAT32 = np.dtype(np.float32)
 BLOCK_ROWS = 16384
 
 
@@ -229,6 +232,17 @@ class Rows:
                     self.part(int(row), int(row) + 1)
                 raise
         return out
+
+
+def as_one_query(q: Any, dim: int) -> FloatArray | None:
+    """A single float32 vector as [1, dim], copied; None for anything else, which :func:`as_queries` reads.
+
+    It is quick, and says no where a value may be too large or is not finite.
+    """
+    if type(q) is not np.ndarray or q.dtype is not FLOAT32 or q.shape != (dim,):
+        return None
+    row = np.array(q, ndmin=2)
+    return row if row[0].dot(row[0]) <= SAFE_SQUARE else None
 
 
 def as_queries(q: Any, dim: int) -> tuple[FloatArray, bool]:

@@ -15,7 +15,7 @@ rows.py         rows of a state: segments and log, columns, originals
 tail.py, ids.py          rows of the log in memory; ids of many segments
 manifest.py, log.py, records.py, parts.py    the files
 files.py, lock.py        file operations; one writer across processes
-columns.py, arrow_ipc.py, originals.py, extras.py    what rows have in addition to ids and codes
+columns.py, arrow_ipc.py, extras.py    what rows have in addition to ids and codes
 filters.py, filter_text.py, filter_size.py, filter_cache.py    filters over columns
 drift.py, health.py      errors of added rows; the state of a store and what to do
 """

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import check_effort, encode_rows
+from ..codec.originals import Bytes
 from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError
 from ..index.id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
 from ..inputs.arrays import FloatArray, Rows, to_numpy
@@ -22,7 +23,6 @@ from ..progress import Progress, silent
 from .columns import Table
 from .drift import ErrorMeter
 from .extras import Extras
-from .originals import Bytes
 from .session import Session
 from .snapshot import Snapshot
 

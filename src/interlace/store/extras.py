@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..codec.originals import OriginalsFormat
 from .columns import Columns
 from .manifest import Manifest
-from .originals import OriginalsFormat
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..codec.originals import KINDS
 from ..engine.segments import MAX_ROWS
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 from . import files
 from .drift import Drift
 from .files import Folder
-from .originals import KINDS
 
 NAME = "MANIFEST.json"
 UNFINISHED = "CREATING"  # exists while a store is created; files without it and without a manifest are damage

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 from os import PathLike
 from typing import Any, Literal, overload
 
 from ..codec.codebooks import Codebooks
+from ..codec.originals import OriginalsFormat
 from ..engine.segments import merge
 from ..errors import FileError, InputError, StoreError
 from ..index.index import Index
@@ -25,7 +27,6 @@ from .lock import NAME as LOCK
 from .lock import WriterLock
 from .log import Log
 from .manifest import Entry, Manifest, file_name
-from .originals import OriginalsFormat
 from .store import Store
 from .writer import Writer
 
@@ -114,7 +115,7 @@ def create(
     """Create a store in a new or empty directory and open it for writing.
 
     ``source`` is :class:`Codebooks`, a fitted model such as :class:`ICQ`, or an :class:`Index`, whose rows, ids and
-    calibration are copied into the store.
+    calibration are copied into the store, with its originals if it keeps some.
 
     ``columns`` declares the payload: a ``pyarrow.Schema``, or names and types such as ``{"price": "float32", "tag":
     "string"}``. ``payload`` has the values for the rows of an index, see :meth:`Store.add`. ``originals="float16"`` or
@@ -123,10 +124,7 @@ def create(
     """
     _check_limits(limits)
     index = _index_of(source)
-    extras = Extras(
-        None if columns is None else Columns.of(columns),
-        None if originals is None else OriginalsFormat(originals, index.dim),
-    )
+    extras = Extras(None if columns is None else Columns.of(columns), _originals_format(index, originals))
     table = _first_payload(index, extras, payload)
     where = os.path.realpath(path)
     try:
@@ -155,13 +153,25 @@ def create(
     return _open_writer(folder, lock, index.embedding, limits or Limits())
 
 
+def _originals_format(index: Index, kind: OriginalsKind | None) -> OriginalsFormat | None:
+    """The format that is asked for, or else that of the index; InputError if the rows of the index do not have it."""
+    asked = None if kind is None else OriginalsFormat(kind, index.dim)
+    kept = None if index.searcher.originals is None else index.searcher.originals.format
+    if asked is None or not len(index):
+        return asked or kept
+    if kept is None:
+        raise InputError(
+            "originals cannot be kept for the rows of an index that has only their codes: build it with "
+            "Index.build(x, originals=...), or create the store from its codebooks, il.create(path, index.codebooks, "
+            "originals=...), and add the vectors"
+        )
+    if asked.kind != kept.kind:
+        raise InputError(f"originals is {kind!r}, but the index keeps the originals of its rows as {kept.kind!r}")
+    return asked
+
+
 def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:
     """Columns of the rows of an index, validated before anything is written."""
-    if len(index) and extras.originals is not None:
-        raise InputError(
-            "originals cannot be kept for the rows of an index, which has only their codes: create the store from its "
-            "codebooks, il.create(path, index.codebooks, originals=...), and add the vectors"
-        )
     if extras.columns is not None:
         return extras.columns.table(payload, len(index))
     if payload is not None:
@@ -192,6 +202,11 @@ def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | No
             beside = file_name("payload", 4)
             parts.write_payload(folder / beside, name, table, extras.columns, mark)
             entries = (Entry(name, len(index), payload_file=beside),)
+        if extras.originals is not None and index.searcher.originals is not None:
+            beside = file_name("originals", 5)
+            vectors = index.searcher.originals.section()
+            parts.write_originals(folder / beside, name, vectors, extras.originals.kind, mark)
+            entries = (dataclasses.replace(entries[0], originals_file=beside),)
     folder.sync()
     made, drift = index.calibration, Drift.of_learning(index.codebooks.error, index.codebooks.error_rows)
     if made is not None and made.error_rows:  # measured when the rows were encoded
@@ -204,7 +219,7 @@ def _first_files(folder: Folder, index: Index, extras: Extras, table: Table | No
         log=file_name("log", 2),
         ids=kind,
         next_id=next_id,
-        next_file=5,
+        next_file=6 if entries and entries[0].originals_file else 5,
         drift=drift,
         columns=None if extras.columns is None else extras.columns.text,
         originals=None if extras.originals is None else extras.originals.kind,

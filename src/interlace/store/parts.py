@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .._threads import cached_property
 from ..codec.codebooks import Codebooks
+from ..codec.originals import Bytes
 from ..engine.segments import CROSS_FLOORS, Segment, segment_in
 from ..engine.segments import verify as verify_segment
 from ..engine.tombstones import Tombstones
@@ -33,7 +34,6 @@ from .files import Folder, Path
 from .filter_cache import FilterCache
 from .filters import columns_of, qualifying
 from .manifest import Entry
-from .originals import Bytes
 
 #: Small sections of a segment whose damage would lose hits.
 CHECKED_AT_OPEN = ("segment.cell_starts", f"segment.{CROSS_FLOORS}")

@@ -118,8 +118,8 @@ class Reading(Searchable):
     def to_file(self, path: str | PathLike[str], *, payload: bool = True) -> None:
         """Write all rows as one index file, which ``il.open`` opens as an :class:`Index`.
 
-        An index file has codes and ids, but neither originals nor columns. If the store has columns, pass
-        ``payload=False`` to confirm that they are left out.
+        The file has codes and ids, but neither the originals nor the columns of the store. If the store has columns,
+        pass ``payload=False`` to confirm that they are left out.
         """
         if payload and self.columns is not None:
             raise InputError("an index file cannot store columns; to_file(path, payload=False) leaves them out")

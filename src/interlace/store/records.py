@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codebooks import Codes
+from ..codec.originals import Bytes
 from ..index.id_values import IdArray
-from .originals import Bytes
 
 ERROR = struct.Struct("<d")
 COUNTS = struct.Struct("<IIII")  # kind of ids, new rows, bytes of a code, removed rows

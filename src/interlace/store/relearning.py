@@ -15,6 +15,7 @@ from .._threads import thread_count
 from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import encode
 from ..codec.space import Space
+from ..engine.originals import KeptVectors
 from ..errors import InputError
 from ..index.ids import Ids
 from ..inputs.arrays import FloatArray, Rows
@@ -25,7 +26,6 @@ from ..learn.settings import LAYOUTS, Settings
 from ..progress import Progress
 from .books import StoredBooks
 from .drift import Drift
-from .originals import KeptVectors
 from .snapshot import Snapshot
 
 #: Rows held out of learning: the error of later rows is compared with theirs.

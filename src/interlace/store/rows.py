@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from .._threads import cached_property
 from ..codec.codebooks import Codes
+from ..codec.originals import Bytes, in_parts
 from ..engine.engine import Engine
 from ..engine.filters import Allowed
+from ..engine.originals import KeptVectors
 from ..engine.tombstones import Tombstones
 from ..errors import DamagedFileError
 from ..files import storage
@@ -26,7 +28,6 @@ from .extras import Extras
 from .filter_cache import FilterCache
 from .filters import as_expression, columns_of, is_expression, qualifying
 from .ids import JoinedIds, joined
-from .originals import Bytes, KeptVectors, in_parts
 from .parts import Part
 from .tail import Tail
 
@@ -59,14 +60,9 @@ class StoredRows:
     def vectors(self) -> KeptVectors:
         """Originals of all rows, removed ones included. Only for stores that keep originals."""
         assert self.extras.originals is not None
-        return KeptVectors(self.extras.originals, [*(part.originals for part in self.parts), self.tail.originals])
-
-    def kept_vectors(self) -> KeptVectors:
-        """The same; DamagedFileError if a file was truncated, because reading it would end the process."""
-        for part in self.parts:
-            if part.originals_file is not None:
-                part.originals_file.check_size()
-        return self.vectors
+        files = [part.originals_file for part in self.parts if part.originals_file is not None]
+        parts = [*(part.originals for part in self.parts), self.tail.originals]
+        return KeptVectors(self.extras.originals, parts, files)
 
     # --- columns
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from .._threads import cached_property, thread_count
 from ..codec.codebooks import Codes
+from ..codec.originals import Bytes
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
-from ..engine.recall import measured
 from ..engine.segments import Segment
 from ..errors import InputError
-from ..index.calibration import calibrated, calibration_vectors, sampled_rows
+from ..index.calibration import calibrated
 from ..index.id_values import IdArray, is_id
 from ..index.ids import Ids
 from ..index.index import Index
@@ -28,7 +28,6 @@ from .books import StoredBooks
 from .columns import Table
 from .drift import Drift
 from .ids import without_padding
-from .originals import Bytes
 from .records import Record
 from .rows import StoredRows
 from .tail import Pieces
@@ -50,7 +49,7 @@ class Snapshot(Searchable):
         rows, books = self.rows, self.books
         segments = (*(part.segment for part in rows.parts), *rows.tail.segments)
         engine = Engine(books.codebooks, segments, rows.ids.removed, books.calibration)
-        originals = None if rows.extras.originals is None else rows.kept_vectors
+        originals = None if rows.extras.originals is None else rows.vectors
         return Searcher(books.space, engine, rows.ids, originals, rows.allowed)
 
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
@@ -96,19 +95,7 @@ class Snapshot(Searchable):
 
     def calibrated(self, queries: Any, threads: int | None, embedded: bool) -> Calibration:
         """A calibration for the current rows; with originals also the re-rank depth for each recall."""
-        searcher, workers = self.searcher, thread_count(threads)
-        if self.rows.extras.originals is None or len(self) == 0:
-            return calibrated(searcher, queries, workers, embedded)
-        own = None
-        if queries is None:
-            own = sampled_rows(searcher)
-            vectors = searcher.space.directed(self.rows.vectors.take(own), "queries")
-            found = searcher.engine.calibrated(vectors, own, threads=workers)
-        else:
-            vectors = calibration_vectors(searcher, queries, embedded)
-            found = calibrated(searcher, queries, workers, embedded)
-        recalls = measured(searcher.engine.with_calibration(found), self.rows.vectors, vectors, own, workers)
-        return dataclasses.replace(found, recalls=recalls)
+        return calibrated(self.searcher, queries, thread_count(threads), embedded)
 
     # --- writes
 

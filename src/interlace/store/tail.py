@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from .._threads import ForkLock, cached_property
 from ..codec.codebooks import Codebooks, Codes
+from ..codec.originals import Bytes
 from ..engine.segments import Segment
 from ..index.id_values import IdArray
 from ..index.ids import Ids
 from .columns import Columns, Table
-from .originals import Bytes
 
 Pieces = tuple[bytes, ...]
 LEAST = 64  # smallest capacity of a buffer, in rows

@@ -55,6 +55,6 @@ def calibration_rows_that_fit(n: int, dim: int, settings: Settings, n_train: int
     if settings.max_memory is None:
         return count
     allowed, shape = parse_memory(settings.max_memory), shape_of(dim, settings.for_rows(n), n_train)
-    while count and calibrating_memory(shape, n, count, settings.workers, ids.stored) > allowed:
+    while count and calibrating_memory(shape, n, count, settings.workers, ids.calibrating) > allowed:
         count = count * 3 // 4 if count > FEWEST_QUERIES else 0
     return count

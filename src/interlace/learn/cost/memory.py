@@ -25,6 +25,8 @@ from .shape import Shape, shape_of
 OVERHEAD = 6 << 20
 #: Rows that are converted to float64 at a time.
 FLOAT64_ROWS = 4096
+#: Measuring recalls: a block of decoded originals, and their distances to some queries (engine/recall.py).
+RECALL_BYTES = 96 << 20
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,19 @@ class Memory:
 
 @dataclass(frozen=True)
 class IdBytes:
-    """Bytes of the ids of all rows: as the index holds them, and copies while it sorts and compares them."""
+    """Bytes of the ids of all rows: as the index holds them, and copies while it sorts and compares them.
+
+    ``originals`` are the bytes of the vectors that it keeps beside their codes.
+    """
 
     stored: int = 0
     sorting: int = 0
+    originals: int = 0
+
+    @property
+    def calibrating(self) -> int:
+        """What rows take beside their codes while an index is calibrated; recalls are measured with originals."""
+        return self.stored + self.originals + (RECALL_BYTES if self.originals else 0)
 
 
 def build_memory(
@@ -62,7 +73,7 @@ def build_memory(
         trying,
         learning,
         coding_memory(shape, n, settings.workers, ids),
-        calibrating_memory(shape, n, queries, settings.workers, ids.stored),
+        calibrating_memory(shape, n, queries, settings.workers, ids.calibrating),
     )
 
 
@@ -127,7 +138,7 @@ def coding_memory(shape: Shape, n: int, threads: int, ids: IdBytes) -> int:
     unpacked = n * (1 + shape.n_columns + 8)
     block = min(n, BLOCK_ROWS) * shape.dim * (28 if METRICS[shape.metric].is_normalized else 16)
     native = _native(shape, threads, shape.beam)
-    return _index(shape, n, ids.stored) + unpacked + ids.sorting + block + native + OVERHEAD
+    return _index(shape, n, ids.stored + ids.originals) + unpacked + ids.sorting + block + native + OVERHEAD
 
 
 def calibrating_memory(shape: Shape, n: int, queries: int, threads: int, id_bytes: int = 0) -> int:

@@ -1,14 +1,14 @@
-"""Original vectors that a store keeps for re-ranking, in a half or a quarter of the bytes of float32.
+"""Original vectors kept beside their codes for re-ranking, in a half or a quarter of the bytes of float32.
 
 Vectors are stored after the embedding and before any rotation, with length 1 for the cosine metric. ``float16`` takes
 two bytes per dimension. ``int8`` takes one, the number of steps above the smallest value of the row, and eight bytes
-per row for that value and the step. Each row is a row of bytes, so that log, segments and compaction work for both
-formats.
+per row for that value and the step. Each row is a row of bytes, so that files, logs and compaction work for both
+formats. Native code reads the same bytes (``Stored`` in cpp/simd/kernels.h).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ KINDS = ("float16", "int8")
 HEAD = 8  # bytes of an int8 row before the steps: smallest value and step, float32 each
 STEPS = 255
 LARGEST_HALF = 65504.0
-BLOCK_BYTES = 8 << 20  # of float32, decoded at a time
 PART_BYTES = 1 << 20  # copied at a time
 
 
 class OriginalsFormat:
-    """The format in which a store keeps vectors."""
+    """The format in which vectors are kept."""
 
     def __init__(self, kind: str, dim: int) -> None:
         if kind not in KINDS:
@@ -42,7 +41,7 @@ class OriginalsFormat:
                 row, column = (int(v) for v in np.argwhere(beyond)[0])
                 raise InputError(
                     f"x[{first_row + row}, {column}] is {x[row, column]:g}, but float16 ends at {LARGEST_HALF:g}: "
-                    "scale the vectors, or create the store with originals='int8'"
+                    "scale the vectors, or keep them with originals='int8'"
                 )
             return np.ascontiguousarray(x, np.dtype("<f2")).view(np.uint8)
         low = x.min(1, keepdims=True)
@@ -59,8 +58,9 @@ class OriginalsFormat:
             return _from_halves(rows)
         head = np.ascontiguousarray(rows[:, :HEAD]).view("<f4").astype(np.float32)
         vectors = rows[:, HEAD:].astype(np.float32)
-        vectors *= head[:, 1:]
-        vectors += head[:, :1]
+        with np.errstate(over="ignore", invalid="ignore"):  # damaged bytes may be any number
+            vectors *= head[:, 1:]
+            vectors += head[:, :1]
         return vectors
 
     def verify(self, rows: Bytes) -> None:
@@ -90,35 +90,3 @@ def in_parts(rows: Bytes, kept: NDArray[np.int64] | None) -> Iterator[Bytes]:
     step = max(1, PART_BYTES // max(1, rows.shape[1]))
     for start in range(0, len(rows) if kept is None else len(kept), step):
         yield rows[start : start + step] if kept is None else np.take(rows, kept[start : start + step], axis=0)
-
-
-class KeptVectors:
-    """The originals of consecutive segments as one matrix [n, dim], decoded on access."""
-
-    def __init__(self, format: OriginalsFormat, parts: Sequence[Bytes]) -> None:
-        self._format, self._parts = format, [part for part in parts if len(part)]
-        self._ends = np.cumsum([len(part) for part in self._parts])
-        self.n, self.dim = sum(map(len, self._parts)), format.dim
-
-    def take(self, rows: NDArray[np.int64]) -> FloatArray:
-        """Vectors [*rows.shape, dim] of rows."""
-        flat = rows.reshape(-1)
-        if len(self._parts) == 1:
-            raw = np.take(self._parts[0], flat, axis=0)
-        else:
-            raw = np.empty((len(flat), self._format.width), np.uint8)
-            of = np.searchsorted(self._ends, flat, "right")
-            for i, part in enumerate(self._parts):
-                here = np.flatnonzero(of == i)
-                if len(here):
-                    raw[here] = np.take(part, flat[here] - (self._ends[i] - len(part)), axis=0)
-        return self._format.to_vectors(raw).reshape(*rows.shape, self.dim)
-
-    def blocks(self) -> Iterator[tuple[int, FloatArray]]:
-        """All vectors in blocks, each with the number of its first row."""
-        step = max(1, BLOCK_BYTES // (4 * self.dim))
-        first = 0
-        for part in self._parts:
-            for start in range(0, len(part), step):
-                yield first + start, self._format.to_vectors(np.asarray(part[start : start + step]))
-            first += len(part)

@@ -1,0 +1,47 @@
+// Re-rank: candidate rows of each query compared with their stored originals, and the k nearest of them.
+#pragma once
+#include "../simd/kernels.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace interlace {
+
+// Originals of all rows in one or more parts, rows numbered through all of them. Points into memory of others.
+class StoredVectors {
+public:
+    struct Part {
+        const std::uint8_t* data; // [n_rows][width()]
+        std::size_t n_rows;
+    };
+
+    StoredVectors(Stored type, std::size_t dim, const std::vector<Part>& parts);
+
+    Stored type() const { return type_; }
+    std::size_t dim() const { return dim_; }
+    std::size_t width() const { return stored_head(type_) + dim_ * stored_size(type_); } // bytes of a row
+    std::uint64_t n_rows() const { return ends_.empty() ? 0 : ends_.back(); }
+    const std::uint8_t* at(std::uint64_t row) const; // row < n_rows()
+
+private:
+    Stored type_;
+    std::size_t dim_;
+    std::vector<Part> parts_;
+    std::vector<std::uint64_t> ends_; // number of the first row after each part
+};
+
+// What a distance is: sum (q - x)^2, or offset - q . x
+struct RowDistance {
+    bool is_squared;
+    float offset;
+};
+
+// rows [n][depth] -> the k nearest of each query by their originals, nearest first; of equal distances the lower row
+// number first. Negative rows are none; out has -1 and inf beyond the last. A row twice is there twice. Distances that
+// overflow are inf. Throws Damaged for rows that there are not, and for originals that are not finite.
+void rerank(const StoredVectors& vectors, const RowDistance& distance, const float* queries, std::size_t n,
+            const std::int64_t* rows, std::size_t depth, std::size_t k, std::size_t threads, std::int64_t* out_rows,
+            float* out_distances);
+
+} // namespace interlace
