@@ -108,7 +108,7 @@ def test_arrays_are_copied_and_frozen() -> None:
         ({"n_crude": 3}, "n_crude must be an integer of 1 to 2, got 3"),
         ({"n_crude": 1.0}, "n_crude must be an integer of 1 to 2, got 1.0"),
         ({"metric": "l1"}, "metric must be one of l2, ip, cosine, got 'l1'"),
-        ({"metric": "ip"}, "norm columns .* l2; the ip metric"),
+        ({"metric": "ip"}, "norm columns .* squared distances; the ip metric"),
         ({"beam": 0}, "beam must be an integer of 1 to 256, got 0"),
         ({"beam": 257}, "beam must be an integer of 1 to 256, got 257"),
         ({"sweeps": -1}, "sweeps must be an integer of 0 to 256, got -1"),

@@ -26,7 +26,7 @@ def with_cells(codebooks: Codebooks, cells: NDArray[np.float32]) -> _native.Book
     """The same books after these cells."""
     return _native.Books(
         dim=codebooks.dim,
-        metric=METRICS.index(codebooks.metric),
+        metric=codebooks.metric_type.number,
         mean=codebooks.mean,
         rotation=codebooks.rotation,
         words=[cells, *(book.words for book in codebooks.books[1:])],

@@ -147,7 +147,7 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "model": kind.startswith("model"),
         "labels": kind == "model with labels",
         "embedding": kind != "codebooks",
-        "cross sums": kind == "index" and learned.metric == "l2" and not learned.norms and overlapping(learned),
+        "cross sums": kind == "index" and learned.metric_type.is_squared and not learned.norms and overlapping(learned),
         **{when: coding == when for when in ("runs of ids", "blocks of ids", "plain ids")},
         "blocks of ids out of order": coding == "blocks of ids" and (np.diff(index.ids.astype(object)) < 0).any(),
         "string ids": kind == "index" and n > 0 and index.ids_of_rows.kind == "string",
@@ -202,7 +202,9 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
         assert list(inside) == ["description", "checksums"]
         description = inside["description"]
         assert list(description) == [row[0] for row in table("description")]
-        assert list(description["codebooks"]) == [row[0] for row in table("codebooks")]
+        learned = list(description["codebooks"])
+        assert ("query_length" in learned) == (index.metric == "cosine") == (metadata["version"] == "4")
+        assert [key for key in learned if key != "query_length"] == [row[0] for row in table("codebooks")]
         if description["embedding"] is not None:
             keys = [row[0] for row in table("embedding")]
             assert list(description["embedding"]) == (keys[:-1] if index.embedding.kind == "identity" else keys)
@@ -270,7 +272,7 @@ def golden_indexes() -> list[str]:
 
 def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> None:
     made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
-    made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled"}
+    made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled"} | {f"v4-cosine-{layout}" for layout in LAYOUTS}
     assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
@@ -308,6 +310,9 @@ def test_golden_files_keep_their_calibration_from_version_2_on(name: str) -> Non
     for key in ("shares", "cells"):
         np.testing.assert_array_equal(getattr(index.calibration, key), np.array(stored[key], np.float32))
     assert (index.calibration.least, index.calibration.reach) == (stored["least"], stored["reach"])
+    if name.startswith("v4-"):
+        assert index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin == stored["margin"]
+        return
     with pytest.warns(il.CalibrationWarning, match="older version"):  # it promised more than it kept
         label = index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin
     assert label.startswith("exact (0.99 was calibrated by an older version")
@@ -324,7 +329,7 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
     again = il.open(tmp_path / "i")
     again.verify()
     assert same_index(index, again)
-    assert storage.read(tmp_path / "i").version == (3 if kind == "int64" else 2)
+    assert storage.read(tmp_path / "i").version == (4 if name.startswith("v4-") else 3 if kind == "int64" else 2)
     assert again.calibration is not None
 
 

@@ -3,7 +3,7 @@
     python tests/golden/make_golden.py
 
 Files of a released format version are never made again: they are there to prove that they still open. Run this only for
-a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone.
+a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone, version 4 in cosines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent))
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 from interlace.codec.embedding import MLP  # noqa: E402
 
-VERSION = 3
+VERSION = 4
 
 
 def shown(distances: np.ndarray) -> list[list[float | str]]:
@@ -35,7 +35,7 @@ def tiny(ids: str | np.ndarray = "default", **settings: str) -> il.Index:
     few = {name: array[::32] if name.startswith(("words.", "norm.")) else array for name, array in arrays.items()}
     index = il.Index(il.Codebooks.from_arrays(few, description | {"beam": min(8, description["beam"])}))
     index.add(clustered(70, 5, seed=7), ids_of(ids, 70) if isinstance(ids, str) else ids, threads=1)
-    index.calibrate(clustered(300, 5, seed=8), threads=1)
+    index.calibrate(clustered(400, 5, seed=8), threads=1)
     return index
 
 
@@ -49,7 +49,7 @@ def composite() -> il.Index:
     constant = il.Codebooks(learned.books, dim=5, n_crude=2, mean=learned.mean, norms=[norm], beam=4, sweeps=1)
     index = il.Index(constant)
     index.add(clustered(70, 5, seed=7), threads=1)
-    index.calibrate(clustered(300, 5, seed=8), threads=1)
+    index.calibrate(clustered(400, 5, seed=8), threads=1)
     return index
 
 
@@ -59,7 +59,7 @@ def embedded() -> il.Index:
     layers = [(rng.normal(size=(6, 8)), rng.normal(size=6)), (rng.normal(size=(5, 6)), rng.normal(size=5))]
     index = il.Index(tiny(layout="hybrid").codebooks, MLP(layers, input_shape=(2, 4)))
     index.add(clustered(70, 8, seed=7), threads=1)
-    index.calibrate(clustered(300, 8, seed=8), threads=1)
+    index.calibrate(clustered(400, 8, seed=8), threads=1)
     return index
 
 
@@ -115,11 +115,17 @@ def write_version_2() -> None:
     write_model("v2-model")
 
 
-if __name__ == "__main__":
+def write_version_3() -> None:
+    """What version 3 added; made by the library of that version."""
     rng = np.random.default_rng(12)
     for name, ids in {
         "runs": np.arange(70) + 2**40,
         "ascending": np.sort(rng.choice(200, 70, replace=False)) - 50,
         "shuffled": rng.permutation(70) * 1_000_003,
     }.items():
-        write(f"v{VERSION}-ids-{name}", tiny(layout="subspace", ids=ids))
+        write(f"v3-ids-{name}", tiny(layout="subspace", ids=ids))
+
+
+if __name__ == "__main__":
+    for layout in LAYOUTS:
+        write(f"v{VERSION}-cosine-{layout}", tiny(layout=layout, metric="cosine"))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import cached_property
-from ..codec.metric import METRICS
+from ..codec.metric import Metric, metric_of
 from ..inputs.arrays import FloatArray
 from .evidence import Held, Hits
 from .margins import KS, SMALLEST_UNIT, TARGETS, Calibration, excess, gaps
@@ -70,7 +70,7 @@ def queries_needed(target: float, confidence: float = CONFIDENCE) -> int:
     return math.ceil(math.ceil(tested) / (1 - CHOOSING))
 
 
-def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CONFIDENCE) -> Calibration:
+def calibrate(parts: list[Held], n: int, metric: str | Metric, *, confidence: float = CONFIDENCE) -> Calibration:
     """Rules for ``n`` rows that keep each target for each k, from the queries of all parts, which are used up.
 
     They must come in a random order: the first ones choose rules, the others test them.
@@ -84,7 +84,7 @@ def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CON
     testing = held[slice(n_choosing, None)] if confidence else choosing
     tight = bool(held.spans.any())
     nearest = choosing.bases[:, 0] / choosing.lengths
-    least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if METRICS[metric].is_squared else 0.0
+    least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric_of(metric).is_squared else 0.0
     reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))
     shares, slacks, strays = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(3))
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
@@ -110,9 +110,9 @@ def calibrate(parts: list[Held], n: int, metric: str, *, confidence: float = CON
     return Calibration(n, shares, cells, slacks, strays, farthest, least, reach, n_queries)
 
 
-def _distances(held: Held, metric: str) -> NDArray[np.float64]:
+def _distances(held: Held, metric: str | Metric) -> NDArray[np.float64]:
     """What ``reach`` is compared with, for each query."""
-    return np.asarray((held.bases[:, 0] + (held.rests if METRICS[metric].is_squared else 0.0)) / held.lengths)
+    return np.asarray((held.bases[:, 0] + (held.rests if metric_of(metric).is_squared else 0.0)) / held.lengths)
 
 
 def _farthest(held: Held, k: int) -> float:
@@ -131,7 +131,7 @@ def _kth(answer: Hits, k: int) -> NDArray[np.float64]:
 class _View:
     """The hits of the k nearest rows, and what each of them asks of a rule; a list has an entry for each answer."""
 
-    def __init__(self, held: Held, k: int, metric: str, least: float, reach: float, farthest: float) -> None:
+    def __init__(self, held: Held, k: int, metric: str | Metric, least: float, reach: float, farthest: float) -> None:
         full = np.all([np.isfinite(_kth(answer, k)) for answer in held.answers], axis=0)
         held = held if full.all() else held[np.flatnonzero(full)]
         self.n = len(held.bases)

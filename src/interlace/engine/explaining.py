@@ -101,11 +101,13 @@ def explain_row(
     The id of the explanation is the row number.
     """
     codebooks, segments, removed = engine.codebooks, engine.segments, engine.removed
+    metric = codebooks.metric_type
     if engine.search_by_rule(query, k, rule_of, 1, allowed).stats.unlike:  # it was searched again, exactly
 
         def rule_of(filtered: bool) -> Rule:
             return EXACT
 
+    query = metric.searched(query)
     gone = removed is not None and bool(removed.has(np.array([row]))[0])
     filtered = allowed is not None
     if allowed is None and removed is not None:
@@ -143,21 +145,22 @@ def explain_row(
         lost, by = FOUND, 0.0
     elif rank > k:
         lost, by = BEYOND, trace.distance - kth
+    shown = metric.difference if lost == FAR_CELL else metric.reported
     return Explanation(
         id=row,
         k=k,
         margin=rule.label,
         lost=lost,
-        by=by,
-        distance=trace.distance,
+        by=metric.difference(by),
+        distance=metric.reported(trace.distance),
         rank=rank,
-        kth_distance=kth,
+        kth_distance=metric.reported(kth),
         cell=trace.cell,
         cell_rank=trace.cell_rank + 1,
         cells=trace.n_cells,
         visited=visited,
-        crude=trace.crude,
-        floor=trace.floor,
-        limit=trace.bound,
-        value=trace.value,
+        crude=metric.reported(trace.crude),
+        floor=metric.reported(trace.floor),
+        limit=shown(trace.bound),
+        value=shown(trace.value),
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .. import _native
 from .._threads import cached_property
-from ..codec.metric import METRICS
+from ..codec.metric import Metric, metric_of
 from ..errors import CalibrationWarning, InputError, warn_user
 from ..inputs.arrays import FloatArray
 
@@ -199,14 +199,14 @@ class Calibration:
         return [target for target in TARGETS if isinstance(self.rule(k, target, n), Covered)]
 
 
-def gaps(bases: FloatArray, metric: str, least: float) -> NDArray[np.float64]:
+def gaps(bases: FloatArray, metric: str | Metric, least: float) -> NDArray[np.float64]:
     """How far the base of each cell [queries, cells], ascending, is above the smallest one, in units of the query.
 
     The unit is the smallest base itself for l2 (but ``least`` at least); elsewhere, where a base may have any sign, the
     distance from the smallest base to their mean.
     """
     above = bases.astype(np.float64) - bases[:, :1]
-    unit = np.maximum(bases[:, :1], least) if METRICS[metric].is_squared else above.mean(1, keepdims=True)
+    unit = np.maximum(bases[:, :1], least) if metric_of(metric).is_squared else above.mean(1, keepdims=True)
     # A unit of 0 (rows that equal words) leaves the cells at distance 0 near and all others far.
     return np.asarray(np.minimum(above / np.maximum(unit.astype(np.float64), SMALLEST_UNIT), FARTHEST))
 

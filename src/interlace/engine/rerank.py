@@ -92,8 +92,8 @@ def rerank(
 def distances_to(queries: FloatArray, vectors: FloatArray, metric: str) -> FloatArray:
     """Distances [n, m] of queries [n, dim] to vectors [n, m, dim], in the sense of ``Matches``; vectors are used up."""
     kind = METRICS[metric]
-    if kind.is_squared:
+    if kind.is_squared and not kind.is_normalized:
         vectors -= queries[:, None]
         return np.asarray(np.einsum("qrd,qrd->qr", vectors, vectors), np.float32)
     products = np.einsum("qrd,qd->qr", vectors, queries)
-    return np.asarray(kind.offset - products, np.float32)
+    return np.asarray((1 if kind.is_normalized else kind.offset) - products, np.float32)

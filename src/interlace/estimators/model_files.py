@@ -51,6 +51,7 @@ def write_model(path: str | PathLike[str], name: str, parameters: dict[str, Any]
             "fit_info": to_json_types(fitted.info),
             "card": card,
         },
+        fitted.codebooks.metric_type.file_version,
     )
 
 

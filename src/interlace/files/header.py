@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 
-VERSION = 3  # older ones are read too
+VERSION = 4  # older ones are read too
 USUAL_VERSION = 2  # what is written unless a file has something that version 2 did not know
 ALIGNMENT = 64
 LARGEST_HEADER = 16 << 20

@@ -320,7 +320,7 @@ class Index(Searchable):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
-        storage.write(path, *self.to_arrays(), self.ids_of_rows.file_version)
+        storage.write(path, *self.to_arrays(), max(self.ids_of_rows.file_version, self.codebooks.file_version))
 
     def to_store(
         self,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
-from ..codec.metric import METRICS
+from ..codec.metric import Metric
 from ..engine.engine import Engine
 from ..engine.hits import SearchStats
 from ..engine.options import SearchOptions
@@ -89,7 +89,7 @@ def _measure(
     threads = settings.workers
     codes = encode(codebooks, rows, threads)
     decoded = codebooks.decode(codes)
-    recall = _recall(_nearest(rows, queries, codebooks.metric), _nearest(decoded, queries, codebooks.metric))
+    recall = _recall(_nearest(rows, queries, codebooks.metric_type), _nearest(decoded, queries, codebooks.metric_type))
     blocks = (slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK))
     error = sum(float(((rows[b] - decoded[b]).astype(np.float64) ** 2).sum()) for b in blocks) / len(rows)
     # If search computes cross terms, there is a second step even if all books are crude.
@@ -125,13 +125,13 @@ def _search_work(codebooks: Codebooks, codes: NDArray[np.uint8], queries: FloatA
     return engine.with_calibration(calibration).search(queries[half:], options).stats
 
 
-def _nearest(rows: FloatArray, queries: FloatArray, metric: str) -> NDArray[np.int64]:
+def _nearest(rows: FloatArray, queries: FloatArray, metric: Metric) -> NDArray[np.int64]:
     """The K nearest rows of each query by brute force, in any order."""
     squares = np.einsum("ij,ij->i", rows, rows)
     found = []
     for start in range(0, len(queries), QUERIES):
         products = queries[start : start + QUERIES] @ rows.T
-        scores = squares - 2 * products if METRICS[metric].is_squared else -products
+        scores = squares - 2 * metric.query_length * products if metric.is_squared else -products
         found.append(np.argpartition(scores, min(K, scores.shape[1] - 1), axis=1)[:, :K].copy())
     return np.concatenate(found)
 

@@ -20,6 +20,7 @@ from ..codec.metric import METRICS
 from ..inputs.arrays import FloatArray
 from .axes import column_variances, principal_axes
 from .books import Learner
+from .cosine import with_query_length
 from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, leading_groups
 from .kmeans import nearest
 from .prior import split_dimensions
@@ -32,7 +33,7 @@ SPREAD_ROWS = 2048
 
 def learn(learner: Learner, layout: str) -> Codebooks:
     """Codebooks of one layout."""
-    return LAYOUTS[layout](learner)
+    return with_query_length(LAYOUTS[layout](learner), learner.x)
 
 
 def subspace(learner: Learner) -> Codebooks:

@@ -19,7 +19,7 @@ from ..inputs.arrays import positive
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
 
 MAX_TRAIN_ROWS = 65536
-MAX_BYTES = 64
+MAX_BYTES = 128
 ITERATIONS = 10
 DEFAULT_BYTES = 8
 
@@ -137,7 +137,7 @@ def _check_conflicts(settings: Settings) -> None:
     if settings.cross == "byte":
         if not METRICS[settings.metric].is_squared:
             raise InputError(
-                f"cross='byte' requires metric='l2', got metric={settings.metric!r}, which has no cross terms"
+                f"cross='byte' requires metric='l2' or 'cosine': metric={settings.metric!r} has no cross terms"
             )
         if settings.code_bytes < 4:
             raise InputError(f"cross='byte' requires n_bytes >= 4, got n_bytes={settings.code_bytes}")

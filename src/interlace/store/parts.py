@@ -212,7 +212,7 @@ def open_removed(folder: Folder, entry: Entry, mark: str) -> Tombstones:
 def write_books(path: Path, books: Index, mark: str) -> None:
     """Write codebooks, embedding and calibration as an index file without rows."""
     arrays, description = books.to_arrays()
-    files.create(path, storage.contents(arrays, description | {"store": mark}))
+    files.create(path, storage.contents(arrays, description | {"store": mark}, books.codebooks.file_version))
 
 
 def open_books(folder: Folder, name: str, mark: str, embedding: Any = None, known: Index | None = None) -> Index:
