@@ -27,6 +27,9 @@ def random_supports(rng: np.random.Generator, layout: str, dim: int, n_books: in
         return np.array_split(everything, n_books)
     if layout == "hybrid":
         return [everything, *np.array_split(everything, n_books - 1)] if n_books > 1 else [everything]
+    if layout == "groups":  # three books after the first on each part
+        parts = np.array_split(everything, max(1, (n_books - 1) // 3))
+        return [everything, *(parts[min(i // 3, len(parts) - 1)] for i in range(n_books - 1))]
     if layout == "partial":
         return [np.flatnonzero(rng.random(dim) < rng.choice([0.1, 0.4, 0.9])) for _ in range(n_books)]
     return [everything] * n_books

@@ -42,6 +42,7 @@ private:
     std::uint8_t* codes_of(const Path& path) { return codes_.data() + path.codes * n_books_; }
     void choose_cells(const float* scores);
     void settle(std::size_t j);
+    void settle_cells();
     Trunk trunk(std::uint32_t slot, std::size_t j);
     std::int32_t enough(const std::int16_t* sums) const;
     void extend(std::size_t j);

@@ -109,7 +109,7 @@ class Settings:
     def layouts(self) -> tuple[str, ...]:
         """The layouts that the other settings allow; for ``"auto"`` these are the candidates.
 
-        Product books have no second step if all of them are crude. Residual books have cross terms and no rotation.
+        Product books have no second step if all of them are crude. Residual books have cross terms.
         """
         asked = LAYOUTS if self.layout == "auto" else (self.layout,)
         excluded = {"residual"} if self.cross == "none" or self.rotation == "principal" else set()
@@ -125,8 +125,7 @@ def _check_conflicts(settings: Settings) -> None:
         raise InputError("layout='residual' has cross terms, because its books share all dimensions: got cross='none'")
     if settings.layout == "residual" and settings.rotation not in ("auto", "none"):
         raise InputError(
-            f"layout='residual' has no rotation, because its books span all dimensions: got "
-            f"rotation={settings.rotation!r}"
+            f"layout='residual' chooses its own rotation ('auto') or has none: got rotation={settings.rotation!r}"
         )
     if settings.layout != "subspace" and settings.rotation == "learned":
         raise InputError(f"rotation='learned' requires layout='subspace', got layout={settings.layout!r}")

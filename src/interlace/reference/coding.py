@@ -39,6 +39,15 @@ def _best(paths: list[Path], n: int) -> list[Path]:
     return sorted(paths, key=lambda path: path[0])[:n]
 
 
+def _best_of_cells(paths: list[Path]) -> list[Path]:
+    """The best path of each cell, in the place of the first one."""
+    best: dict[int, Path] = {}
+    for path in paths:
+        if path[1][0] not in best or path[0] < best[path[1][0]][0]:
+            best[path[1][0]] = path
+    return list(best.values())
+
+
 @dataclass(frozen=True)
 class _Coder:
     codebooks: Codebooks
@@ -56,6 +65,8 @@ class _Coder:
         beam = self.beam if any_linked or self.cells.step > 0 else 1  # independent books need no beam
         paths = _best([(score, [w]) for w, score in enumerate(linear[0])], min(beam, CELLS) if any_linked else beam)
         for j in range(1, n_books):
+            if not any(i < j <= k for i, k in self.pairs.of):
+                paths = _best_of_cells(paths)  # what follows depends on the cell alone
             if self.pairs.linked(j):  # keep the best combinations of paths and words
                 paths = _best([longer for path in paths for longer in self._extended(linear[j], path, j)], beam)
             else:  # independent of other words: each path takes its best word
