@@ -63,7 +63,7 @@ def test_cosine_follows_from_squared_distances_of_longer_queries(s: float) -> No
     distances = metric.reported(squares)
     assert (metric.computed(distances) >= squares).all()
     np.testing.assert_allclose(metric.computed(distances), squares, rtol=1e-4, atol=1e-5)
-    assert metric.reported(float(squares[0, 0])) == float(distances[0, 0])
+    assert np.float32(metric.reported(float(squares[0, 0]))) == distances[0, 0]
     assert metric.reported(math.inf) == math.inf
     difference = metric.difference(float(squares[0, 1]) - float(squares[0, 0]))
     assert difference == pytest.approx(float(distances[0, 1]) - float(distances[0, 0]), abs=1e-5)

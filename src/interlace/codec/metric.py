@@ -98,12 +98,12 @@ class Metric:
         return queries if self.query_length == 1 else np.asarray(queries * np.float32(self.query_length), np.float32)
 
     def reported(self, computed: Any) -> Any:
-        """Distances, float32 or a Python float, of what search computes for queries of :meth:`searched`."""
+        """Distances of what search computes for queries of :meth:`searched`: float32 of an array, else a float."""
         if not self.is_converted:
             return computed
         s = self.query_length
         wide = np.asarray(computed, np.float64) / (2 * s) - (s - 1) ** 2 / (2 * s)
-        return wide.astype(np.float32) if isinstance(computed, np.ndarray) else float(np.float32(wide))
+        return wide.astype(np.float32) if isinstance(computed, np.ndarray) else float(wide)
 
     def difference(self, computed: float) -> float:
         """The difference of two distances, by that of what search computes."""
