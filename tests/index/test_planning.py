@@ -347,8 +347,8 @@ def test_small_data_are_learned_with_little_work() -> None:
     "setting",
     [
         {"n_bytes": 0},
-        {"n_bytes": 65},
-        {"n_books": 65},
+        {"n_bytes": 129},
+        {"n_books": 129},
         {"n_bytes": 8.0},
         {"n_bytes": True},
         {"n_bytes": 4, "n_books": 4},

@@ -51,6 +51,8 @@ class Metric:
     is_normalized: bool = False
     #: Distances grow with the length of the query, and so do limits that calibration learns.
     scales_with_query: bool = False
+    #: Search computes something else than the distance: cosine by squares.
+    is_converted: bool = False
     #: The s of cosine by squares: length of the queries that are searched.
     query_length: float = 1.0
 
@@ -70,7 +72,7 @@ class Metric:
             np.subtract(self.offset, out, out=out)
             return out
         lengths = np.einsum("ij,ij->i", x, x) if squares is None else squares
-        if self.is_normalized:
+        if self.is_converted:
             np.subtract(1, out, out=out)
             out += (lengths - 1) * (0.5 / self.query_length)
             return out
@@ -84,14 +86,9 @@ class Metric:
         """Distances of vectors of q and x, pair by pair, over the last axis; the others are broadcast."""
         if not self.is_squared:
             return np.asarray(self.offset - (x * q).sum(-1))
-        if not self.is_normalized:
+        if not self.is_converted:
             return np.asarray(((x - q) ** 2).sum(-1))
         return np.asarray(1 - (x * q).sum(-1) + ((x * x).sum(-1) - 1) * (0.5 / self.query_length))
-
-    @property
-    def is_converted(self) -> bool:
-        """Whether search computes something else than the distance."""
-        return self.is_squared and self.is_normalized
 
     def searched(self, queries: FloatArray) -> FloatArray:
         """Prepared queries [n, dim] as they are searched."""
@@ -149,7 +146,7 @@ METRICS = {
     for metric in (
         Metric("l2", 0, is_squared=True, best_score=None),
         Metric("ip", 1, scales_with_query=True),
-        Metric("cosine", 0, is_squared=True, best_score=1.0, is_normalized=True),
+        Metric("cosine", 0, is_squared=True, best_score=1.0, is_normalized=True, is_converted=True),
     )
 }
 #: 1 - q . x for codes x of any length: files of versions before 4, and indexes of faiss.

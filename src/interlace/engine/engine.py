@@ -104,7 +104,8 @@ class Engine:
         if allowed is not None:
             self.check_filter(allowed)
         started, metric = time.perf_counter(), self.codebooks.metric_type
-        queries = metric.searched(queries)
+        if metric.is_converted:
+            queries = metric.searched(queries)
         found, rule = self._scan(queries, k, rule_of, threads, allowed)
         unlike = self._unlike(queries, found, k, rule)
         if len(unlike):
@@ -119,7 +120,8 @@ class Engine:
             threads=threads,
             unlike=len(unlike),
         )
-        return RowHits(found.rows, metric.reported(found.distances), found.counts, stats)
+        distances = metric.reported(found.distances) if metric.is_converted else found.distances
+        return RowHits(found.rows, distances, found.counts, stats)
 
     def _unlike(self, queries: FloatArray, found: Scanned, k: int, rule: Rule) -> NDArray[np.int64]:
         """Queries that the rule was not calibrated for."""
