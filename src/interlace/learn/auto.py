@@ -90,7 +90,7 @@ def _trial_rows(x: FloatArray, rest: NDArray[np.int64], n_train: int, trained: f
     """
     n = min(TRIAL_ROWS, len(rest) - len(rest) // 2)
     n_learned = min(round(trained * n), n_train)
-    return x[np.sort(np.concatenate([rest[:n_learned], rest[len(rest) // 2 :][: n - n_learned]]))]
+    return np.asarray(x[np.sort(np.concatenate([rest[:n_learned], rest[len(rest) // 2 :][: n - n_learned]]))])
 
 
 def _measure(
