@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from interlace import Book, Codebooks, Index, Norm, _native
+from interlace.codec.metric import Metric, metric_of
 from interlace.codec.space import Space
 from interlace.engine.engine import Engine
 from interlace.engine.margins import Calibration, Rule
@@ -26,6 +27,9 @@ def random_supports(rng: np.random.Generator, layout: str, dim: int, n_books: in
         return np.array_split(everything, n_books)
     if layout == "hybrid":
         return [everything, *np.array_split(everything, n_books - 1)] if n_books > 1 else [everything]
+    if layout == "groups":  # three books after the first on each part
+        parts = np.array_split(everything, max(1, (n_books - 1) // 3))
+        return [everything, *(parts[min(i // 3, len(parts) - 1)] for i in range(n_books - 1))]
     if layout == "partial":
         return [np.flatnonzero(rng.random(dim) < rng.choice([0.1, 0.4, 0.9])) for _ in range(n_books)]
     return [everything] * n_books
@@ -57,7 +61,7 @@ def random_codebooks(
     n_books: int = 4,
     n_words: int = 16,
     n_crude: int = 2,
-    metric: str = "l2",
+    metric: str | Metric = "l2",
     beam: int = 3,
     sweeps: int = 0,
     integers: bool = False,
@@ -79,7 +83,7 @@ def random_codebooks(
         metric=metric,
         mean=np.zeros(dim) if integers else rng.normal(size=dim) * scale,
         rotation=None if integers else np.linalg.qr(rng.normal(size=(dim, dim)))[0],
-        norms=random_norms(rng, layout, n_books, n_words, scale) if metric == "l2" else [],
+        norms=random_norms(rng, layout, n_books, n_words, scale) if metric_of(metric).is_squared else [],
         beam=min(beam, n_words),
         sweeps=sweeps,
         layout=layout,

@@ -46,7 +46,7 @@ def rounding(index):
     A word is off by half a step in each dimension, and 2 w_i.w_j over all pairs by no more than the lengths allow.
     """
     books = index.codebooks.books
-    if index.metric != "l2":
+    if not index.codebooks.metric_type.is_squared:
         return 0.0
     terms = [float(np.abs(reference.cross_terms(books[0], book, index.dim)).max(initial=0)) for book in books[1:]]
     cells = sum(term > 0 for term in terms) * max(terms, default=0.0) / 32767 / 2
@@ -77,7 +77,11 @@ def by_row(index, ids, distances):
 
 
 def as_distances(index, scores):
-    return scores if index.metric == "l2" else (1.0 if index.metric == "cosine" else 0.0) - scores
+    metric = index.codebooks.metric_type
+    if not metric.is_squared:
+        return metric.offset - scores
+    s = metric.query_length
+    return scores if index.metric == "l2" else s / 2 * scores - (s - 1) ** 2 / (2 * s)
 
 
 def assert_same_answers(index, other, q, k=5):
@@ -89,7 +93,9 @@ def assert_same_answers(index, other, q, k=5):
         return
     judged = q / np.linalg.norm(q, axis=1, keepdims=True) if index.metric == "cosine" else q
     codes = index.engine.codes_of(np.arange(n))
-    true = np.stack([reference.distance_to_decoded(index.codebooks, codes, row) for row in judged])
+    metric = index.codebooks.metric_type
+    searched = metric.searched(judged)
+    true = np.stack([metric.reported(reference.distance_to_decoded(index.codebooks, codes, row)) for row in searched])
     scores, ids = other.search(q, n)
     theirs = by_row(index, ids, as_distances(index, scores))
     small = slack(index, q)

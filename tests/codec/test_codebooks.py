@@ -109,7 +109,7 @@ def test_arrays_are_copied_and_frozen() -> None:
         ({"n_crude": 3}, ("n_crude", 1, 2, 3)),
         ({"n_crude": 1.0}, ("n_crude", 1, 2, "1.0")),
         ({"metric": "l1"}, ("metric", "l2", "ip", "cosine", "'l1'")),
-        ({"metric": "ip"}, ("norm", "l2")),
+        ({"metric": "ip"}, ("norm", "ip")),
         ({"beam": 0}, ("beam", 1, 256, 0)),
         ({"beam": 257}, ("beam", 1, 256, 257)),
         ({"sweeps": -1}, ("sweeps", 0, 256, "-1")),

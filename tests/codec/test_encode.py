@@ -51,6 +51,30 @@ def test_equals_the_reference(simd, layout, data):
     assert (native(codebooks, x, beam, sweeps) == reference.encode(codebooks, x, beam, sweeps)).all()
 
 
+@pytest.mark.parametrize("beam", [1, 3, 8])
+@pytest.mark.parametrize("n_books", [4, 7, 10])
+def test_groups_of_books_equal_the_reference(simd, n_books, beam):
+    rng = np.random.default_rng(n_books)
+    codebooks = random_codebooks(rng, "groups", dim=12, n_books=n_books, n_words=32)
+    x = rng.normal(size=(20, 12)).astype(np.float32)
+    for sweeps in (0, 2):
+        assert (native(codebooks, x, beam, sweeps) == reference.encode(codebooks, x, beam, sweeps)).all()
+
+
+def test_each_group_has_the_beam_for_itself():
+    """Books of one group are encoded as if the others were not there."""
+    rng = np.random.default_rng(5)
+    codebooks = random_codebooks(rng, "groups", dim=12, n_books=7, n_words=32)
+    # With one cell nothing depends on another group.
+    cell = Book(codebooks.books[0].words[:1], codebooks.books[0].support)
+    shared = {"dim": 12, "n_crude": 1, "mean": codebooks.mean, "rotation": codebooks.rotation}
+    x = rng.normal(size=(40, 12)).astype(np.float32)
+    # The step of the cross terms is that of all books: scale them alike.
+    together = native(Codebooks([cell, *codebooks.books[1:]], **shared), x, 4, 0)
+    alone = [native(Codebooks([cell, *codebooks.books[i : i + 3]], **shared), x, 4, 0)[:, 1:] for i in (1, 4)]
+    assert (together[:, 1:] == np.hstack(alone)).mean() > 0.97  # steps differ a little
+
+
 @pytest.mark.parametrize("layout", ["additive", "partial"])
 def test_books_of_different_sizes_equal_the_reference(simd, layout):
     rng = np.random.default_rng(3)

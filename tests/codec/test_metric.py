@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from interlace.codec.metric import METRICS, metric_of
+from interlace.codec.metric import COSINE_BY_PRODUCTS, METRICS, cosine, metric_in, metric_of
 from interlace.errors import InputError
 from raising import raises
 
@@ -50,6 +50,43 @@ def test_distances_of_equal_vectors_are_never_negative() -> None:
     assert METRICS["l2"].distances(x, x).min() == 0
 
 
+@pytest.mark.parametrize("s", [1, 1.5, 4])
+def test_cosine_follows_from_squared_distances_of_longer_queries(s: float) -> None:
+    metric = cosine(s)
+    q = metric.prepare(QUERIES, name="x")
+    longer = metric.searched(q)
+    np.testing.assert_allclose(np.linalg.norm(longer, axis=1), s, rtol=1e-6)
+    squares = METRICS["l2"].distances(longer, ROWS)
+    expected = [[1 - u @ x + (x @ x - 1) / (2 * s) for x in ROWS.astype(np.float64)] for u in q.astype(np.float64)]
+    np.testing.assert_allclose(metric.reported(squares), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(metric.distances(q, ROWS), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(metric.pair_distances(q[:, None], ROWS[None]), expected, rtol=1e-5, atol=1e-6)
+    distances = metric.reported(squares)
+    assert (metric.computed(distances) >= squares).all()
+    np.testing.assert_allclose(metric.computed(distances), squares, rtol=1e-4, atol=1e-5)
+    assert np.float32(metric.reported(float(squares[0, 0]))) == distances[0, 0]
+    assert metric.reported(math.inf) == math.inf
+    difference = metric.difference(float(squares[0, 1]) - float(squares[0, 0]))
+    assert difference == pytest.approx(float(distances[0, 1]) - float(distances[0, 0]), abs=1e-5)
+
+
+def test_cosine_by_products_knows_no_lengths_of_rows() -> None:
+    q = METRICS["cosine"].prepare(QUERIES, name="x").astype(np.float64)
+    np.testing.assert_allclose(COSINE_BY_PRODUCTS.distances(q, ROWS), 1 - q @ ROWS.T.astype(np.float64))
+    np.testing.assert_allclose(COSINE_BY_PRODUCTS.pair_distances(q[0], ROWS), 1 - ROWS @ q[0])
+    np.testing.assert_array_equal(COSINE_BY_PRODUCTS.scores(np.float32([0.25])), [0.75])
+
+
+def test_files_say_how_cosine_is_ranked_and_old_ones_by_products() -> None:
+    for metric in (*METRICS.values(), cosine(2.5), COSINE_BY_PRODUCTS):
+        assert metric_in(metric.described()) == metric
+        assert metric.file_version == (4 if metric.is_converted else 2)
+    assert metric_in({"metric": "cosine"}) is COSINE_BY_PRODUCTS
+    for length in (0.5, math.nan, 1e9):
+        with pytest.raises(InputError, match="query_length must be 1 to 64"):
+            metric_in({"metric": "cosine", "query_length": length})
+
+
 def test_limits_scale_with_the_length_of_a_query_for_inner_products_alone() -> None:
     assert METRICS["ip"].limit_scales(QUERIES) == pytest.approx(np.linalg.norm(QUERIES, axis=1))
     for name in ("l2", "cosine"):
@@ -66,7 +103,8 @@ def test_only_cosine_normalizes_and_names_the_row_that_has_no_direction() -> Non
 
 
 def test_numbers_are_those_of_the_native_enumeration() -> None:
-    assert [(metric.name, metric.number) for metric in METRICS.values()] == [("l2", 0), ("ip", 1), ("cosine", 2)]
+    assert [(metric.name, metric.number) for metric in METRICS.values()] == [("l2", 0), ("ip", 1), ("cosine", 0)]
+    assert (COSINE_BY_PRODUCTS.name, COSINE_BY_PRODUCTS.number) == ("cosine", 2)
     assert list(METRICS) == [metric.name for metric in METRICS.values()]
 
 

@@ -85,7 +85,7 @@ def test_random_books(seed: int, layout: str, metric: str, scale: float, integer
         q = rng.normal(size=(20, codebooks.dim)).astype(np.float32)
         every = index.search(q, 90, margin=math.inf, threads=1)
         unit = (q / np.linalg.norm(q.astype(np.float64), axis=1, keepdims=True)).astype(np.float64)
-        exact = 1 - unit @ codebooks.decode(codes).astype(np.float64).T
+        exact = codebooks.metric_type.distances(unit, codebooks.decode(codes).astype(np.float64))
         off = np.abs(np.take_along_axis(exact, every.ids, axis=1) - every.distances)
         assert (off <= np.asarray(index.distance_error(q))[:, None]).all()
     else:

@@ -201,14 +201,14 @@ def test_a_spread_is_the_largest_gap_that_the_stop_allows(weight, stop, found):
 def test_gaps_are_in_units_of_the_query(seed, metric, least):
     rng = np.random.default_rng(seed)
     bases = np.sort(rng.normal(size=(5, 7)), axis=1).astype(np.float32)
-    bases = np.abs(bases) if metric == "l2" else bases
+    bases = bases if metric == "ip" else np.abs(bases)
     bases[1] = bases[1, 0]  # all the same
     bases[2, 0] = 0
     bases.sort(axis=1)
     spread = bases.mean(1, dtype=np.float64) - bases[:, 0]
     found = gaps(bases, bases[:, 0], spread, metric_of(metric), least)
     for row, gap in zip(bases.astype(float), found, strict=True):
-        unit = max(row[0], np.float32(least)) if metric == "l2" else sum(b - row[0] for b in row) / len(row)
+        unit = sum(b - row[0] for b in row) / len(row) if metric == "ip" else max(row[0], np.float32(least))
         for base, value in zip(row, gap, strict=True):
             expected = 0.0 if base == row[0] else min((base - row[0]) / unit, FARTHEST)
             assert value == pytest.approx(expected, rel=1e-6)

@@ -51,7 +51,12 @@ def test_scores_are_the_metric_of_query_and_code(metric: str, made: str) -> None
     q = q / np.linalg.norm(q, axis=1)[:, None] if metric == "cosine" else q
     for row in range(3):
         codes = index.reconstruct(matches.ids[row]).astype(np.float64)
-        expected = ((codes - q[row]) ** 2).sum(1) if metric == "l2" else codes @ q[row]
+        squares = ((codes - q[row]) ** 2).sum(1)
+        expected = {
+            "l2": squares,
+            "ip": codes @ q[row],
+            "cosine": codes @ q[row] - ((codes**2).sum(1) - 1) / (2 * index.codebooks.metric_type.query_length),
+        }[metric]
         np.testing.assert_allclose(matches.scores[row], expected, rtol=1e-4, atol=1e-5)
     steps = np.diff(matches.distances, axis=1)
     assert (steps >= 0).all()

@@ -83,13 +83,16 @@ def test_check_of_data_frames():
 # ------------------------------------------------------------------------------------------------------------- oracles
 
 
-def distance(metric, a, b):
+def distance(metric, a, b, s=1.0):
     """Of two vectors, in scikit-learn's sense; b is what a code stands for, not of length 1 for cosine."""
     a, b = a.astype(float), b.astype(float)
     if metric == "l2":
         return math.sqrt(sum((u - v) ** 2 for u, v in zip(a, b, strict=True)))
-    product = sum(u * v for u, v in zip(a, b, strict=True))
-    return -product if metric == "ip" else min(2.0, max(0.0, 1 - product / math.sqrt(sum(u * u for u in a))))
+    if metric == "ip":
+        return -sum(u * v for u, v in zip(a, b, strict=True))
+    length = math.sqrt(sum(u * u for u in a))
+    product = sum(u * v for u, v in zip(a, b, strict=True)) / length
+    return min(2.0, max(0.0, 1 - product + (sum(v * v for v in b) - 1) / (2 * s)))
 
 
 def coded(model):
@@ -98,7 +101,8 @@ def coded(model):
 
 
 def all_distances(model, queries):
-    return np.array([[distance(model.metric, q, row) for row in coded(model)] for q in queries])
+    s = model.index_.codebooks.metric_type.query_length
+    return np.array([[distance(model.metric, q, row, s) for row in coded(model)] for q in queries])
 
 
 def ranked(model, q):

@@ -149,7 +149,7 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "model": kind.startswith("model"),
         "labels": kind == "model with labels",
         "embedding": kind != "codebooks",
-        "cross sums": kind == "index" and learned.metric == "l2" and not learned.norms and overlapping(learned),
+        "cross sums": kind == "index" and learned.metric_type.is_squared and not learned.norms and overlapping(learned),
         **{when: coding == when for when in ("runs of ids", "blocks of ids", "plain ids")},
         "blocks of ids out of order": coding == "blocks of ids" and (np.diff(index.ids.astype(object)) < 0).any(),
         "string ids": kind == "index" and n > 0 and index.ids_of_rows.kind == "string",
@@ -207,7 +207,10 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
         keys = [row[0] for row in table("description")]
         assert list(description) == (keys if index.originals else keys[:-1])
         assert description.get("originals") == index.originals
-        assert list(description["codebooks"]) == [row[0] for row in table("codebooks")]
+        learned = list(description["codebooks"])
+        assert ("query_length" in learned) == (index.metric == "cosine")
+        assert (metadata["version"] == "4") == (index.metric == "cosine" or bool(index.originals))
+        assert [key for key in learned if key != "query_length"] == [row[0] for row in table("codebooks")]
         if description["embedding"] is not None:
             keys = [row[0] for row in table("embedding")]
             assert list(description["embedding"]) == (keys[:-1] if index.embedding.kind == "identity" else keys)
@@ -277,6 +280,7 @@ def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> Non
     made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
     made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled", "v4-cells-hybrid", "v4-cells-residual"}
     made |= {"v4-originals-float16", "v4-originals-int8"}
+    made |= {f"v4-cosine-{layout}" for layout in LAYOUTS}
     assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
@@ -344,8 +348,7 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
     again = il.open(tmp_path / "i")
     again.verify()
     assert same_index(index, again)
-    newest = "-cells-" in name or index.originals
-    assert storage.read(tmp_path / "i").version == (4 if newest else 3 if kind == "int64" else 2)
+    assert storage.read(tmp_path / "i").version == (4 if name.startswith("v4-") else 3 if kind == "int64" else 2)
     assert again.calibration is not None
 
 

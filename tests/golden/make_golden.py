@@ -4,7 +4,7 @@
 
 Files of a released format version are never made again: they are there to prove that they still open. Run this only for
 a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone; version 4 may have more than
-256 cells, and keep originals.
+256 cells, keep originals, and ranks cosines by squares.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def composite() -> il.Index:
     constant = il.Codebooks(learned.books, dim=5, n_crude=2, mean=learned.mean, norms=[norm], beam=4, sweeps=1)
     index = il.Index(constant)
     index.add(clustered(70, 5, seed=7), threads=1)
-    index.calibrate(clustered(300, 5, seed=8), threads=1)
+    index.calibrate(clustered(400, 5, seed=8), threads=1)
     return index
 
 
@@ -62,7 +62,7 @@ def embedded() -> il.Index:
     layers = [(rng.normal(size=(6, 8)), rng.normal(size=6)), (rng.normal(size=(5, 6)), rng.normal(size=5))]
     index = il.Index(tiny(layout="hybrid").codebooks, MLP(layers, input_shape=(2, 4)))
     index.add(clustered(70, 8, seed=7), threads=1)
-    index.calibrate(clustered(300, 8, seed=8), threads=1)
+    index.calibrate(clustered(400, 8, seed=8), threads=1)
     return index
 
 
@@ -149,3 +149,5 @@ if __name__ == "__main__":
         write(f"v{VERSION}-cells-{layout}", many_cells(layout))
     for kind in ("float16", "int8"):
         write(f"v{VERSION}-originals-{kind}", tiny(layout="subspace", originals=kind))
+    for layout in LAYOUTS:
+        write(f"v{VERSION}-cosine-{layout}", tiny(layout=layout, metric="cosine"))

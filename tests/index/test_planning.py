@@ -27,7 +27,7 @@ from interlace.learn.cost.limits import LEAST_ROWS
 from interlace.learn.cost.shape import row_number_bytes, shape_of
 from interlace.learn.cost.work import Work
 from interlace.learn.fit import learn_codebooks
-from interlace.learn.layout_rules import COMPARE_FROM, MOST_RESIDUAL_BYTES, RESIDUAL_ROWS_PER_BYTE, compared_layouts
+from interlace.learn.layout_rules import COMPARE_FROM, RESIDUAL_ROWS, compared_layouts
 from interlace.learn.sample import training_rows
 from interlace.learn.settings import Settings, parse_memory
 from interlace.progress import silent
@@ -113,7 +113,7 @@ def test_pairs_and_systems_of_books() -> None:
 
 @pytest.mark.parametrize("n_bytes", [1, 2, 3, 24, 25])
 @pytest.mark.parametrize("dim", [1, 3, 4])
-@pytest.mark.parametrize("n", [500, 3 * RESIDUAL_ROWS_PER_BYTE, COMPARE_FROM - 1, COMPARE_FROM])
+@pytest.mark.parametrize("n", [500, RESIDUAL_ROWS, COMPARE_FROM - 1, COMPARE_FROM])
 def test_auto_tries_what_the_learner_tries(n_bytes: int, dim: int, n: int) -> None:
     class EnoughError(Exception):
         """The first layout was tried."""
@@ -131,7 +131,7 @@ def test_auto_tries_what_the_learner_tries(n_bytes: int, dim: int, n: int) -> No
         assert shape.layout == made.layout
     assert list(compared_layouts(settings, dim, n)[:1]) == first
     if first:
-        assert shape.layout == ("residual" if n_bytes <= MOST_RESIDUAL_BYTES else "hybrid")
+        assert shape.layout == "residual"
 
 
 def test_what_auto_assumes_is_told() -> None:
@@ -348,8 +348,8 @@ def test_small_data_are_learned_with_little_work() -> None:
     "setting",
     [
         {"n_bytes": 0},
-        {"n_bytes": 65},
-        {"n_books": 65},
+        {"n_bytes": 129},
+        {"n_books": 129},
         {"n_bytes": 8.0},
         {"n_bytes": True},
         {"n_bytes": 4, "n_books": 4},

@@ -74,7 +74,7 @@ REFUSED = {
     ),
     "hadamard": (lambda: transformed(faiss.HadamardRotation(16)), "HadamardRotation is not supported"),
     "late norm": (lambda: _late_norm(), "NormalizationTransform is not supported.*NormalizationTransform as the first"),
-    "norm and l2": (lambda: transformed(faiss.NormalizationTransform(DIM)), "norm 2 and METRIC_INNER_PRODUCT"),
+    "another norm": (lambda: transformed(faiss.NormalizationTransform(DIM, 1.0)), "with norm 2.*got norm 1"),
     "bias and ip": (
         lambda: transformed(faiss.CenteringTransform(DIM), with_eight_bits(faiss.IndexPQ(DIM, 4, 8, IP))),
         "CenteringTransform adds a constant which changes inner products",

@@ -104,7 +104,7 @@ def test_faiss_keeps_it_in_a_file_and_decodes_it(layout, ids):
         np.testing.assert_allclose(decoded, index.reconstruct(index.ids), atol=1e-5)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", ["l2", "ip"])
 def test_both_encoders_choose_the_same_words(metric):
     x = clustered(400, DIM, seed=1)
     index = il.Index.build(x, n_bytes=4, layout="subspace", metric=metric, threads=1)
@@ -114,8 +114,7 @@ def test_both_encoders_choose_the_same_words(metric):
     again = il.from_faiss(made)
     codes, decoded = codes_of(again), again.reconstruct(again.ids)
     assert (codes[:400] == codes[400:]).mean() > 0.99  # ties, and copies of a word
-    target = x / np.linalg.norm(x, axis=1, keepdims=True) if metric == "cosine" else x
-    errors = ((decoded.reshape(2, 400, DIM) - target) ** 2).sum(2)
+    errors = ((decoded.reshape(2, 400, DIM) - x) ** 2).sum(2)
     np.testing.assert_allclose(errors[0], errors[1], rtol=1e-4, atol=1e-6)
 
 

@@ -64,7 +64,7 @@ def test_few_rows_or_dimensions_or_bytes_say_so() -> None:
 
 
 def test_without_a_trial_residual_books_need_rows_and_dimensions() -> None:
-    enough = 8 * layout_rules.RESIDUAL_ROWS_PER_BYTE
+    enough = layout_rules.RESIDUAL_ROWS
 
     def usual(dim: int, n_train: int, **given: Any) -> tuple[str, str]:
         return usual_layout(Settings(**{"n_bytes": 8} | given).checked(), dim, n_train)
@@ -75,7 +75,8 @@ def test_without_a_trial_residual_books_need_rows_and_dimensions() -> None:
     assert usual(64, enough, effort="fast")[0] == "residual"
     assert "effort='fastest' compares no layouts" in usual(64, enough, effort="fastest")[1]
     assert usual(64, enough, effort="fastest")[0] == "hybrid"
-    assert usual(64, 25 * enough, n_bytes=25)[0] == "hybrid"
+    assert usual(64, enough, n_bytes=32)[0] == "residual"
+    assert usual(64, enough, n_bytes=33)[0] == "hybrid"
     assert usual(64, enough, cross="none")[0] == "hybrid"
     assert il.ICQ(**SETTINGS, effort="fast").fit(X).choice_.table == ()
 
@@ -116,7 +117,7 @@ def test_a_single_candidate_needs_no_trial() -> None:
 
 
 def test_the_trial_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows to learn from, to code and to ask for are bounded whatever the input, and residual books in number."""
+    """Rows to learn from, to code and to ask for are bounded whatever the input."""
     coded: list[int] = []
     encode = auto.encode
 
@@ -129,7 +130,3 @@ def test_the_trial_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "TRIAL_ROWS", 600)
     il.ICQ(**SETTINGS).fit(X)
     assert coded == [600] * 3
-    coded.clear()
-    monkeypatch.setattr(layout_rules, "MOST_RESIDUAL_BYTES", 3)
-    table = il.ICQ(**SETTINGS).fit(X).choice_.table
-    assert [row["layout"] for row in table] == ["subspace", "hybrid"]

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from interlace import ICQ, Index, InputError
 from interlace.learn.axes import effective_dims, principal_axes
-from interlace.learn.grouping import GROUPS, balanced_groups, fair_bits, leading_groups, near_words_together
+from interlace.learn.cosine import query_length
+from interlace.learn.grouping import (
+    GROUPS,
+    balanced_groups,
+    fair_bits,
+    group_sizes,
+    leading_groups,
+    near_words_together,
+)
 from interlace.learn.kmeans import kmeans, nearest
 
 
@@ -48,6 +56,53 @@ def test_words_of_a_group_are_near():
     ordered = near_words_together(words)
     spread = np.mean([ordered[g::GROUPS].var(0).sum() for g in range(GROUPS)])
     assert spread < 0.2 * words.var(0).sum()
+
+
+@pytest.mark.parametrize(
+    ("n_books", "dim", "n_train", "sizes"),
+    [
+        (1, 8, 10**6, (0,)),
+        (17, 8, 10**6, (16,)),
+        (18, 8, 10**6, (9, 8)),
+        (128, 256, 10**6, (16,) * 7 + (15,)),
+        (16, 8, 9000, (8, 7)),
+        (16, 8, 100, (4, 4, 4, 3)),
+        (128, 3, 100, (43, 42, 42)),
+    ],
+)
+def test_residual_books_form_groups_of_a_size_that_the_rows_allow(n_books, dim, n_train, sizes):
+    assert group_sizes(n_books, dim, n_train) == sizes
+
+
+@pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])
+def test_groups_of_residual_books(metric):
+    rng = np.random.default_rng(8)
+    x = (rng.normal(size=(700, 12)) * np.linspace(2, 0.3, 12)).astype(np.float32)
+    index = Index.build(x, n_bytes=10, n_words=16, layout="residual", metric=metric, iterations=3, threads=2)
+    books = index.codebooks
+    assert [len(book.support) for book in books.books] == [12] + [4] * 9
+    assert len({tuple(book.support.tolist()) for book in books.books[1:]}) == 3
+    assert books.rotation is not None
+    exact, everything = (index.search(x[:20], 5, margin=margin) for margin in ("exact", np.inf))
+    np.testing.assert_array_equal(exact.ids, everything.ids)
+    np.testing.assert_array_equal(exact.distances, everything.distances)
+    assert (
+        Index.build(x, n_bytes=10, n_words=16, layout="residual", metric=metric, iterations=3, threads=1).codebooks
+        == books
+    )
+    plain = Index.build(x, n_bytes=10, n_words=16, layout="residual", rotation="none", iterations=1, threads=1)
+    assert plain.codebooks.rotation is None
+
+
+def test_queries_are_as_long_as_the_neighbours_are_far():
+    rng = np.random.default_rng(9)
+    near = np.repeat(rng.normal(size=(20, 16)), 20, axis=0)
+    far = rng.normal(size=(400, 200))
+    lengths = [query_length((x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)) for x in (near, far)]
+    assert lengths == [1.0, 4.0]
+    assert query_length(np.ones((1, 1), np.float32)) == 1.0
+    cosines = np.full((30, 30), 0.5) + 0.5 * np.eye(30)  # every row has the cosine .5 to every other
+    assert query_length(np.linalg.cholesky(cosines).astype(np.float32)) == 2.0
 
 
 def test_fair_bits_sum_up_and_follow_the_variance():

@@ -137,9 +137,12 @@ class Rows:
     def away(self, queries: FloatArray, vectors: NDArray[Any]) -> DoubleArray:
         """Distances [queries, rows] in the sense of ``Matches``; queries as they are searched."""
         q, v = queries.astype(np.float64), vectors.astype(np.float64)
+        if self.books.metric == "ip":
+            return np.asarray(-(q @ v.T))
         if self.books.metric == "l2":
             return np.asarray(((q[:, None] - v[None]) ** 2).sum(2))
-        return np.asarray((1.0 if self.books.metric == "cosine" else 0.0) - q @ v.T)
+        s = self.books.metric_type.query_length
+        return np.asarray(1 - q @ v.T + ((v**2).sum(1) - 1) / (2 * s))
 
     def tolerance(self, queries: FloatArray) -> DoubleArray:
         """Largest rounding error of a distance, for each query [queries, 1].
@@ -147,7 +150,7 @@ class Rows:
         It grows with the largest words of the books, whether or not a row has them: they set the steps of int16.
         """
         metric, n = self.books.metric, len(self)
-        kind = "int16" if metric == "l2" and self.books.layout != "subspace" else "float32"
+        kind = "int16" if metric != "ip" and self.books.layout != "subspace" else "float32"
         words = sum(float((book.words.astype(np.float64) ** 2).sum(1).max()) for book in self.books.books)
         longest = float((self.vectors**2).sum(1).max()) if n else 0.0
         squares = (queries.astype(np.float64) ** 2).sum(1)[:, None]

@@ -200,7 +200,7 @@ class Questions(World):
         given, allowed = self.filter(subject, only)
         distances = np.sort(rows.away(vectors, rows.vectors), axis=1)
         radii = distances[:, min(rank, len(rows) - 1)] if len(rows) else np.zeros(len(vectors))
-        if rows.books.metric == "l2":  # from its own reconstruction a row is found at a radius of the rounding error
+        if rows.books.metric != "ip":  # from its own reconstruction a row is found at a radius of the rounding error
             radii = radii + rows.tolerance(vectors)[:, 0]
         radius = radii if every else float(radii[0])
         options: dict[str, Any] = {"filter": given, "embedded": embedded}

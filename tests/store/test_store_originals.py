@@ -107,7 +107,7 @@ def test_a_second_look_against_a_plain_loop(n: int, k: int, depth: int, metric: 
         for row in rows[i][rows[i] >= 0].tolist():
             product = sum(float(a) * float(b) for a, b in zip(q[i], x[row], strict=True))
             square = sum((float(a) - float(b)) ** 2 for a, b in zip(q[i], x[row], strict=True))
-            away.append((square if metric == "l2" else -product if metric == "ip" else 1 - product, row))
+            away.append(({"l2": square, "ip": -product, "cosine": 1 - product}[metric], row))
         best = sorted(away)[:k]
         assert found[i].tolist() == [row for _, row in best] + [-1] * (k - len(best))
         assert distances[i].tolist() == [d for d, _ in best] + [np.inf] * (k - len(best))
@@ -278,7 +278,7 @@ def test_true_neighbours_against_a_plain_sort(n: int, k: int, metric: str, seed:
     removed = rng.random(n) < 0.2
     found, _ = nearest_rows(kept.blocks(), q, k, METRICS[metric], removed=removed)
     for i in range(3):
-        away = ((x - q[i]) ** 2).sum(1) if metric == "l2" else -(x @ q[i])
+        away = -(x @ q[i]) if metric == "ip" else ((x - q[i]) ** 2).sum(1)
         order = [int(r) for r in np.argsort(away, kind="stable") if not removed[r]][:k]
         assert found[i].tolist() == order + [-1] * (k - len(order))
 

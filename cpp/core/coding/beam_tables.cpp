@@ -1,5 +1,8 @@
 #include "beam_tables.h"
 
+#include <algorithm>
+#include <cstddef>
+
 namespace interlace {
 namespace {
 
@@ -10,7 +13,7 @@ constexpr std::size_t kMaxBooks = 256;
 BeamTables::BeamTables(const Books& books)
     : books_(books), n_books_(books.books().size()), gathered_(kGroup * books.dim()),
       linear_(kGroup * n_books_ * kWords), own_(kWords), cross_(n_books_ * n_books_), column_(n_books_),
-      linked_(n_books_, false) {
+      linked_(n_books_, false), separate_(n_books_, true) {
     for (std::size_t j = 0; j < books.n_columns(); ++j)
         if (books.columns()[j] >= 0) column_[static_cast<std::size_t>(books.columns()[j])] = j;
     const PairTerms& terms = books.pair_terms();
@@ -18,6 +21,11 @@ BeamTables::BeamTables(const Books& books)
         for (std::size_t j = i + 1; j < n_books_; ++j)
             if ((cross_[i * n_books_ + j] = terms.of(i, j)) != nullptr && terms.scale() > 0)
                 any_linked_ = linked_[i] = linked_[j] = true;
+    for (std::size_t i = 1; i < n_books_; ++i)
+        for (std::size_t j = i + 1; j < n_books_; ++j)
+            if (cross_[i * n_books_ + j] != nullptr)
+                std::fill(separate_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                          separate_.begin() + static_cast<std::ptrdiff_t>(j) + 1, false);
 }
 
 void BeamTables::reserve(std::size_t n_slots) {

@@ -26,6 +26,8 @@ public:
     bool independent() const { return !books_.cells().has_terms() && !any_linked_; } // no word depends on another one
     bool any_linked() const { return any_linked_; }
     bool linked(std::size_t j) const { return linked_[j]; } // book j shares dimensions with others than the cells
+    // No book from j on shares dimensions with one before it, the cells left out.
+    bool separate(std::size_t j) const { return separate_[j]; }
     // [256][256] int16 steps for the words of books i < j; nullptr where they share no dimension
     const std::int16_t* cross(std::size_t i, std::size_t j) const { return cross_[i * n_books_ + j]; }
 
@@ -54,7 +56,7 @@ private:
     std::vector<bool> made_;                 // [slot][book]
     std::vector<const std::int16_t*> cross_; // [i][j]
     std::vector<std::size_t> column_;        // stored column of a book
-    std::vector<bool> linked_;
+    std::vector<bool> linked_, separate_;
     bool any_linked_ = false;
     std::vector<std::uint32_t> cells_; // of the slots
     const float* row_ = nullptr;       // [n_books][256] of the row

@@ -31,7 +31,10 @@ void Encoder::run(const float* x, std::size_t n, const CodeRowsOut& out) {
         const std::span cells(near_.data() + i * nearest_.count(), nearest_.count());
         tables_.start(in_group, cells);
         start_paths(cells);
-        for (std::size_t j = 1; j < n_books_; ++j) tables_.linked(j) ? extend(j) : settle(j);
+        for (std::size_t j = 1; j < n_books_; ++j) {
+            if (tables_.separate(j)) settle_cells();
+            tables_.linked(j) ? extend(j) : settle(j);
+        }
         const Path& best = *std::min_element(paths_.begin(), paths_.end(),
                                              [](const Path& a, const Path& b) { return a.score < b.score; });
         for (std::size_t sweep = 0; sweep < sweeps_ && improve(best); ++sweep) {
@@ -73,6 +76,18 @@ void Encoder::settle(std::size_t j) {
         codes_of(path)[j] = static_cast<std::uint8_t>(word);
         path.score += table[word];
     }
+}
+
+// What follows depends on the cell of a path alone: the best path of each cell goes on.
+void Encoder::settle_cells() {
+    std::size_t n = 0;
+    for (const Path& path : paths_) {
+        std::size_t p = 0;
+        while (p < n && paths_[p].slot != path.slot) ++p;
+        if (p == n) paths_[n++] = path;
+        else if (path.score < paths_[p].score) paths_[p] = path;
+    }
+    paths_.resize(n);
 }
 
 Encoder::Trunk Encoder::trunk(std::uint32_t slot, std::size_t j) {

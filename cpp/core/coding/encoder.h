@@ -43,6 +43,7 @@ private:
     void choose_cells(const float* x, std::size_t n);
     void start_paths(std::span<const NearestWords::Scored> cells);
     void settle(std::size_t j);
+    void settle_cells();
     Trunk trunk(std::uint32_t slot, std::size_t j);
     std::int32_t enough(const std::int16_t* sums) const;
     void extend(std::size_t j);

@@ -17,7 +17,7 @@ from ..inputs.arrays import FloatArray, describe
 from .book import MAX_CELLS, MAX_WORDS, Book, Norm, frozen, integer_between
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, reach_of, uses
-from .metric import metric_of
+from .metric import Metric, metric_in, metric_of
 
 __all__ = ["MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
@@ -41,7 +41,7 @@ class Codebooks:
         *,
         dim: int,
         n_crude: int,
-        metric: str = "l2",
+        metric: str | Metric = "l2",
         mean: Any = None,
         rotation: Any = None,
         norms: list[Norm] | tuple[Norm, ...] = (),
@@ -61,7 +61,6 @@ class Codebooks:
             raise InputError(f"at most {MAX_BOOKS} books fit, got {len(self.books)}")
         self.dim = integer_between(dim, "dim", 1)
         self.n_crude = integer_between(n_crude, "n_crude", 1, len(self.books))
-        self.metric = metric
         self.norms: tuple[Norm, ...] = tuple(norms)
         self.beam = integer_between(beam, "beam", 1, MAX_WORDS)
         self.sweeps = integer_between(sweeps, "sweeps", 0, MAX_WORDS)
@@ -75,7 +74,8 @@ class Codebooks:
         known = 0 <= self.error < math.inf
         if known != bool(self.error_rows) or not (known or math.isnan(self.error)):
             raise InputError(f"error must be at least 0, of one row or more, got {error} of {error_rows} rows")
-        metric_type = self.metric_type = metric_of(metric)  #: what the metric means; ``metric`` is its name
+        metric_type = self.metric_type = metric_of(metric)  #: what the metric means
+        self.metric = metric_type.name
         for i, book in enumerate(self.books):
             if not isinstance(book, Book):
                 raise InputError(f"books must be Book objects; books[{i}] is {describe(book)}")
@@ -84,7 +84,7 @@ class Codebooks:
             if i and len(book.words) > MAX_WORDS:
                 raise InputError(f"book {i} has {len(book.words)} words; only the first may have more than {MAX_WORDS}")
         if self.norms and not metric_type.is_squared:
-            raise InputError(f"norm columns belong to l2; the {metric} metric has no cross terms that need them")
+            raise InputError(f"norm columns belong to squared distances; the {self.metric} metric has no cross terms")
         for norm in self.norms:
             if any(not 1 <= b < len(self.books) for b in norm.covers):
                 raise InputError(f"a norm covers books 1 to {len(self.books) - 1}, got {norm.covers}")
@@ -249,7 +249,7 @@ class Codebooks:
             arrays[f"norm.{i}"] = norm.values
         description = {
             "dim": self.dim,
-            "metric": self.metric,
+            **self.metric_type.described(),
             "layout": self.layout,
             "n_books": len(self.books),
             "n_crude": self.n_crude,
@@ -274,7 +274,7 @@ class Codebooks:
             [Book(arrays[f"words.{i}"], arrays[f"support.{i}"]) for i in range(int(description["n_books"]))],
             dim=description["dim"],
             n_crude=description["n_crude"],
-            metric=description["metric"],
+            metric=metric_in(description),
             mean=arrays["mean"],
             rotation=arrays.get("rotation"),
             norms=[
@@ -294,7 +294,7 @@ class Codebooks:
     @property
     def file_version(self) -> int:
         """The oldest version of the file format that has such codebooks."""
-        return MANY_CELLS_VERSION if self.n_cells > MAX_WORDS else storage.USUAL_VERSION
+        return max(self.metric_type.file_version, MANY_CELLS_VERSION if self.n_cells > MAX_WORDS else 0)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the codebooks to a file, atomically."""

@@ -29,11 +29,11 @@ Doubles = NDArray[np.float64]
 
 
 def distance_error(codebooks: Codebooks, codes: Iterable[Codes], queries: FloatArray) -> Doubles:
-    """For each query [n, dim], a bound of |reported - true| over all rows with these blocks of codes.
+    """For each query [n, dim] as it is searched, a bound of |computed - true| over all rows with these codes.
 
     The codes are read only if the codebooks have norms.
 
-    True is the distance between the query, of length 1 for cosine, and what ``codebooks.decode`` gives for the row.
+    True is the squared distance (or product) of the query and what ``codebooks.decode`` gives for the row.
     """
     dim = codebooks.dim
     reach, mean = codebooks.reach, float(np.linalg.norm(codebooks.mean.astype(np.float64)))

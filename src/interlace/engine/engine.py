@@ -103,7 +103,10 @@ class Engine:
         return found
 
     def search(self, queries: FloatArray, options: SearchOptions) -> RowHits:
-        """The nearest ``options.depth`` rows of each query float32 [n, dim], of length 1 for cosine."""
+        """The nearest ``options.depth`` rows of each query float32 [n, dim], of length 1 for cosine.
+
+        Segments and rules know what search computes (:meth:`Metric.searched`); callers of an engine see distances.
+        """
         depth, reranked = options.depth, options.rerank is not None
         if len(queries) * depth > MAX_ANSWERS:
             raise options.too_many_answers(len(queries))
@@ -119,7 +122,9 @@ class Engine:
         self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int = 1, allowed: Allowed | None = None
     ) -> RowHits:
         """As :meth:`search`, by rules that the caller makes."""
-        started = time.perf_counter()
+        started, metric = time.perf_counter(), self.codebooks.metric_type
+        if metric.is_converted:
+            queries = metric.searched(queries)
         found, passes, unlike = self.scan(queries, k, rule_of, threads, allowed)
         stats = SearchStats.of_work(
             found.work,
@@ -129,7 +134,8 @@ class Engine:
             threads=threads,
             unlike=unlike,
         )
-        return RowHits(found.rows, found.distances, found.counts, stats)
+        distances = metric.reported(found.distances) if metric.is_converted else found.distances
+        return RowHits(found.rows, distances, found.counts, stats)
 
     def scan(
         self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int = 1, allowed: Allowed | None = None
@@ -221,17 +227,24 @@ class Engine:
         """All rows within the radius of each query; ``label`` is what the stats name the rule."""
         if allowed is not None:
             self.check_filter(allowed)
-        started = time.perf_counter()
+        started, metric = time.perf_counter(), self.codebooks.metric_type
         filters = () if allowed is None else allowed.filters
         rows, distances, counts, work = range_rows(
-            self.codebooks, self.segments, queries, radii, threads, filters, exhaustive
+            self.codebooks,
+            self.segments,
+            metric.searched(queries),
+            metric.computed(radii),
+            threads,
+            filters,
+            exhaustive,
         )
         offsets = np.zeros(len(queries) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
+        if metric.is_converted:  # the scan was given a little more than the radius
+            distances = metric.reported(distances)
+            rows, distances, offsets = _chosen(distances <= np.repeat(radii, counts), rows, distances, offsets)
         if allowed is None and self.removed is not None:  # quicker to drop removed rows than to mask them
-            kept = ~self.removed.has(rows)
-            rows, distances = rows[kept], distances[kept]
-            offsets = np.concatenate([[0], np.cumsum(kept)])[offsets]
+            rows, distances, offsets = _chosen(~self.removed.has(rows), rows, distances, offsets)
         seconds = time.perf_counter() - started
         stats = SearchStats.of_work(work, rows=self.n_kept, seconds=seconds, margin=label, threads=threads)
         return RangeHits(offsets, rows, distances, stats)
@@ -260,7 +273,10 @@ class Engine:
 
     def distance_error(self, queries: FloatArray) -> NDArray[np.float64]:
         """For each query, how far a reported distance may be from the distance to the decoded row."""
-        return distance_error(self.codebooks, (segment.unpack() for segment in self.segments), queries)
+        metric = self.codebooks.metric_type
+        blocks = (segment.unpack() for segment in self.segments)
+        errors = distance_error(self.codebooks, blocks, metric.searched(queries))
+        return metric.reported_error(errors, self.codebooks.reach + float(np.linalg.norm(self.codebooks.mean)))
 
     # --- calibrating
 
@@ -273,8 +289,9 @@ class Engine:
         confidence: float = calibrating.CONFIDENCE,
     ) -> Calibration:
         """A calibration from queries; ``own_rows``: the row that each query is, if they are rows."""
-        parts, n_rows = gathered(self.codebooks, self.segments, queries, own_rows, threads)
-        return calibrating.calibrate(parts, n_rows, self.codebooks.metric_type, confidence=confidence)
+        metric = self.codebooks.metric_type
+        parts, n_rows = gathered(self.codebooks, self.segments, metric.searched(queries), own_rows, threads)
+        return calibrating.calibrate(parts, n_rows, metric, confidence=confidence)
 
 
 def hits_to_ask(k: int, removed: Removed) -> int:
@@ -290,6 +307,13 @@ def hits_to_ask(k: int, removed: Removed) -> int:
 def kept_mask(removed: Removed) -> Mask:
     """The rows that were not removed."""
     return removed.kept().view(np.uint8)
+
+
+def _chosen(
+    which: NDArray[np.bool_], rows: NDArray[np.int64], distances: FloatArray, offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], FloatArray, NDArray[np.int64]]:
+    """Some of the hits of a range search, and where those of each query begin."""
+    return rows[which], distances[which], np.concatenate([[0], np.cumsum(which)])[offsets]
 
 
 def _scattered(values: NDArray[Any], where: NDArray[np.bool_], other: float) -> NDArray[Any]:

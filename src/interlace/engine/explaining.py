@@ -97,6 +97,8 @@ def explain_row(
 ) -> Explanation:
     """Of row ``row``, for one query float32 [1, dim]; the id of the explanation is the row number."""
     codebooks, segments, removed = engine.codebooks, engine.segments, engine.removed
+    metric = codebooks.metric_type
+    query = metric.searched(query)
     answer, passes, _ = engine.scan(query, k, rule_of, 1, allowed)
     rule, asked, watched = passes[-1]
     gone = removed is not None and bool(removed.has(np.array([row]))[0])
@@ -121,21 +123,22 @@ def explain_row(
         lost, by = FOUND, 0.0
     elif rank > k:
         lost, by = BEYOND, trace.distance - kth
+    shown = metric.difference if lost == FAR_CELL else metric.reported
     return Explanation(
         id=row,
         k=k,
         margin=rule.label,
         lost=lost,
-        by=by,
-        distance=trace.distance,
+        by=metric.difference(by),
+        distance=float(np.float32(metric.reported(trace.distance))),
         rank=rank,
-        kth_distance=kth,
+        kth_distance=float(np.float32(metric.reported(kth))),
         cell=trace.cell,
         cell_rank=trace.cell_rank + 1,
         cells=trace.n_cells,
         visited=visited,
-        crude=trace.crude,
-        floor=trace.floor,
-        limit=trace.bound,
-        value=trace.value,
+        crude=metric.reported(trace.crude),
+        floor=metric.reported(trace.floor),
+        limit=shown(trace.bound),
+        value=shown(trace.value),
     )

@@ -57,5 +57,5 @@ def rerank(
     """
     found, distances = np.empty((len(rows), k), np.int64), np.empty((len(rows), k), np.float32)
     candidates = np.ascontiguousarray(rows)
-    originals.native.rerank(metric.is_squared, metric.offset, queries, candidates, threads, found, distances)
+    originals.native.rerank(*metric.of_originals, queries, candidates, threads, found, distances)
     return found, distances

@@ -47,11 +47,12 @@ def search_one(
     depth = k if depth is None else min(depth, max(k, engine.n_rows))
     if engine.removed is not None or options.filter is not None or depth > engine.n_rows:
         return None
-    rule = engine.cached_rule(options.margin, depth, reranked)
+    rule, metric = engine.cached_rule(options.margin, depth, reranked), engine.codebooks.metric_type
+    searched = metric.searched(query) if metric.is_converted else query
     rows, distances = np.empty((1, depth), np.int64), np.empty((1, depth), np.float32)
     segments = [segment.native for segment in engine.segments]
     count, cells, scanned, survivors, lookups, strays = _native.search_one(
-        engine.codebooks.native, segments, query, rule.native, rows, distances
+        engine.codebooks.native, segments, searched, rule.native, rows, distances
     )
     if rule.farthest != math.inf and _is_unlike(engine, query, distances, strays, depth, rule):
         return None
@@ -59,8 +60,10 @@ def search_one(
     if reranked:
         assert originals is not None
         compared, recall = count, expected(options.margin, depth, k, engine.n_rows, engine.calibration)
-        rows, distances = rerank(originals, query, rows, k, engine.codebooks.metric_type)
+        rows, distances = rerank(originals, query, rows, k, metric)
         count = min(count, k)
+    elif metric.is_converted:
+        distances = metric.reported(distances)
     seconds = time.perf_counter() - started
     level = _native.simd_level()
     stats = SearchStats(

@@ -55,7 +55,7 @@ class Parts:
             raise InputError(f"{len(self.codebooks)} parts need as many keys, got {len(self.keys)}")
         first = self.codebooks[0]
         for number, part in enumerate(self.codebooks):
-            alike = part.dim == first.dim and part.metric == first.metric and part.columns == first.columns
+            alike = part.dim == first.dim and part.metric_type == first.metric_type and part.columns == first.columns
             if not alike or part.to_arrays()[0].keys() != first.to_arrays()[0].keys():
                 raise InputError(f"parts must be alike but for their numbers; part {number} is {part}, part 0 {first}")
         #: Columns of a code within a part that a code of the whole leaves out.

@@ -187,8 +187,8 @@ def plan(
     """What ``Index.build`` of n rows with these settings will cost; takes the same settings and limits.
 
     ``layout="auto"`` depends on the data: the slowest to learn of those it may choose is assumed, which is
-    ``"residual"`` up to 24 bytes. ``ids`` is ``"default"``, ``"int64"`` or ``"string"``; ``originals`` as for
-    ``Index.build``. ``measure=False`` leaves out
+    ``"residual"``. ``ids`` is ``"default"``, ``"int64"`` or ``"string"``; ``originals`` as for ``Index.build``.
+    ``measure=False`` leaves out
     the times, for which the first call measures this machine for a tenth of a second. Nothing is allocated in
     proportion to n. Raises the InputError of ``Index.build`` where ``max_memory`` is too small.
     """

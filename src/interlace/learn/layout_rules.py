@@ -13,15 +13,14 @@ TRIAL_ROWS, TRIAL_QUERIES, TRIAL_REFITS = 16384, 300, 3
 #: Rows that a trial learns from: at least, for each byte, at most. Many residual books need many rows: 16 of them,
 #: learned from 12,288 rows of SIFT, were worse than hybrid ones; from 32,768 they are better, as from all rows.
 MIN_TRIAL_TRAIN, TRIAL_TRAIN_PER_BYTE, MAX_TRIAL_TRAIN = 12288, 2048, 32768
-#: With more bytes residual books are slow to encode with: the number of cross terms is quadratic in the books.
-MOST_RESIDUAL_BYTES = 24
 #: Layouts are compared if there are at least this many rows to learn from. Fewer are searched quickly in any layout,
 #: and the trial would take longer than learning.
 COMPARE_FROM = 32768
-#: Without a trial, residual books need at least this many rows and dimensions for each byte. From fewer rows they code
+#: Without a trial, residual books need at least this many rows, and dimensions for each byte. From fewer rows they code
 #: those rows well and others badly: recall@10 of hybrid against residual books for 8 bytes of SIFT, learned from 4,000
-#: rows, is .656 : .739 on these and .569 : .518 on others; from 8,192 rows .608 : .670 and .571 : .562.
-RESIDUAL_ROWS_PER_BYTE, RESIDUAL_DIMS_PER_BYTE = 1024, 2
+#: rows, is .656 : .739 on these and .569 : .518 on others; from 8,192 rows .608 : .670 and .571 : .562. For 16 bytes of
+#: text vectors from 9,000 rows it is .579 : .653 and .521 : .516.
+RESIDUAL_ROWS, RESIDUAL_DIMS_PER_BYTE = 8192, 2
 
 
 def trial_train_rows(n_bytes: int) -> int:
@@ -36,7 +35,7 @@ def compared_layouts(settings: Settings, dim: int, n_train: int) -> tuple[str, .
         return ()
     if n_train < COMPARE_FROM or ROUNDS[settings.effort].auto != "compare":
         return ()
-    return tuple(layout for layout in layouts if layout != "residual" or settings.code_bytes <= MOST_RESIDUAL_BYTES)
+    return layouts
 
 
 def usual_layout(settings: Settings, dim: int, n_train: int) -> tuple[str, str]:
@@ -54,8 +53,8 @@ def usual_layout(settings: Settings, dim: int, n_train: int) -> tuple[str, str]:
         why = f"{n_train} rows are too few to compare layouts ({COMPARE_FROM})"
     else:
         why = f"effort={settings.effort!r} compares no layouts"
-    enough = n_train >= RESIDUAL_ROWS_PER_BYTE * n_bytes and dim >= RESIDUAL_DIMS_PER_BYTE * n_bytes
-    if "residual" in layouts and n_bytes <= MOST_RESIDUAL_BYTES and rule != "hybrid" and enough:
+    enough = n_train >= RESIDUAL_ROWS and dim >= RESIDUAL_DIMS_PER_BYTE * n_bytes
+    if "residual" in layouts and rule != "hybrid" and enough:
         return "residual", f"the most accurate one; {why}"
     return usual, f"the usual one; {why}"
 

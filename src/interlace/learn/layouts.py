@@ -2,7 +2,8 @@
 
 ``subspace`` is the paper's split: principal axes; the bi-modal prior on their variances selects psi; the first books
 are on psi, the others on its complement. ``residual`` lets every book span all dimensions, each encoding the residuals
-of the previous books. ``hybrid`` makes cells over all dimensions and splits the residuals.
+of the previous books; many books after the first form groups, each of which spans a part of the dimensions. ``hybrid``
+makes cells over all dimensions and splits the residuals.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from ..codec.metric import METRICS
 from ..inputs.arrays import FloatArray
 from .axes import column_variances, principal_axes
 from .books import Learner
-from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, leading_groups
+from .cosine import with_query_length
+from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, group_sizes, leading_groups
 from .kmeans import nearest
 from .prior import split_dimensions
 from .schedule import CELL_ROUNDS, ROTATION_KMEANS_ROUNDS, ROTATION_ROUNDS, default_crude
@@ -32,7 +34,7 @@ SPREAD_ROWS = 2048
 
 def learn(learner: Learner, layout: str) -> Codebooks:
     """Codebooks of one layout."""
-    return LAYOUTS[layout](learner)
+    return with_query_length(LAYOUTS[layout](learner), learner.x)
 
 
 def subspace(learner: Learner) -> Codebooks:
@@ -57,10 +59,7 @@ def hybrid(learner: Learner) -> Codebooks:
     """Cells over all dimensions, then the split on the residuals."""
     settings, mean = learner.settings, _mean(learner.x)
     centred = learner.x - mean
-    cells = learner.kmeans(centred, CELL_ROUNDS, cells=True) if learner.cells is None else learner.cells - mean
-    residuals = cells[nearest(centred, cells, learner.threads)[0]]
-    rotation, variances = _axes(learner, np.subtract(centred, residuals, out=residuals))
-    del residuals  # frees a copy of the sample
+    rotation, variances = _residual_axes(learner, centred, mean)
     y = centred if rotation is None else _rotated(centred, rotation)
     del centred
     n_rest = settings.max_books - 1
@@ -80,13 +79,24 @@ def hybrid(learner: Learner) -> Codebooks:
 
 
 def residual(learner: Learner) -> Codebooks:
-    """Every book over all dimensions; all of them are crude if the second step computes the cross terms."""
+    """Every book over all dimensions; all of them are crude if the second step computes the cross terms.
+
+    Many books form groups (:func:`group_sizes`): the first one spans all dimensions, those of a group a part of the
+    principal axes.
+    """
     settings, mean = learner.settings, _mean(learner.x)
     y = learner.x - mean
-    n_books = settings.max_books
+    n_books, sizes = settings.max_books, group_sizes(settings.max_books, learner.dim, len(y))
+    rotation: FloatArray | None = None
+    supports = [np.arange(learner.dim)] * n_books
+    if len(sizes) > 1:
+        rotation, variances = _residual_axes(learner, y, mean)
+        y = y if rotation is None else _rotated(y, rotation)
+        groups = balanced_groups(np.arange(learner.dim), variances, len(sizes))
+        supports[1:] = [dims for dims, size in zip(groups, sizes, strict=True) for _ in range(size)]
     n_crude = learner.crude(default_crude(n_books) if settings.cross == "byte" else n_books, n_books)
-    described = _described(learner, "residual", mean, None, n_crude)
-    codebooks = learner.train(y, [np.arange(learner.dim)] * n_books, described)
+    described = _described(learner, "residual", mean, rotation, n_crude)
+    codebooks = learner.train(y, supports, described)
     # The paper's sigma: what the second step adds, which is the energy of the words of its books, and the spread of the
     # cross terms if it computes them.
     energies = np.array([float((book.words.astype(np.float64) ** 2).sum(1).mean()) for book in codebooks.books])
@@ -123,11 +133,19 @@ def _cross_spread(codebooks: Codebooks, learner: Learner) -> float:
     """Standard deviation of the cross terms between the books after the first."""
     coded = encode(codebooks, np.ascontiguousarray(learner.x[:SPREAD_ROWS]), learner.threads)
     codes = codebooks.split_codes(coded)[1]
-    words = [book.words[codes[:, j]].astype(np.float64) for j, book in enumerate(codebooks.books[1:])]
-    if not words:
-        return 0.0
-    squares = sum((w**2).sum(1) for w in words)
-    return float(((np.sum(words, axis=0) ** 2).sum(1) - squares).std())
+    total, squares = np.zeros((len(codes), learner.dim)), np.zeros(len(codes))
+    for j, book in enumerate(codebooks.books[1:]):
+        words = book.words[codes[:, j]].astype(np.float64)
+        total[:, book.support] += words
+        squares += (words**2).sum(1)
+    return float(((total**2).sum(1) - squares).std())
+
+
+def _residual_axes(learner: Learner, centred: FloatArray, mean: FloatArray) -> tuple[FloatArray | None, Variances]:
+    """:func:`_axes` of what the cells leave of the rows, which are centred by ``mean``."""
+    cells = learner.kmeans(centred, CELL_ROUNDS, cells=True) if learner.cells is None else learner.cells - mean
+    residuals = cells[nearest(centred, cells, learner.threads)[0]]
+    return _axes(learner, np.subtract(centred, residuals, out=residuals))
 
 
 def _axes(learner: Learner, centred: FloatArray) -> tuple[FloatArray | None, Variances]:

@@ -20,7 +20,7 @@ from ..inputs.arrays import positive
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
 
 MAX_TRAIN_ROWS = 65536
-MAX_BYTES = 64
+MAX_BYTES = 128
 ITERATIONS = 10
 #: Rows of an average cell that ``cells="auto"`` aims at. Smaller cells visit fewer rows, but more tables are made.
 ROWS_PER_CELL = 1000
@@ -136,7 +136,7 @@ class Settings:
     def layouts(self) -> tuple[str, ...]:
         """The layouts that the other settings allow; for ``"auto"`` these are the candidates.
 
-        Product books have no second step if all of them are crude. Residual books have cross terms and no rotation.
+        Product books have no second step if all of them are crude. Residual books have cross terms.
         """
         asked = LAYOUTS if self.layout == "auto" else (self.layout,)
         excluded = {"residual"} if self.cross == "none" or self.rotation == "principal" else set()
@@ -154,8 +154,7 @@ def _check_conflicts(settings: Settings) -> None:
         raise InputError("layout='residual' has cross terms, because its books share all dimensions: got cross='none'")
     if settings.layout == "residual" and settings.rotation not in ("auto", "none"):
         raise InputError(
-            f"layout='residual' has no rotation, because its books span all dimensions: got "
-            f"rotation={settings.rotation!r}"
+            f"layout='residual' chooses its own rotation ('auto') or has none: got rotation={settings.rotation!r}"
         )
     if settings.many_cells and (settings.layout == "subspace" or settings.max_books < 2):
         raise InputError(
@@ -172,7 +171,7 @@ def _check_conflicts(settings: Settings) -> None:
     if settings.cross == "byte":
         if not METRICS[settings.metric].is_squared:
             raise InputError(
-                f"cross='byte' requires metric='l2', got metric={settings.metric!r}, which has no cross terms"
+                f"cross='byte' requires metric='l2' or 'cosine': metric={settings.metric!r} has no cross terms"
             )
         if settings.code_bytes < 4:
             raise InputError(f"cross='byte' requires n_bytes >= 4, got n_bytes={settings.code_bytes}")

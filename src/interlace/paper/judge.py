@@ -212,7 +212,7 @@ def flat_index(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Index:
         books,
         dim=codebooks.dim,
         n_crude=codebooks.n_crude + 1,
-        metric=codebooks.metric,
+        metric=codebooks.metric_type,
         mean=codebooks.mean,
         rotation=codebooks.rotation,
         norms=norms,

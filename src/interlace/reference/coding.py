@@ -42,6 +42,15 @@ def _best(paths: list[Path], n: int) -> list[Path]:
     return sorted(paths, key=lambda path: path[0])[:n]
 
 
+def _best_of_cells(paths: list[Path]) -> list[Path]:
+    """The best path of each cell, in the place of the first one."""
+    best: dict[int, Path] = {}
+    for path in paths:
+        if path[1][0] not in best or path[0] < best[path[1][0]][0]:
+            best[path[1][0]] = path
+    return list(best.values())
+
+
 @dataclass(frozen=True)
 class _Coder:
     codebooks: Codebooks
@@ -60,6 +69,8 @@ class _Coder:
         cells = [(linear[0][w], [int(w)]) for w in self._compared_cells(y)]
         paths = _best(cells, min(beam, CELLS) if any_linked else beam)
         for j in range(1, n_books):
+            if not any(i < j <= k for i, k in self.pairs.of):
+                paths = _best_of_cells(paths)  # what follows depends on the cell alone
             if self.pairs.linked(j):  # keep the best combinations of paths and words
                 paths = _best([longer for path in paths for longer in self._extended(linear[j], path, j)], beam)
             else:  # independent of other words: each path takes its best word

@@ -27,10 +27,11 @@ def stored_sum(terms: FloatArray) -> np.float32:
 
 def distance(query: FloatArray, vector: FloatArray, metric: Metric) -> np.float32:
     """Of a query and an original, both float32 [dim]."""
-    if metric.is_squared:
+    squared, offset = metric.of_originals
+    if squared:
         away = query - vector
         return stored_sum(away * away)
-    return np.float32(np.float32(metric.offset) - stored_sum(query * vector))
+    return np.float32(np.float32(offset) - stored_sum(query * vector))
 
 
 def rerank(

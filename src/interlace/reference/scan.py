@@ -273,6 +273,11 @@ def exhaustive(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, k:
 
 
 def distance_to_decoded(codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray) -> NDArray[np.float64]:
-    """Distances to the decoded vectors in double precision, which the tables approximate."""
-    decoded = codebooks.decode(codes).astype(np.float64)
-    return codebooks.metric_type.pair_distances(q.astype(np.float64), decoded)
+    """What the tables approximate: squared distances to the decoded vectors, or products, in double precision.
+
+    For cosine, q has the length that is searched (``Metric.searched``), and ``Metric.reported`` makes distances of it.
+    """
+    decoded, wide = codebooks.decode(codes).astype(np.float64), q.astype(np.float64)
+    if codebooks.metric_type.is_squared:
+        return np.asarray(((decoded - wide) ** 2).sum(-1))
+    return codebooks.metric_type.pair_distances(wide, decoded)

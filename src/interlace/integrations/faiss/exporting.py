@@ -18,7 +18,9 @@ from .transforms import transforms_of
 def to_faiss(index: Index) -> Any:
     """A faiss index with the words, codes and ids of ``index``; its exhaustive search gives our distances.
 
-    Squared distances for l2; for ip and cosine faiss returns the score (``Matches.scores``), largest first. A norm
+    Squared distances for l2; for ip faiss returns the score (``Matches.scores``), largest first. For cosine it ranks
+    rows as we do, by squared distances f, with our distances s f / 2 - (s - 1)^2 / (2 s), where s is
+    ``index.codebooks.metric_type.query_length``: there words are divided by s, so faiss cannot encode new rows. A norm
     column is not exported: faiss gets exact squared lengths instead. faiss has no string ids, so they are refused. An
     embedding is not exported either: embed queries with ``index.embedding(queries)`` first.
     """
@@ -29,11 +31,13 @@ def to_faiss(index: Index) -> Any:
         raise InputError(
             "to_faiss needs int64 ids, this index has string ids; build it with int64 ids and map them to your strings"
         )
-    codebooks = index.codebooks
-    if codebooks.n_cells > MAX_WORDS:
-        raise InputError(f"to_faiss converts indexes of at most {MAX_WORDS} cells, this one has {codebooks.n_cells}")
-    stored = index.engine.codes_of(index.engine.kept_rows())
-    codes = stored[:, [0, *(1 + codebooks.columns.index(b) for b in range(1, codebooks.n_books))]]
+    if index.codebooks.n_cells > MAX_WORDS:
+        raise InputError(
+            f"to_faiss converts indexes of at most {MAX_WORDS} cells, this one has {index.codebooks.n_cells}"
+        )
+    codebooks, stored = _divided(index.codebooks), index.engine.codes_of(index.engine.kept_rows())
+    columns = index.codebooks.columns
+    codes = stored[:, [0, *(1 + columns.index(b) for b in range(1, codebooks.n_books))]]
     core, chain, packed = _core_of(faiss, codebooks, codes)
     outer = core
     if chain:
@@ -49,6 +53,22 @@ def to_faiss(index: Index) -> Any:
     faiss.copy_array_to_vector(np.ascontiguousarray(index.ids), named.id_map)
     named.construct_rev_map()
     return named
+
+
+def _divided(codebooks: Codebooks) -> Codebooks:
+    """For queries of length 1 instead of s: everything divided by s, without norms."""
+    s = np.float32(codebooks.metric_type.query_length)
+    if s == 1:
+        return codebooks
+    return Codebooks(
+        [Book(book.words / s, book.support) for book in codebooks.books],
+        dim=codebooks.dim,
+        n_crude=codebooks.n_crude,
+        metric=codebooks.metric,
+        mean=codebooks.mean / s,
+        rotation=codebooks.rotation,
+        beam=codebooks.beam,
+    )
 
 
 def _core_of(faiss: Any, codebooks: Codebooks, codes: Codes) -> tuple[Any, list[Any], NDArray[np.uint8]]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec.codebooks import Book, Codebooks
+from ...codec.metric import COSINE_BY_PRODUCTS, METRICS, Metric
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
 
@@ -43,7 +44,7 @@ def transforms_of(faiss: Any, codebooks: Codebooks) -> tuple[list[Any], FloatArr
 class Frame:
     """A chain of faiss transforms as one map: y = (x - mean) R on the dimensions ``kept``, 0 on the others."""
 
-    metric: str
+    metric: Metric
     mean: FloatArray
     rotation: FloatArray | None
     kept: NDArray[np.bool_]
@@ -53,11 +54,11 @@ class Frame:
         """Of ``chain``, whose first transform takes ``dim`` dimensions; refused unless it preserves distances."""
         names = " + ".join(type(transform).__name__ for transform in chain)
         normalized = bool(chain) and type(chain[0]) is faiss.NormalizationTransform
-        if normalized and (l2 or chain[0].norm != 2):
+        if normalized and chain[0].norm != 2:
             raise InputError(
-                "NormalizationTransform is supported with norm 2 and METRIC_INNER_PRODUCT (the cosine metric), got "
-                f"norm {chain[0].norm:g} and {'METRIC_L2' if l2 else 'METRIC_INNER_PRODUCT'}"
+                f"NormalizationTransform is supported with norm 2 (the cosine metric), got norm {chain[0].norm:g}"
             )
+        cosine = METRICS["cosine"] if l2 else COSINE_BY_PRODUCTS
         matrix, bias = np.eye(dim), np.zeros(dim)
         for transform in chain[normalized:]:
             step, offset = _affine(faiss, transform)
@@ -70,7 +71,7 @@ class Frame:
             why = "on padding dimensions, which the books do not cover" if l2 else "which changes inner products"
             raise InputError(f"{names} adds a constant {why}")
         return cls(
-            "l2" if l2 else "cosine" if normalized else "ip",
+            cosine if normalized else METRICS["l2" if l2 else "ip"],
             np.asarray(-np.linalg.solve(turn, bias[kept]) + 0.0, np.float32),
             None if np.array_equal(turn, np.eye(dim)) else np.asarray(turn.T, np.float32),
             kept,

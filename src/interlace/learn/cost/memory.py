@@ -122,12 +122,12 @@ def cells_memory(shape: Shape, n: int, n_train: int) -> int:
 
 def _sample_copies(shape: Shape) -> float:
     """Copies of the sample in float32 that learning holds at its peak."""
-    widest = max(shape.widths[1:], default=shape.dim) / shape.dim if shape.layout != "residual" else 1.0
+    widest = max(shape.widths[1:], default=shape.dim) / shape.dim
     if shape.rotation == "learned":
         copies = 9.0  # the centred and the decoded rows in float64, for the next rotation
     elif shape.pairs:
         # The sample, its rotated rows, their residuals, the words of these; and the dimensions of one book.
-        copies = 4.0 + (2 * widest if shape.layout == "subspace" else 0.0)
+        copies = 4.0 + (2 * widest if shape.layout == "subspace" or shape.rotated else 0.0)
     else:
         copies = 3.0 + widest  # the sample, centred, rotated
     return max(copies, 5.0) if shape.n_norms else copies  # the sum of all words, and the words of one book

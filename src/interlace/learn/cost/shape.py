@@ -9,6 +9,7 @@ from ...codec.encode import EFFORTS
 from ...codec.metric import METRICS
 from ...engine.margins import KS, TARGETS
 from ...engine.segments import BLOCK
+from ..grouping import group_sizes
 from ..layout_rules import compared_layouts, usual_layout
 from ..schedule import default_crude
 from ..settings import Settings
@@ -101,7 +102,7 @@ class Shape:
         words = sum(self.n_words * width + width for width in self.widths)
         words += (self.n_cells - self.n_words) * self.widths[0]
         if self.layout == "residual":
-            described = self.n_books  # the energy of each book
+            described = self.dim
         else:
             crude = [range(*span) for span in self.spans[self.layout == "hybrid" : self.n_crude]]
             described = self.dim + len(set().union(*crude))
@@ -144,8 +145,10 @@ def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = No
         layout = assumed_layout(settings, dim, n_train)
     n_books = settings.max_books
     spans: tuple[Span, ...]
+    sizes = group_sizes(n_books, dim, n_train)
     if layout == "residual":
-        spans = ((0, dim),) * n_books
+        bounds = split(dim, len(sizes), additive=False)
+        spans = ((0, dim), *(span for span, size in zip(bounds, sizes, strict=True) for _ in range(size)))
     elif layout == "hybrid":
         spans = ((0, dim), *(split(dim, n_books - 1, settings.additive) if n_books > 1 else ()))
     else:
@@ -167,7 +170,7 @@ def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = No
         n_crude=min(settings.crude_books or default, len(spans)),
         beam=min(beam, MAX_WORDS),
         sweeps=sweeps,
-        rotation="none" if layout == "residual" else rotation,
+        rotation="none" if layout == "residual" and len(sizes) == 1 else rotation,
     )
 
 

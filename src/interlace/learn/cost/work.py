@@ -76,7 +76,7 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
         work += axes
     if shape.rotation == "learned":
         work += (axes + _kmeans_work(n, ROTATION_KMEANS_ROUNDS + 1, shape.widths)) * ROTATION_ROUNDS
-    if shape.layout == "hybrid":
+    if shape.layout != "subspace" and shape.rotated:
         work += _kmeans_work(n, CELL_ROUNDS + 1, (dim,))
     if shape.pairs:
         narrow, wide = refit_rounds(effort, iterations)
