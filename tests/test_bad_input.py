@@ -212,7 +212,7 @@ def test_threads_must_be_positive(index: il.Index, threads: Any) -> None:
     [
         ({"n_bytes": 4, "n_books": 4}, "give n_bytes or n_books, not both"),
         ({"n_bytes": 0}, "n_bytes must be a positive integer, got 0"),
-        ({"n_bytes": 65}, "n_bytes must be at most 64, got 65"),
+        ({"n_bytes": 129}, "n_bytes must be at most 128, got 129"),
         ({"n_bytes": 8.0}, "n_bytes must be a positive integer, got 8.0"),
         ({"n_books": -1}, "n_books must be a positive integer, got -1"),
         ({"n_books": "4"}, "n_books must be a positive integer, got '4'"),

@@ -58,7 +58,7 @@ class TestPlan:
             (("--dim", 8), 2, "--rows"),
             (("--rows", 0, "--dim", 8), 2, "positive integer, got '0'"),
             (("--rows", 5, "--dim", 8, "--bytes", 8, "--books", 8), 2, "not allowed with"),
-            (("--rows", 5, "--dim", 8, "--bytes", 65), 1, "n_bytes must be at most 64, got 65"),
+            (("--rows", 5, "--dim", 8, "--bytes", 129), 1, "n_bytes must be at most 128, got 129"),
         ],
     )
     def test_wrong_usage(self, run: Run, args: tuple[object, ...], code: int, message: str) -> None:
