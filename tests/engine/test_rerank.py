@@ -36,7 +36,7 @@ def native(
     found, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
     how = METRICS[metric]
     stored = _native.StoredVectors(kind, q.shape[1], list(parts))
-    stored.rerank(how.is_squared, how.offset, q, rows, threads, found, distances)
+    stored.rerank(*how.of_originals, q, rows, threads, found, distances)
     return found, distances
 
 

@@ -167,8 +167,10 @@ def test_only_damage_is_called_damage(kind, text, monkeypatch):
         raise kind(text)
 
     monkeypatch.setattr("interlace.engine.scan._native.search", fails)
-    with pytest.raises(kind, match=f"^{text}$"):
-        index.search(np.zeros(codebooks.dim, np.float32))
+    monkeypatch.setattr("interlace.engine.single._native.search_one", fails)
+    for query in (np.zeros(codebooks.dim, np.float32), np.zeros((2, codebooks.dim), np.float32)):
+        with pytest.raises(kind, match=f"^{text}$"):
+            index.search(query)
 
 
 @pytest.mark.parametrize("name", ["cell_starts", "crude", "rest", "low", "high", "samples", "cross_floors"])
