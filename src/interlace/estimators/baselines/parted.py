@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from ..._threads import thread_count
 from ...codec.codebooks import Codebooks
 from ...codec.encode import check_effort
+from ...errors import InputError
 from ...index.index import Index
 from ...index.parts import Parts, PartsIndex
 from ...inputs.arrays import FloatArray
-from ...inputs.literals import Effort
+from ...inputs.literals import Effort, OriginalsKind
 from ...learn.kmeans import nearest
 from .vectors import FitRun, VectorModel
 
@@ -57,8 +58,12 @@ class PartsModel(VectorModel):
             start += len(block)
         return codes
 
-    def index(self, X: Any, ids: Any = None) -> PartsIndex:  # type: ignore[override]  # it has the same methods
-        """An :class:`interlace.parts.PartsIndex` of rows X."""
+    def index(  # type: ignore[override]  # it has the same methods
+        self, X: Any, ids: Any = None, *, originals: OriginalsKind | None = None
+    ) -> PartsIndex:
+        """An :class:`interlace.parts.PartsIndex` of rows X, which keeps no originals."""
+        if originals is not None:
+            raise InputError(f"an index in parts keeps no originals, got originals={originals!r}")
         return PartsIndex.from_codes(self._parts, self.encode(X), ids)
 
     def _index_of_codes(self, codes: NDArray[np.uint8]) -> Index:
