@@ -134,13 +134,15 @@ class Rows:
 
     # --- answers
 
-    def away(self, queries: FloatArray, vectors: NDArray[Any]) -> DoubleArray:
-        """Distances [queries, rows] in the sense of ``Matches``; queries as they are searched."""
+    def away(self, queries: FloatArray, vectors: NDArray[Any], originals: bool = False) -> DoubleArray:
+        """Distances [queries, rows] in the sense of ``Matches``; originals have length 1 for cosine, up to rounding."""
         q, v = queries.astype(np.float64), vectors.astype(np.float64)
         if self.books.metric == "ip":
             return np.asarray(-(q @ v.T))
         if self.books.metric == "l2":
             return np.asarray(((q[:, None] - v[None]) ** 2).sum(2))
+        if originals:
+            return np.asarray(1 - q @ v.T)
         s = self.books.metric_type.query_length
         return np.asarray(1 - q @ v.T + ((v**2).sum(1) - 1) / (2 * s))
 
@@ -207,7 +209,7 @@ class Rows:
         assert self.kept is not None
         exact = found.stats.margin.startswith("exact") or found.stats.margin == "inf"
         by_code, slack = self.away(queries, self.vectors), self.tolerance(queries)
-        distances = self.away(queries, self.kept)
+        distances = self.away(queries, self.kept, originals=True)
         for i, (ids, reported, count) in enumerate(listed(found)):
             may = np.ones(len(self), np.bool_) if allowed is None else allowed.copy()
             if own is not None:
