@@ -153,10 +153,10 @@ def test_more_effort_codes_better(layout: str) -> None:
 
 
 def test_books_of_rounding_errors_are_not_learned() -> None:
-    """400 rows are coded exactly by two books; six more must not spoil that."""
+    """400 rows are coded exactly by the first book and one of each of two groups; five more must not spoil that."""
     x = correlated(400)
     codebooks = learned(x, layout="residual", iterations=3)
-    assert [len(b.words) for b in codebooks.books[2:]] == [1] * 6
+    assert [len(b.words) > 1 for b in codebooks.books] == [True, True, False, False, False, True, False, False]
     assert coded_error(x, codebooks) < 1e-10 * x.var(0).sum()
 
 

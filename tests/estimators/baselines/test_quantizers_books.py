@@ -309,8 +309,8 @@ def test_a_row_is_coded_near_the_level_of_its_length() -> None:
 @pytest.mark.parametrize(
     ("model", "facts"),
     [
-        (LOPQ(1), ("n_books", "LOPQ", 2, 64, 1)),
-        (MSQ(2), ("n_books", "MSQ", 3, 64, 2)),
+        (LOPQ(1), ("n_books", "LOPQ", 2, 128, 1)),
+        (MSQ(2), ("n_books", "MSQ", 3, 128, 2)),
         (LOPQ(n_cells=257), ("n_cells", 1, 256, 257)),
         (LOPQ(n_cells=0), ("n_cells", 0)),
         (LOPQ(books="own"), ("books", "local", "shared", "'own'")),
