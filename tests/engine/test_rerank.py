@@ -36,7 +36,9 @@ def native(
     found, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
     how = METRICS[metric]
     stored = _native.StoredVectors(kind, q.shape[1], list(parts))
-    stored.rerank(*how.of_originals, q, rows, threads, found, distances)
+    kept = how.of_originals
+    stored.rerank(kept.is_squared, kept.offset, q, rows, threads, found, distances)
+    distances *= np.float32(0.5 if kept.is_converted else 1)
     return found, distances
 
 
@@ -164,3 +166,17 @@ def test_originals_grow_without_changing_what_was_there():
         assert state.n == 4 * (i + 1)
         assert np.array_equal(np.concatenate(state.parts), raw[: state.n])
         assert len(state.parts) <= 4  # as many as bits of the number of additions
+
+
+@pytest.mark.parametrize(("kind", "noise"), [("float16", 0.02), ("int8", 0.1)])
+def test_near_rows_of_cosine_are_not_ranked_by_the_rounding_of_their_lengths(kind, noise):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(10, 24)) / np.sqrt(24)
+    x = centres[rng.integers(10, size=800)] + noise * rng.normal(size=(800, 24)) / np.sqrt(24)
+    x = (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
+    index = il.Index.build(x, n_bytes=4, metric="cosine", originals=kind, effort="fastest", progress=False)
+    found = index.search(x[:50], 10, rerank=800)
+    true = np.argsort(-(x[:50].astype(float) @ x.T.astype(float)), axis=1)[:, :10]
+    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(true.tolist(), found.ids.tolist(), strict=True)]) > 0.9
+    assert (found.distances >= 0).all()
+    assert index.evaluate(x[:50], rerank=800).recall[10] > 0.99  # the kept vectors are the truth

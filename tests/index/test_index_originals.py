@@ -34,7 +34,7 @@ def true_rows(index: il.Index, kind: str, k: int) -> np.ndarray:
     format = OriginalsFormat(kind, index.dim)
     kept = format.to_vectors(format.to_bytes(unit(X).astype(np.float32))).astype(np.float64)
     products = unit(Q).astype(np.float64) @ kept.T
-    away = (kept**2).sum(1) - 2 * products if index.metric == "l2" else -products
+    away = -products if index.metric == "ip" else (kept**2).sum(1) - 2 * products
     return np.argsort(away, axis=1, kind="stable")[:, :k]
 
 

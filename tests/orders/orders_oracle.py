@@ -142,7 +142,7 @@ class Rows:
         if self.books.metric == "l2":
             return np.asarray(((q[:, None] - v[None]) ** 2).sum(2))
         if originals:
-            return np.asarray(1 - q @ v.T)
+            return np.asarray(((q[:, None] - v[None]) ** 2).sum(2) / 2)
         s = self.books.metric_type.query_length
         return np.asarray(1 - q @ v.T + ((v**2).sum(1) - 1) / (2 * s))
 

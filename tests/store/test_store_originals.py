@@ -107,7 +107,7 @@ def test_a_second_look_against_a_plain_loop(n: int, k: int, depth: int, metric: 
         for row in rows[i][rows[i] >= 0].tolist():
             product = sum(float(a) * float(b) for a, b in zip(q[i], x[row], strict=True))
             square = sum((float(a) - float(b)) ** 2 for a, b in zip(q[i], x[row], strict=True))
-            away.append(({"l2": square, "ip": -product, "cosine": 1 - product}[metric], row))
+            away.append(({"l2": square, "ip": -product, "cosine": square / 2}[metric], row))
         best = sorted(away)[:k]
         assert found[i].tolist() == [row for _, row in best] + [-1] * (k - len(best))
         assert distances[i].tolist() == [d for d, _ in best] + [np.inf] * (k - len(best))
@@ -128,7 +128,7 @@ def test_re_ranked_searches(tmp_path: Path, kind: str, metric: str) -> None:
     kept = store.get(there, originals=True)
     assert np.abs(kept - unit(x[there])).max() < (0.02 if kind == "int8" else 0.01) * np.abs(kept).max()
     products = unit(q).astype(np.float64) @ kept.T.astype(np.float64)
-    away = -2 * products + (kept.astype(np.float64) ** 2).sum(1) if metric == "l2" else -products
+    away = -products if metric == "ip" else -2 * products + (kept.astype(np.float64) ** 2).sum(1)
     true = there[np.argsort(away, axis=1)[:, :10]]
 
     def recall(found: il.Matches) -> float:

@@ -123,13 +123,19 @@ class Metric:
         if not self.is_converted:
             return distances
         s, wide = self.query_length, distances.astype(np.float64)
-        squares = wide * (2 * s) + (s - 1) ** 2
-        return np.asarray(squares + 1e-6 * (np.abs(squares) + (s - 1) ** 2 + np.abs(wide) * (2 * s)), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # radii of any size, infinite ones too
+            squares = wide * (2 * s) + (s - 1) ** 2
+            more = 1e-6 * (np.abs(squares) + (s - 1) ** 2 + np.abs(wide) * (2 * s))
+            return np.asarray(np.where(np.isfinite(squares), squares + more, squares), np.float32)
 
     @property
-    def of_originals(self) -> tuple[bool, float]:
-        """How distances from kept vectors, of length 1 for cosine, are computed: by squares, or as offset - q . x."""
-        return (False, 1.0) if self.is_normalized else (self.is_squared, self.offset)
+    def of_originals(self) -> Metric:
+        """The metric of kept vectors. Those of cosine have length 1 but for the rounding of their bytes.
+
+        1 - q . x would rank near rows by that rounding. Half of the squared distance is the same for a length of 1, and
+        hardly depends on it.
+        """
+        return METRICS["cosine"] if self.is_normalized else self
 
     def scores(self, distances: FloatArray) -> FloatArray:
         """Squared distances as they are (l2), inner products (ip) and cosines (cosine) of distances."""

@@ -127,7 +127,7 @@ def explain_row(
     return Explanation(
         id=row,
         k=k,
-        margin=rule.label,
+        margin=passes[0].rule.label,  # as the statistics of the search have it
         lost=lost,
         by=metric.difference(by),
         distance=float(np.float32(metric.reported(trace.distance))),

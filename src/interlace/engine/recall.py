@@ -51,8 +51,8 @@ def measured(
     chosen = np.linspace(0, len(queries) - 1, min(QUERIES, len(queries))).astype(np.int64)
     queries, own = queries[chosen], None if own_rows is None else own_rows[chosen, None]
     extra = int(own is not None)
-    removed = None if engine.removed is None else ~engine.removed.kept()
-    true, _ = nearest_rows(originals.blocks(), queries, K + extra, engine.codebooks.metric_type, removed=removed)
+    removed, metric = None if engine.removed is None else ~engine.removed.kept(), engine.codebooks.metric_type
+    true, _ = nearest_rows(originals.blocks(), queries, K + extra, metric.of_originals, removed=removed)
     deepest = min(DEPTHS[-1] + extra, max(1, engine.n_kept))
     found: list[tuple[float, int, float]] = []
     for margin in TARGETS:

@@ -57,5 +57,8 @@ def rerank(
     """
     found, distances = np.empty((len(rows), k), np.int64), np.empty((len(rows), k), np.float32)
     candidates = np.ascontiguousarray(rows)
-    originals.native.rerank(*metric.of_originals, queries, candidates, threads, found, distances)
+    kept = metric.of_originals
+    originals.native.rerank(kept.is_squared, kept.offset, queries, candidates, threads, found, distances)
+    if kept.is_converted:
+        distances *= np.float32(0.5)
     return found, distances

@@ -205,7 +205,7 @@ def _true_rows(
     engine, depth = searcher.engine, k + (own is not None)
     if rows is None:
         removed = None if engine.removed is None else ~engine.removed.kept()
-        blocks, metric = searcher.kept_vectors("evaluate").blocks(), engine.codebooks.metric_type
+        blocks, metric = searcher.kept_vectors("evaluate").blocks(), engine.codebooks.metric_type.of_originals
         return without(nearest_rows(blocks, vectors, depth, metric, removed=removed)[0], own)
     found, kept = exact_neighbours(rows, vectors, depth, searcher.space.metric)[0], engine.kept_rows()
     return without(np.where(found < 0, -1, kept[found]), own)

@@ -27,11 +27,11 @@ def stored_sum(terms: FloatArray) -> np.float32:
 
 def distance(query: FloatArray, vector: FloatArray, metric: Metric) -> np.float32:
     """Of a query and an original, both float32 [dim]."""
-    squared, offset = metric.of_originals
-    if squared:
+    kept = metric.of_originals
+    if kept.is_squared:
         away = query - vector
-        return stored_sum(away * away)
-    return np.float32(np.float32(offset) - stored_sum(query * vector))
+        return stored_sum(away * away) * np.float32(0.5 if kept.is_converted else 1)
+    return np.float32(np.float32(kept.offset) - stored_sum(query * vector))
 
 
 def rerank(
