@@ -26,8 +26,6 @@ K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
 #: Queries that recall is measured with: the true neighbours of each take a pass over all originals.
 QUERIES = 256
-#: Queries that are compared with a block of originals at a time.
-QUERIES_AT_ONCE = 32
 #: Of the neighbours that a recall may lose, this part is kept in reserve: queries to come are not these.
 RESERVE = 0.1
 #: A margin that visits more cells is taken where it saves this much of the depth.

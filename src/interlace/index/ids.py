@@ -14,7 +14,6 @@ from ..files.storage import USUAL_VERSION, File
 from .id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
 
 BLOCK = 64  # ids of a block, kBlock of cpp/core/packed_ids.h
-RUN_BYTES = 12  # of a run, as it is stored
 COMPACT_VERSION = 3  # of files that have ids in runs or blocks
 
 #: Arrays of each kind of ids as files hold them (docs/format.md); of integers, those that are neither runs nor blocks.
