@@ -39,9 +39,7 @@ class Health:
     #: ``learned``; ``collecting``: the store keeps vectors until it has enough rows to learn codebooks; ``learning``:
     #: this process is learning codebooks from its rows
     state: str = "learned"
-    learning_due: str | None = (
-        None  #: why the store should learn codebooks now, if it can learn by itself
-    )
+    learning_due: str | None = None  #: why the store should learn codebooks now, if it can learn by itself
     learning_error: str | None = None  #: why the last attempt of this process to learn by itself failed
     learns: bool = False  #: whether the store learns by itself, while it is open for writing
 
