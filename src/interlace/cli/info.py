@@ -130,9 +130,7 @@ def _text(found: dict[str, Any]) -> str:
             text = f"for {made['n']:,} rows, k up to {max(made['ks'])}"
         facts.append(("calibration", text))
     if found.get("state") == "collecting":
-        facts.append(
-            ("state", "collecting: rows are kept as vectors until codebooks are learned")
-        )
+        facts.append(("state", "collecting: rows are kept as vectors until codebooks are learned"))
     if found["kind"] == "store":
         columns = ", ".join(f"{name} ({kind})" for name, kind in (found["columns"] or {}).items())
         facts += [("columns", columns or "none"), ("originals", found["originals"] or "not kept")]
