@@ -234,8 +234,9 @@ def test_relearn_takes_the_place_of_the_thread(tmp_path: Path, monkeypatch: pyte
     store.close()
 
 
+@pytest.mark.parametrize("again", ["rows", "relearn"])
 def test_a_failure_is_told_and_tried_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, again: str
 ) -> None:
     x, tries = rows(900), []
 
@@ -256,7 +257,10 @@ def test_a_failure_is_told_and_tried_again_later(
         assert store.wait_until_learned(HANGS)
         assert len(tries) == 1  # not with every write
         assert store.search(x[0], 1).distances.tolist() == [0.0]
-    store.add(x[600:])
+    if again == "relearn":
+        store.relearn()
+    else:
+        store.add(x[600:])
     assert store.wait_until_learned(HANGS)
     assert (store.health().state, store.health().learning_error) == ("learned", None)
     store.close()
@@ -383,3 +387,27 @@ def test_a_forked_child_has_no_thread(tmp_path: Path, monkeypatch: pytest.Monkey
     assert store.wait_until_learned(HANGS)
     assert store.health().state == "learned"
     store.close()
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+@pytest.mark.parametrize("by", ["thread", "relearn"])
+def test_the_vectors_calibrate_although_they_are_not_kept(tmp_path: Path, metric: str, by: str) -> None:
+    """Decoded rows would be nearer to the codes than queries are."""
+    x = clustered(700, DIM)
+    relearn = "auto" if by == "thread" else "manual"
+    with made(tmp_path / "s", metric=metric, originals=None, relearn=relearn, learn_at=700) as store:
+        store.add(x[:3])
+        store.remove([1])
+        store.add(x[3:])
+        store.add(x[1:2])
+        if by == "relearn":
+            store.relearn()
+        assert store.wait_until_learned(HANGS)
+        rows = np.concatenate([x[:1], x[2:], x[1:2]])
+        searcher, found = store.searcher, store.snapshot.books.calibration
+        vectors = searcher.space.directed(rows, "x")
+        expected = searcher.engine.calibrated(vectors, np.arange(700), threads=1)
+        assert found is not None
+        assert np.array_equal(found.shares, expected.shares, equal_nan=True)
+        assert np.array_equal(found.slacks, expected.slacks, equal_nan=True)
+        assert (found.n, found.queries) == (700, 700)

@@ -67,6 +67,10 @@ class Background:
             self._thread = threading.Thread(target=self._run, name="interlace-learning", daemon=True)
             self._thread.start()
 
+    def forget_failures(self) -> None:
+        """After a success of ``relearn()``."""
+        self.error, self._retry_from = None, 0
+
     def stop(self) -> None:
         """End the thread, and wait for its end. What it has learned so far is lost, nothing else."""
         self._stopping = True
@@ -124,11 +128,10 @@ class Background:
             with self._writing(snapshot) as (writer, current):
                 writer.checkpoint(new.applied(current), everything=True, rewrite=True, books=new.books)
                 snapshot = writer.state.snapshot
-        self._calibrate(snapshot, threads)
-
-    def _calibrate(self, snapshot: Snapshot, threads: int) -> None:
-        self._stop_here()
-        calibration = snapshot.calibrated(None, threads, False)
+            self._stop_here()
+            calibration = new.calibration(current, snapshot, threads)
+        else:
+            calibration = snapshot.calibrated(None, threads, False)
         with self._writing(snapshot) as (writer, current):
             writer.checkpoint(current, books=dataclasses.replace(current.books, calibration=calibration))
 
