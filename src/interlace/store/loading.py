@@ -96,7 +96,7 @@ def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: St
     removed = [parts.open_removed(folder, entry, manifest.store) for entry in manifest.segments]
     tail, none = Tail.empty(books.codebooks, extras.width), Tombstones(0)
     rows = StoredRows(segments, (*removed, none), tail, manifest.ids, extras)
-    return Snapshot(books, rows, manifest.next_id, manifest.drift)
+    return Snapshot(books, rows, manifest.next_id, manifest.drift, manifest.learning)
 
 
 def read_log(
@@ -117,7 +117,8 @@ def replay(base: Snapshot, records: Iterable[Record], manifest: Manifest) -> Sna
     try:
         record = Record.joined(listed)
         state = base.apply(record)
-        check_codes(record.codes, base.books.codebooks)
+        if len(record.ids):  # else the width of codes may be any number
+            check_codes(record.codes, base.books.codebooks)
         return state
     except (InterlaceError, ValueError) as error:
         raise DamagedFileError(f"the log {manifest.log!r} does not fit its store: {error}") from error

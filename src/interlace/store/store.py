@@ -18,6 +18,7 @@ from ..index.id_values import IdArray, as_id_array, is_id, shown_id
 from ..inputs.literals import Auto, Cross, Effort, Layout, Missing, PriorFit, Rotation
 from ..progress import Progress, as_progress, silent
 from .adding import Insertion
+from .background import Background
 from .loading import State
 from .reading import Reading
 from .relearning import relearned
@@ -39,6 +40,10 @@ class Store(Reading):
     def __init__(self, folder: str, source: State | Writer) -> None:
         self.path = folder
         self.session = Session(folder, source)
+        self.background = Background(self.session)
+        if self.mode == "a":
+            self.session.after_write = self.background.check
+            self.background.check()  # a process that ended may have left something to learn
 
     @property
     def mode(self) -> str:
@@ -146,13 +151,15 @@ class Store(Reading):
         """Recalibrate ``margin`` for the current rows and store the result; see :meth:`Index.calibrate`.
 
         If the store keeps originals, they are the default queries, and the re-rank depth for ``recall`` is measured
-        too: each of up to 256 queries is compared with all originals.
+        too: each of up to 256 queries is compared with all originals. A store that has not learned codebooks yet
+        searches exactly, and has nothing to calibrate.
         """
         with self.session.writing() as writer:
             self.session.check_no_batch("calibrate()")
             snapshot = self.session.state.snapshot
             calibration = snapshot.calibrated(queries, threads, embedded)
-            writer.checkpoint(snapshot, books=dataclasses.replace(snapshot.books, calibration=calibration))
+            if calibration is not None:
+                writer.checkpoint(snapshot, books=dataclasses.replace(snapshot.books, calibration=calibration))
 
     def relearn(
         self,
@@ -177,6 +184,9 @@ class Store(Reading):
         start: str | None = None,
     ) -> None:
         """Learn new codebooks from the kept originals, encode all rows again, and calibrate.
+
+        A store that was created without codebooks learns with the settings of :func:`interlace.create`, and with those
+        that you pass instead, which it then keeps for the next time.
 
         The method that learned the current codebooks learns the new ones, with the same number of bytes and the same
         layout, unless you pass others. The parameters are those of its class, :class:`interlace.ICQ` or a class of
@@ -210,19 +220,38 @@ class Store(Reading):
         }
         settings = {name: value for name, value in given.items() if value is not None}
         report = as_progress(progress)
+        self.session.check_writable()
+        self.session.check_no_batch("relearn()")
+        self.background.stop()  # it would learn the same, or less
         with self.session.writing() as writer:
             self.session.check_no_batch("relearn()")
             before = self.session.state.snapshot
-            after = relearned(before, settings, lambda what, done: report(f"learning: {what}", 0.7 * done))
+            new = relearned(before, settings, lambda what, done: report(f"learning: {what}", 0.7 * done))
             report("coding", 0.7)
-            writer.checkpoint(after, everything=True, rewrite=True, books=after.books)
+            writer.checkpoint(new.applied(before), everything=True, rewrite=True, books=new.books)
             report("calibrating", 0.9)
-            self.calibrate(threads=threads)
+            after = self.session.state.snapshot
+            calibration = new.calibration(before, after, new.threads)
+            writer.checkpoint(after, books=dataclasses.replace(after.books, calibration=calibration))
+            self.background.forget_failures()
         report("done", 1.0)
 
     def close(self) -> None:
-        """Release the lock, so that another process can write. All writes are on disk already."""
+        """Release the lock, so that another process can write. All writes are on disk already.
+
+        Learning in the background stops, and starts again when the store is opened for writing;
+        :meth:`wait_until_learned` waits for it.
+        """
+        self.session.check_can_close()
+        self.background.stop()
         self.session.close()
+
+    def wait_until_learned(self, timeout: float | None = None) -> bool:
+        """Wait while the store learns in the background, at most so many seconds; returns whether it has ended.
+
+        Returns at once if nothing is being learned. :meth:`health` has the state, and the error after a failure.
+        """
+        return self.background.wait(timeout)
 
     def __enter__(self) -> Store:
         return self
@@ -236,7 +265,9 @@ class Store(Reading):
     def __repr__(self) -> str:
         snapshot, closed = self.session.state.snapshot, ", closed" * self.session.closed
         rows = snapshot.rows
+        books = snapshot.books.codebooks
+        coded = f"vectors ({books.metric}, dim={books.dim}) without codes" if snapshot.collecting else repr(books)
         return (
             f"Store({self.path!r}, mode={self.mode!r}{closed}: {len(snapshot)} rows, {rows.kind or 'no'} ids, "
-            f"{len(rows.parts)} segments, {rows.tail.n} rows in the log, {snapshot.books.codebooks!r})"
+            f"{len(rows.parts)} segments, {rows.tail.n} rows in the log, {coded})"
         )
