@@ -87,6 +87,7 @@ def _panel(axes: Any, title: str, methods: list[Case], least: float) -> None:
         ends.append((f"{name}: {method['bytes']['total']:.0f} B", colour, x[-1], y[-1]))
     _log_y(axes)
     axes.set_title(title, fontsize=9, loc="left")
+    axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel("recall@10")
     axes.set_ylabel("queries per second")
     axes.grid(True, which="major", alpha=0.25)
