@@ -285,7 +285,9 @@ private:
         for (std::uint8_t& code : fixed) code = static_cast<std::uint8_t>(random_() % kGroups);
         for (std::size_t g = 0; g < kGroups; ++g) mine.fixed[g] = exact.fixed[g] = static_cast<std::uint8_t>(random_());
         std::uint64_t a[kChunk] = {}, b[kChunk] = {};
-        for (const std::uint8_t* more : {static_cast<const std::uint8_t*>(nullptr), fixed.data() + 1})
+        const std::uint8_t* const none = nullptr;
+        const std::uint8_t* const bytes = fixed.data() + 1; // at any address
+        for (const std::uint8_t* more : {none, bytes})
             for (const std::uint8_t threshold : {0, 30, 200, 254}) {
                 level_.scan(blocks.data(), columns + 1, more, mine, threshold, n_blocks, a);
                 scalar_.scan(blocks.data(), columns + 1, more, exact, threshold, n_blocks, b);
