@@ -117,3 +117,15 @@ def test_plan_counts_their_bytes():
     planned = il.plan(4000, 10, n_bytes=4, layout="residual", cells=N_CELLS, effort="fast", measure=False)
     assert planned.codes == report.codes
     assert planned.row_numbers == pytest.approx(report.row_numbers, rel=0.1)
+
+
+@pytest.mark.parametrize("cells", ["many", 10**30, 0, -1, 1.5, None, True, [300]])
+def test_other_numbers_of_cells_are_refused(cells):
+    with raises(il.InputError, "cells", 65536):
+        il.plan(100_000, 8, cells=cells, measure=False)
+
+
+def test_numbers_of_cells_of_any_integer_type_are_taken():
+    assert str(il.plan(10_000, 8, cells=np.int32(300), measure=False)) == str(
+        il.plan(10_000, 8, cells=300, measure=False)
+    )

@@ -74,8 +74,8 @@ class Settings:
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-        if self.cells != "auto" and positive(self.cells, "cells") > MAX_CELLS:
-            raise InputError(f"cells must be at most {MAX_CELLS}, got {self.cells}")
+        if self.cells != "auto" and (type(self.cells) is bool or self.cells not in range(1, MAX_CELLS + 1)):
+            raise InputError(f"cells must be 'auto' or an integer from 1 to {MAX_CELLS}, got {self.cells!r:.60}")
         positive(self.max_train_rows, "max_train_rows")
         positive(self.iterations, "iterations", least=0)
         positive(self.seed, "seed", least=0)
@@ -102,7 +102,7 @@ class Settings:
     @property
     def n_cells(self) -> int:
         """Number of cells, if there are enough rows."""
-        return self.n_words if self.cells == "auto" else self.cells
+        return self.n_words if self.cells == "auto" else int(self.cells)
 
     @property
     def many_cells(self) -> bool:
