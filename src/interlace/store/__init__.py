@@ -6,6 +6,7 @@ opening.py      create and open
 session.py      a store that a process has open: current state, one write at a time, batches
 adding.py       rows of the user -> records
 relearning.py   new codebooks from kept originals
+restructuring.py    other columns for the rows of a store
 writer.py       how a write reaches the disk: log, checkpoint
 compaction.py   which segments a checkpoint rewrites
 loading.py      files -> state

@@ -127,7 +127,9 @@ class Writer:
         if books is not None:
             write_books(path("books"), books, before.store)
             books_name = written[-1]
-        log = Log.create(path("log"), before.store, 1 + before.extended)
+        extras = after.rows.extras
+        extended = extras.columns is not None or extras.originals is not None
+        log = Log.create(path("log"), before.store, 1 + extended)
         self.folder.sync()
         self._generation += 1  # also if the checkpoint fails: readers distinguish manifests by it
         manifest = Manifest(
@@ -140,7 +142,7 @@ class Writer:
             next_id=after.next_id,
             next_file=self._next_file,
             drift=after.drift.at_checkpoint(),
-            columns=before.columns,
+            columns=None if extras.columns is None else extras.columns.text,
             originals=before.originals,
         )
         return manifest, log
