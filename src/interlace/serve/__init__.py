@@ -17,6 +17,7 @@ endpoint.py     how a route is called
 routes/         routes by subject
 service.py      what the routes share
 app.py          the application
+run.py, patience.py, timing.py    uvicorn, its connections, time limits
 """
 
 from .settings import Keys, RequestLimits, ServerSettings

@@ -6,7 +6,6 @@ time between two parts of it.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import json
@@ -23,6 +22,7 @@ from .endpoint import FULL, READ
 from .metrics import Metrics
 from .problems import ProblemDetails, over_limit
 from .settings import Keys, ServerSettings, is_loopback
+from .timing import in_time
 
 access_log = logging.getLogger("interlace.serve.access")
 #: Paths that need no key: health, and the files of the page, which contain no data.
@@ -155,8 +155,8 @@ class _Exchange:
         if self._complete:
             return await self._receive()  # waits for the client to go away
         try:
-            message = await asyncio.wait_for(self._receive(), self._limits.read_seconds)
-        except asyncio.TimeoutError:
+            message = await in_time(self._receive(), self._limits.read_seconds)
+        except TimeoutError:
             raise over_limit(408, "read_seconds", self._limits.read_seconds) from None
         if message["type"] == "http.request":
             self.received += len(message.get("body", b""))

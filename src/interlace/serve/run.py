@@ -1,18 +1,16 @@
-"""Run the server: uvicorn with limits, logs as lines of JSON, and a time limit for the header of a request."""
+"""Run the server: uvicorn with limits, logs as lines of JSON, and time limits for connections."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from .app import create_app
 from .guard import JsonLines
+from .patience import protocol
 from .settings import ServerSettings
 
 log = logging.getLogger("interlace.serve")
@@ -27,26 +25,6 @@ class Tls:
     key_password: str | None = None
 
 
-def _protocol(seconds: float) -> Any:
-    """uvicorn's protocol, which closes connections that do not send a whole header in time."""
-    base: Any = AutoHTTPProtocol
-
-    class Impatient(base):  # type: ignore[misc]
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._waiting = asyncio.get_running_loop().call_later(seconds, self._give_up)
-
-        def _give_up(self) -> None:
-            if self.cycle is None and not self.transport.is_closing():
-                self.transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._waiting.cancel()
-            super().connection_lost(exc)
-
-    return Impatient
-
-
 def server(settings: ServerSettings, tls: Tls | None = None, *, grace: float = 30.0) -> uvicorn.Server:
     """A server that is not running yet."""
     config = uvicorn.Config(
@@ -58,7 +36,7 @@ def server(settings: ServerSettings, tls: Tls | None = None, *, grace: float = 3
         server_header=False,
         lifespan="on",
         ws="none",
-        http=_protocol(settings.limits.read_seconds),
+        http=protocol(settings.limits.read_seconds, settings.limits.seconds),
         limit_concurrency=settings.limits.connections,
         timeout_keep_alive=int(max(5, settings.limits.read_seconds)),
         timeout_graceful_shutdown=int(grace),

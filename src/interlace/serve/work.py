@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from .problems import over_limit
 from .settings import RequestLimits
+from .timing import in_time
 
 T = TypeVar("T")
 MOST = 64  # queries in a batch
@@ -100,8 +101,8 @@ class Workers:
 
     async def _in_time(self, task: Awaitable[T]) -> T:
         try:
-            return await asyncio.wait_for(task, self._limits.seconds)
-        except asyncio.TimeoutError:
+            return await in_time(task, self._limits.seconds)
+        except TimeoutError:
             raise over_limit(503, "seconds", self._limits.seconds) from None
 
     def close(self) -> None:
