@@ -58,7 +58,7 @@ class Reading(Searchable):
     @property
     def originals(self) -> str | None:
         """The format in which the store keeps vectors: ``float16``, ``int8``, or None."""
-        originals = self.session.open_state.snapshot.rows.extras.originals
+        originals = self.session.open_state.snapshot.originals
         return None if originals is None else originals.kind
 
     @property

@@ -60,4 +60,4 @@ def _restructured(before: Snapshot, table: Table) -> Snapshot:
     rows = before.rows
     extras = Extras(Columns.of(arrow().schema(list(table.schema))), rows.extras.originals)
     after = Restructured(rows.parts, rows.removed, rows.tail, rows.kind, extras, table)
-    return Snapshot(before.books, after, before.next_id, before.drift)
+    return Snapshot(before.books, after, before.next_id, before.drift, before.plan)

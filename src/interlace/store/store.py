@@ -165,13 +165,15 @@ class Store(Reading):
         """Recalibrate ``margin`` for the current rows and store the result; see :meth:`Index.calibrate`.
 
         If the store keeps originals, they are the default queries, and the re-rank depth for ``recall`` is measured
-        too: each of up to 256 queries is compared with all originals.
+        too: each of up to 256 queries is compared with all originals. A store that has not learned codebooks yet
+        searches exactly, and has nothing to calibrate.
         """
         with self.session.writing() as writer:
             self.session.check_no_batch("calibrate()")
             snapshot = self.session.state.snapshot
             calibration = snapshot.calibrated(queries, threads, embedded)
-            writer.checkpoint(snapshot, books=dataclasses.replace(snapshot.books, calibration=calibration))
+            if calibration is not None:
+                writer.checkpoint(snapshot, books=dataclasses.replace(snapshot.books, calibration=calibration))
 
     def relearn(
         self,
@@ -196,6 +198,9 @@ class Store(Reading):
         start: str | None = None,
     ) -> None:
         """Learn new codebooks from the kept originals, encode all rows again, and calibrate.
+
+        A store that was created without codebooks learns with the settings of :func:`interlace.create`, and with those
+        that you pass instead, which it then keeps for the next time.
 
         The method that learned the current codebooks learns the new ones, with the same number of bytes and the same
         layout, unless you pass others. The parameters are those of its class, :class:`interlace.ICQ` or a class of
@@ -232,9 +237,9 @@ class Store(Reading):
         with self.session.writing() as writer:
             self.session.check_no_batch("relearn()")
             before = self.session.state.snapshot
-            after = relearned(before, settings, lambda what, done: report(f"learning: {what}", 0.7 * done))
+            new = relearned(before, settings, lambda what, done: report(f"learning: {what}", 0.7 * done))
             report("coding", 0.7)
-            writer.checkpoint(after, everything=True, rewrite=True, books=after.books)
+            writer.checkpoint(new.applied(before), everything=True, rewrite=True, books=new.books)
             report("calibrating", 0.9)
             self.calibrate(threads=threads)
         report("done", 1.0)
@@ -255,7 +260,9 @@ class Store(Reading):
     def __repr__(self) -> str:
         snapshot, closed = self.session.state.snapshot, ", closed" * self.session.closed
         rows = snapshot.rows
+        books = snapshot.books.codebooks
+        coded = f"vectors ({books.metric}, dim={books.dim}) without codes" if snapshot.collecting else repr(books)
         return (
             f"Store({self.path!r}, mode={self.mode!r}{closed}: {len(snapshot)} rows, {rows.kind or 'no'} ids, "
-            f"{len(rows.parts)} segments, {rows.tail.n} rows in the log, {snapshot.books.codebooks!r})"
+            f"{len(rows.parts)} segments, {rows.tail.n} rows in the log, {coded})"
         )
