@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -44,6 +45,7 @@ class Routes:
         other_bodies: Sequence[str] = (),
         query: Sequence[str] = (),
         produces: str = "application/json",
+        listed: bool = True,
     ) -> None:
         """Add a route; the rest describes it for ``/openapi.json``."""
         extra: dict[str, Any] = {"responses": {"200": {"description": "Success", "content": {produces: {}}}}}
@@ -62,7 +64,8 @@ class Routes:
             methods=[method],
             tags=[self._tag],
             name=handler.__name__,
-            operation_id=f"{handler.__name__}_{method.lower()}",
+            operation_id=re.sub(r"\W+", "_", method.lower() + path).strip("_"),
+            include_in_schema=listed,
             description=(handler.__doc__ or "").strip(),
             openapi_extra=extra,
             response_model=None,

@@ -129,7 +129,8 @@ def query_input(given: Any, dim: int) -> FloatArray | int | str:
 def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
     """float32 [n, dim]; the error names the first that does not fit."""
     try:
-        found = np.array(given, np.float32)
+        with np.errstate(all="ignore"):  # too large a number becomes infinite, which the library refuses
+            found = np.array(given, np.float32)
     except (ValueError, TypeError, OverflowError):
         found = np.empty(0, np.float32)
     if found.shape != (len(given), dim):

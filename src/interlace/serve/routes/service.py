@@ -90,7 +90,7 @@ def add(routes: Routes, service: Service, app: FastAPI) -> None:
     routes.add("GET", "/docs", docs, reads=True, produces="text/html")
     for path in ELSEWHERE:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-            routes.add(method, path, elsewhere, reads=True)
+            routes.add(method, path, elsewhere, reads=True, listed=False)
 
 
 def version() -> dict[str, Any]:
@@ -105,7 +105,6 @@ def description(app: FastAPI) -> dict[str, Any]:
         [(model, "validation") for model in BODIES.values()], ref_template="#/components/schemas/{model}"
     )
     found.setdefault("components", {}).setdefault("schemas", {}).update(models.get("$defs", {}))
-    found["paths"] = {path: item for path, item in found["paths"].items() if path not in ELSEWHERE}
     return found
 
 
