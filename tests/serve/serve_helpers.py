@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 
 from interlace.serve import Keys, RequestLimits, ServerSettings
@@ -29,8 +30,8 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(folder: Path, **settings: Any) -> Iterator[Running]:
-    """Start a server and stop it at the end; ``limits`` is a dict."""
+def running(folder: Path, *, ready: bool = True, **settings: Any) -> Iterator[Running]:
+    """Start a server, wait until its stores are open, and stop it at the end; ``limits`` is a dict."""
     from interlace.serve.run import server
 
     limits, keys = RequestLimits(**settings.pop("limits", {})), Keys(**settings.pop("keys", {}))
@@ -42,6 +43,8 @@ def running(folder: Path, **settings: Any) -> Iterator[Running]:
         time.sleep(0.01)
     port = made.servers[0].sockets[0].getsockname()[1]
     try:
+        while ready and httpx.get(f"http://127.0.0.1:{port}/readyz").status_code != 200:
+            time.sleep(0.01)
         yield Running(port, folder, made)
     finally:
         made.should_exit = True

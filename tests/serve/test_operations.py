@@ -265,7 +265,7 @@ def test_readiness_waits_for_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Catalog, "open_all", slowly)
     il.create(tmp_path / "c", dim=4).close()
-    with running(tmp_path) as found:
+    with running(tmp_path, ready=False) as found:
         assert httpx.get(f"{found.url}/livez").status_code == 200
         for path in ("/readyz", "/collections/c"):
             answer = httpx.get(found.url + path)

@@ -1,5 +1,16 @@
 """Stores of a server: ``il.connect(url)`` (docs/serve.md).
 
-wire.py     arrays and arguments as the bytes of a request or an answer
-codes.py    exceptions of the library <-> codes of problem details
+connecting.py      connect, and the collections of a server
+store.py           the calls of a store
+asynchronous.py    the same as coroutines
+transport.py       requests over kept connections
+wire.py            arguments and arrays as the bytes of a request or an answer
+answers.py         results of the library <-> arguments and arrays
+codes.py           exceptions of the library <-> codes of problem details
 """
+
+from .asynchronous import AsyncRemoteStore
+from .connecting import Server, connect
+from .store import RemoteStore
+
+__all__ = ["AsyncRemoteStore", "RemoteStore", "Server", "connect"]

@@ -7,6 +7,7 @@ searching.py    a query -> a search -> hits
 filters.py      conditions of a request -> expressions over columns
 fields.py       payload: JSON in one column, declared fields in typed columns
 ids.py          ids of points <-> ids of a store
+bodies.py       vectors as .npy or Arrow bodies
 rendering.py    points and hits -> JSON
 models.py       bodies of requests
 problems.py     errors -> problem details

@@ -19,7 +19,7 @@ from .._version import __version__
 from .endpoint import Routes
 from .guard import Guard
 from .problems import ProblemDetails, of_error
-from .routes import collections, points
+from .routes import collections, insight, points, snapshots, stored
 from .routes import service as service_routes
 from .service import Service
 from .settings import ServerSettings
@@ -52,6 +52,9 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     )
     collections.add(Routes(app, "collections"), service)
     points.add(Routes(app, "points"), service)
+    snapshots.add(Routes(app, "snapshots"), service)
+    insight.add(Routes(app, "insight"), service)
+    stored.add(Routes(app, "il.connect"), service)
     service_routes.add(Routes(app, "service"), service, app)
 
     async def root(request: Request) -> Response:

@@ -152,7 +152,7 @@ def creation_settings(given: CreateCollection, settings: ServerSettings) -> dict
         "metric": DISTANCES[vectors.distance],
         "n_bytes": _code_bytes(given, vectors, settings),
         "originals": given.interlace.originals,
-        "columns": {fields.PAYLOAD: "string"},
+        "columns": {fields.PAYLOAD: "string"} if given.interlace.columns is None else given.interlace.columns,
         "relearn": "auto",
     }
 

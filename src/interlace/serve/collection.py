@@ -13,10 +13,11 @@ from ..errors import DamagedFileError, InputError, InterlaceError
 from ..store import Snapshot, Store
 from . import fields, rendering
 from . import ids as point_ids
+from .bodies import Rows
 from .filters import Condition, Translation
 from .models import Batch, Count, Query, Retrieve, Scroll, Selector, Upsert
 from .problems import ProblemDetails, over_limit, unsupported
-from .searching import How, QueryHits, as_vectors, mask_of, query_input, search, search_by_id
+from .searching import How, QueryHits, as_vectors, mask_of, query_input, search_any
 from .settings import ServerSettings
 
 DISTANCES = {"Cosine": "cosine", "Euclid": "l2", "Dot": "ip"}
@@ -60,10 +61,7 @@ class Collection:
             return self._first(snapshot, given), None
         how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, self.settings)
         wanted, condition = query_input(given.query, self.dim), self.condition(snapshot, given.filter)
-        if isinstance(wanted, int | str):
-            found = search_by_id(snapshot, wanted, how, condition)
-        else:
-            found = search(snapshot, wanted, how, condition)
+        found = search_any(snapshot, wanted, how, condition)
         one = QueryHits.of(found, None, given.score_threshold)
         (text,) = rendering.hits(snapshot, [one], given.with_payload, given.with_vector)
         return text, rendering.stats(found.stats) if given.with_stats else None
@@ -135,6 +133,15 @@ class Collection:
         self._check_batch(len(ids), "points")
         return self.put(as_vectors(vectors, self.dim, "vector"), point_ids.all_to_store(ids), payloads)
 
+    def put_rows(self, rows: Rows) -> int:
+        """Add or replace points of a binary body."""
+        self._check_batch(len(rows.ids), "points")
+        if len(rows.ids) and rows.vectors.shape[1] != self.dim:
+            raise InputError(
+                f"vectors must have {self.dim} dimensions, as the collection has, got {rows.vectors.shape[1]}"
+            )
+        return self.put(rows.vectors, rows.ids, rows.payloads)
+
     def put(self, vectors: Any, ids: Sequence[Any], payloads: Sequence[Any]) -> int:
         """Add or replace rows with payloads that are JSON objects."""
         if not len(ids):
@@ -145,14 +152,20 @@ class Collection:
                 raise InputError("this collection was made without columns and cannot keep a payload")
             self.store.upsert(vectors, ids)
         elif fields.PAYLOAD in schema.names:
-            columns: dict[str, Any] = {
-                fields.PAYLOAD: [fields.to_text(payload, i) for payload, i in zip(payloads, ids, strict=True)]
-            }
-            columns.update(fields.columns_of(payloads, fields.declared(schema).values(), ids))
-            self.store.upsert(vectors, ids, payload=columns)
+            self.store.upsert(vectors, ids, payload=self.columns_of(payloads, ids))
         else:
             self.store.upsert(vectors, ids, payload=[payload or {} for payload in payloads])
         return len(ids)
+
+    def columns_of(self, payloads: Sequence[Any], ids: Sequence[Any]) -> dict[str, list[Any]]:
+        """JSON objects -> the values of all columns; ``ids`` are for messages."""
+        if len(payloads) != len(ids):
+            raise InputError(f"payload must have one entry per row: {len(ids)}, got {len(payloads)}")
+        columns: dict[str, list[Any]] = {
+            fields.PAYLOAD: [fields.to_text(payload, i) for payload, i in zip(payloads, ids, strict=True)]
+        }
+        columns.update(fields.columns_of(payloads, fields.declared(self.store.columns).values(), ids))
+        return columns
 
     def delete(self, given: Selector) -> int:
         """Remove points; returns how many."""

@@ -35,7 +35,7 @@ def points(
     if scores is not None:
         parts = [part + number(score) for part, score in zip(parts, scores, strict=True)]
     for name, texts in (
-        ("payload", _payloads(snapshot, ids, with_payload)),
+        ("payload", payloads(snapshot, ids, with_payload)),
         ("vector", _vectors(snapshot, ids, with_vector)),
     ):
         if texts is not None:
@@ -74,7 +74,8 @@ def stats(found: SearchStats) -> dict[str, Any]:
     return {**asdict(found), "ops_per_vector": found.ops_per_vector}
 
 
-def _payloads(snapshot: Snapshot, ids: NDArray[Any], wanted: WithPayload) -> Iterable[str] | None:
+def payloads(snapshot: Snapshot, ids: NDArray[Any], wanted: WithPayload) -> Iterable[str] | None:
+    """JSON text of each payload; None if it is not wanted."""
     if not wanted and not isinstance(wanted, list | Select):
         return None
     schema = snapshot.columns

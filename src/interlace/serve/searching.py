@@ -100,6 +100,15 @@ def search_by_id(snapshot: Snapshot, id: int | str, how: How, condition: Conditi
     )
 
 
+def search_any(
+    snapshot: Snapshot, wanted: FloatArray | int | str, how: How, condition: Condition | None = None
+) -> Matches:
+    """The hits of a single query: a vector, or the id of a point."""
+    if isinstance(wanted, int | str):
+        return search_by_id(snapshot, wanted, how, condition)
+    return search(snapshot, wanted, how, condition)
+
+
 def filter_of(snapshot: Snapshot, condition: Condition | None) -> Any:
     """What the store takes: an expression over its columns, which it caches, or a mask if ids take part."""
     if condition is None:
@@ -120,6 +129,8 @@ def query_input(given: Any, dim: int) -> FloatArray | int | str:
             kinds = ", ".join(sorted(map(str, given))) or "an empty object"
             raise unsupported(f"a query of the kind {kinds:.80}; nearest is")
         given = given["nearest"]
+    if given is None:
+        raise ProblemDetails(422, "input", "query is missing: pass a vector or the id of a point")
     if isinstance(given, int | str) and not isinstance(given, bool):
         return point_ids.to_store(given)
     vector: FloatArray = as_vectors([given], dim, "query")[0]

@@ -10,16 +10,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import InterlaceError
-from .. import rendering
-from ..collection import Collection
+from .. import bodies, rendering
+from ..collection import Collection, id_array
 from ..endpoint import Routes, ok, parsed
 from ..models import Count, Queries, Query, Retrieve, Scroll, Selector, Upsert
 from ..problems import ProblemDetails, over_limit
 from ..searching import How, QueryHits, as_vectors, search
 from ..service import Service
+from .stored import check_hits
 
 #: Bodies beyond this are parsed in a thread, so that other requests do not wait.
 LARGE = 1 << 16
+BINARY = (bodies.NPY, bodies.ARROW)
 DONE = '{"operation_id":0,"status":"completed"}'
 
 
@@ -29,6 +31,11 @@ def add(routes: Routes, service: Service) -> None:
     async def upsert_points(request: Request) -> Response:
         """Add points, or replace those with the same ids. The answer comes when they are on disk."""
         found, body = service.collection(request), await request.body()
+        kind = bodies.kind_of(request.headers.get("content-type", ""))
+        if kind in BINARY:
+            first = request.query_params.get("first_id")
+            await service.write(found, found.put_rows, await service.read(found, bodies.rows_in, body, kind, first))
+            return ok(request, DONE)
         given = await service.read(found, Upsert.model_validate_json, body)
         await service.write(found, found.upsert, given)
         return ok(request, DONE)
@@ -65,6 +72,9 @@ def add(routes: Routes, service: Service) -> None:
 
     async def query_points(request: Request) -> Response:
         """The nearest points of a vector or of a point."""
+        kind = bodies.kind_of(request.headers.get("content-type", ""))
+        if kind in BINARY:
+            return await _query_binary(service, request, kind)
         given, found = await parsed(request, Query), service.collection(request)
         if given.with_stats or given.filter is not None or not isinstance(given.query, list) or given.using:
             text, stats = await service.read(found, found.query, given)
@@ -80,18 +90,49 @@ def add(routes: Routes, service: Service) -> None:
         given = await service.read(found, Queries.model_validate_json, body)
         if len(given.searches) > service.settings.limits.batch:
             raise over_limit(422, "batch", service.settings.limits.batch, f"{len(given.searches)} searches")
+        for each in given.searches:
+            check_hits(len(given.searches), each.limit or 10, each.offset or 0, service.settings.limits)
         texts = await service.read(found, query_many, service, found, given.searches)
         return ok(request, "[" + ",".join(f'{{"points":{text}}}' for text in texts) + "]")
 
     points = "/collections/{name}/points"
-    routes.add("PUT", points, upsert_points, body=Upsert)
+    routes.add("PUT", points, upsert_points, body=Upsert, other_bodies=BINARY, query=["first_id"])
     routes.add("POST", points, retrieve_points, reads=True, body=Retrieve)
     routes.add("POST", points + "/delete", delete_points, body=Selector)
     routes.add("POST", points + "/scroll", scroll_points, reads=True, body=Scroll)
     routes.add("POST", points + "/count", count_points, reads=True, body=Count)
-    routes.add("POST", points + "/query", query_points, reads=True, body=Query)
+    own = list(bodies.QueryString.model_fields)
+    routes.add("POST", points + "/query", query_points, reads=True, body=Query, other_bodies=BINARY, query=own)
     routes.add("POST", points + "/query/batch", query_batch_points, reads=True, body=Queries)
     routes.add("GET", points + "/{id}", get_point, reads=True)
+
+
+async def _query_binary(service: Service, request: Request, kind: str) -> Response:
+    """Queries as .npy or Arrow; the answer is JSON, or Arrow if the client accepts that."""
+    found, body = service.collection(request), await request.body()
+    given = bodies.QueryString.model_validate(dict(request.query_params))
+    filter = None if given.filter is None else Count.model_validate_json(f'{{"filter":{given.filter}}}').filter
+    query, as_arrow = given.query(filter), bodies.ARROW in request.headers.get("accept", "")
+    done = await service.read(found, _searched_binary, service, found, query, body, kind, as_arrow)
+    if isinstance(done, bytes):
+        return Response(done, media_type=bodies.ARROW)
+    return ok(request, "[" + ",".join(f'{{"points":{text}}}' for text in done) + "]")
+
+
+def _searched_binary(
+    service: Service, found: Collection, given: Query, body: bytes, kind: str, as_arrow: bool
+) -> list[str] | bytes:
+    snapshot, vectors = found.snapshot(), bodies.vectors_in(body, kind)
+    how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, service.settings)
+    check_hits(len(vectors), how.k, how.offset, service.settings.limits)
+    matches = search(snapshot, vectors, how, found.condition(snapshot, given.filter))
+    service.metrics.searched(found.name, matches.stats)
+    hits = [QueryHits.of(matches, i, given.score_threshold) for i in range(len(vectors))]
+    if not as_arrow:
+        return [found.render(snapshot, given, each) for each in hits]
+    ids = [i for each in hits for i in each.ids.tolist()]
+    payloads = rendering.payloads(snapshot, id_array(ids), True) if given.with_payload and ids else None
+    return bodies.hits_out(ids, [each.scores for each in hits], None if payloads is None else list(payloads))
 
 
 class _Batch:
