@@ -51,7 +51,7 @@ class QueryString(BaseModel):
 
 
 @dataclass(frozen=True)
-class Rows:
+class PointRows:
     """Points of a body."""
 
     ids: list[int | str]
@@ -74,14 +74,14 @@ def vectors_in(body: bytes, kind: str) -> NDArray[Any]:
     return found
 
 
-def rows_in(body: bytes, kind: str, first_id: str | None) -> Rows:
+def rows_in(body: bytes, kind: str, first_id: str | None) -> PointRows:
     """Points of a body; those of a .npy array have consecutive ids from ``first_id`` on."""
     if kind == NPY:
         vectors = vectors_in(body, kind)
         if first_id is None or not first_id.isdecimal():
             raise ProblemDetails(422, "input", "points as .npy need the query parameter first_id, a whole number")
         ids = [point_ids.to_store(i) for i in range(int(first_id), int(first_id) + len(vectors))]
-        return Rows(ids, vectors, [None] * len(vectors))
+        return PointRows(ids, vectors, [None] * len(vectors))
     table = table_in(body)
     extra = set(table.schema.names) - {"id", "vector", "payload"}
     if extra:
@@ -90,7 +90,7 @@ def rows_in(body: bytes, kind: str, first_id: str | None) -> Rows:
     payloads: list[Any] = [None] * len(ids)
     if "payload" in table.schema.names:
         payloads = [_json(text, i) for i, text in zip(ids, table.column("payload").to_pylist(), strict=True)]
-    return Rows(ids, _vectors(_column(table, "vector")), payloads)
+    return PointRows(ids, _vectors(_column(table, "vector")), payloads)
 
 
 def _json(text: Any, point: Any) -> Any:

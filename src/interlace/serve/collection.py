@@ -13,7 +13,7 @@ from ..errors import DamagedFileError, InputError, InterlaceError
 from ..store import Snapshot, Store
 from . import fields, rendering
 from . import ids as point_ids
-from .bodies import Rows
+from .bodies import PointRows
 from .filters import Condition, Translation
 from .models import Batch, Count, Query, Retrieve, Scroll, Selector, Upsert
 from .problems import ProblemDetails, over_limit, unsupported
@@ -133,7 +133,7 @@ class Collection:
         self._check_batch(len(ids), "points")
         return self.put(as_vectors(vectors, self.dim, "vector"), point_ids.all_to_store(ids), payloads)
 
-    def put_rows(self, rows: Rows) -> int:
+    def put_rows(self, rows: PointRows) -> int:
         """Add or replace points of a binary body."""
         self._check_batch(len(rows.ids), "points")
         if len(rows.ids) and rows.vectors.shape[1] != self.dim:
