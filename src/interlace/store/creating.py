@@ -9,7 +9,7 @@ from typing import Any
 
 from ..codec.codebooks import Codebooks
 from ..codec.originals import OriginalsFormat, WholeVectors
-from ..engine.exact import unlearned
+from ..engine.exact import UNLEARNED, unlearned
 from ..engine.segments import merge
 from ..errors import InputError, StoreError
 from ..index.index import Index
@@ -231,6 +231,11 @@ def _index_of(source: Any) -> Index:
     if isinstance(source, Index):
         return source
     if isinstance(source, Codebooks):
+        if source.layout == UNLEARNED:
+            raise InputError(
+                "source is the codebooks of a store that has not learned any yet: pass dim instead, or call relearn() "
+                "of that store first"
+            )
         return Index(source)
     codebooks = getattr(source, "codebooks_", None)  # a model; this module cannot import its class
     if isinstance(codebooks, Codebooks):

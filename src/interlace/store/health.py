@@ -20,12 +20,6 @@ _STATES = {
 class Health:
     """The result of :meth:`Store.health`. Errors are squared distances between rows and their decoded vectors."""
 
-    #: ``learned``; ``collecting``: the store keeps vectors until it has enough rows to learn codebooks; ``learning``:
-    #: this process is learning codebooks from its rows
-    state: str
-    learning_due: str | None  #: why a store that started without codebooks should learn some now; None: no reason
-    learning_error: str | None  #: why the last attempt of this process to learn by itself failed
-    learns: bool  #: whether the store learns by itself, while it is open for writing
     rows: int
     removed: int  #: removed rows that still take space, until they are compacted
     segments: int
@@ -42,6 +36,12 @@ class Health:
     drift: float | None  #: recent_error / training_error; None while there are too few rows
     drift_limit: float  #: the drift above which relearning is due
     relearn: bool  #: whether relearning is due
+    #: ``learned``; ``collecting``: the store keeps vectors until it has enough rows to learn codebooks; ``learning``:
+    #: this process is learning codebooks from its rows
+    state: str = "learned"
+    learning_due: str | None = None  #: why the store should learn codebooks now, if it can learn by itself
+    learning_error: str | None = None  #: why the last attempt of this process to learn by itself failed
+    learns: bool = False  #: whether the store learns by itself, while it is open for writing
 
     @classmethod
     def of(cls, snapshot: Snapshot, n_bytes: int, *, learning: bool = False, error: str | None = None) -> Health:

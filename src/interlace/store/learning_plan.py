@@ -53,6 +53,11 @@ class LearningPlan:
         return cls(_not_default(settings), relearn, int(learn_at), originals)
 
     @property
+    def code_bytes(self) -> int:
+        """Bytes of a code, once there are codes."""
+        return Settings(**self.settings).checked().code_bytes
+
+    @property
     def collecting(self) -> bool:
         """Whether the store has no codebooks yet."""
         return not self.learned

@@ -51,9 +51,8 @@ class Relearned:
     _codes: dict[Part, Codes] = field(default_factory=dict)
 
     def missing(self, snapshot: Snapshot) -> int:
-        """Rows of a snapshot that :meth:`encode` has not encoded, those of the log included."""
-        rows = snapshot.rows
-        return rows.tail.n + sum(part.ids.n for part in rows.parts if part not in self._codes)
+        """Rows in segments of a snapshot that :meth:`encode` has not encoded."""
+        return sum(part.ids.n for part in snapshot.rows.parts if part not in self._codes)
 
     def encode(self, snapshot: Snapshot, check: Callable[[], None]) -> None:
         """Encode the segments of a snapshot; ``check`` is called between blocks and may raise."""
@@ -119,8 +118,13 @@ class Recoded(Snapshot):
         return storage.Blocks(np.dtype(np.uint8), (blocks.shape[0], after.width), converted)
 
 
-def relearned(before: Snapshot, settings: Mapping[str, Any], progress: Progress) -> Relearned:
-    """New codebooks for the rows of a snapshot; ``settings`` has the parameters that the user passed."""
+def relearned(
+    before: Snapshot, settings: Mapping[str, Any], progress: Progress, threads: int | None = None
+) -> Relearned:
+    """New codebooks for the rows of a snapshot; ``settings`` has the parameters that the user passed.
+
+    ``threads`` replaces the setting of a plan for this time.
+    """
     if before.rows.extras.originals is None:
         raise InputError("relearn needs kept originals: il.create(path, source, originals='float16')")
     if not len(before):
@@ -130,19 +134,20 @@ def relearned(before: Snapshot, settings: Mapping[str, Any], progress: Progress)
         learner = _learner(before.books.codebooks, settings, len(rows), progress)
     else:
         settings = plan.combined(settings)
-        learner = _icq(Settings(**_known(settings)), len(rows), progress)
+        asked = Settings(**_known(settings))
+        learner = _icq(asked if threads is None else replace(asked, threads=threads), len(rows), progress)
         plan = plan.after(settings, len(rows))
     order = np.random.default_rng(learner.seed).permutation(rows)
     n_held = min(HELD_OUT, len(rows) // 10)
     train = np.sort(order[n_held:][: learner.max_train_rows])
     codebooks = learner.learn(before.rows.vectors.take(train))
     books = StoredBooks(Space(codebooks, before.books.space.embedding))
-    threads, drift = thread_count(learner.threads), Drift()
+    workers, drift = thread_count(learner.threads), Drift()
     if n_held:
         held = before.rows.vectors.take(np.sort(order[:n_held]))
-        away = held.astype(np.float64) - codebooks.decode(encode(codebooks, held, threads))
+        away = held.astype(np.float64) - codebooks.decode(encode(codebooks, held, workers))
         drift = Drift.of_learning(float((away**2).sum(1).mean()), n_held)
-    return Relearned(books, drift, plan, before.originals, threads)
+    return Relearned(books, drift, plan, before.originals, workers)
 
 
 def _learner(old: Codebooks, settings: Mapping[str, Any], n_rows: int, progress: Progress) -> BookLearner:

@@ -18,6 +18,7 @@ from ..index.id_values import IdArray, as_id_array, is_id, shown_id
 from ..inputs.literals import Auto, Cross, Effort, Layout, Missing, PriorFit, Rotation
 from ..progress import Progress, as_progress, silent
 from .adding import Insertion
+from .background import Background
 from .loading import State
 from .reading import Reading
 from .relearning import relearned
@@ -40,6 +41,10 @@ class Store(Reading):
     def __init__(self, folder: str, source: State | Writer) -> None:
         self.path = folder
         self.session = Session(folder, source)
+        self.background = Background(self.session)
+        if self.mode == "a":
+            self.session.after_write = self.background.check
+            self.background.check()  # a process that ended may have left something to learn
 
     @property
     def mode(self) -> str:
@@ -234,6 +239,9 @@ class Store(Reading):
         }
         settings = {name: value for name, value in given.items() if value is not None}
         report = as_progress(progress)
+        self.session.check_writable()
+        self.session.check_no_batch("relearn()")
+        self.background.stop()  # it would learn the same, or less
         with self.session.writing() as writer:
             self.session.check_no_batch("relearn()")
             before = self.session.state.snapshot
@@ -245,8 +253,21 @@ class Store(Reading):
         report("done", 1.0)
 
     def close(self) -> None:
-        """Release the lock, so that another process can write. All writes are on disk already."""
+        """Release the lock, so that another process can write. All writes are on disk already.
+
+        Learning in the background stops, and starts again when the store is opened for writing;
+        :meth:`wait_until_learned` waits for it.
+        """
+        self.session.check_can_close()
+        self.background.stop()
         self.session.close()
+
+    def wait_until_learned(self, timeout: float | None = None) -> bool:
+        """Wait while the store learns in the background, at most so many seconds; returns whether it has ended.
+
+        Returns at once if nothing is being learned. :meth:`health` has the state, and the error after a failure.
+        """
+        return self.background.wait(timeout)
 
     def __enter__(self) -> Store:
         return self
