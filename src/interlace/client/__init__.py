@@ -3,6 +3,7 @@
 connecting.py      connect, and the collections of a server
 store.py           the calls of a store
 asynchronous.py    the same as coroutines
+arguments.py       arguments of calls -> JSON and arrays
 transport.py       requests over kept connections
 wire.py            arguments and arrays as the bytes of a request or an answer
 answers.py         results of the library <-> arguments and arrays

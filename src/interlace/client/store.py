@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
@@ -15,12 +14,13 @@ from ..engine.margins import DEFAULT
 from ..errors import InputError, PartlyAddedError
 from ..index.matches import Matches, RangeMatches
 from ..index.report import Report
-from ..inputs.arrays import FloatArray, describe, to_numpy
-from ..inputs.literals import Effort, Margin, Missing
+from ..inputs.arrays import FloatArray
+from ..inputs.literals import Auto, Cross, Effort, Layout, Margin, Missing, PriorFit, Rotation
 from ..inputs.payload_table import arrow, as_table
 from ..inputs.spool import yields_blocks
 from ..store.health import Health
 from . import answers, wire
+from .arguments import as_array, filter_out, ids_of, json_objects, margin_out, numbers, one_id, table_bytes
 from .transport import Transport
 from .wire import Array
 
@@ -56,8 +56,8 @@ class RemoteStore:
     ) -> Matches:
         """See :meth:`interlace.Store.search`."""
         arrays = {"q": as_array(q, "queries")}
-        given = _numbers(k=k, offset=offset, threads=threads, rerank=rerank, recall=recall)
-        given.update(margin=_margin(margin), embedded=embedded, filter=_filter(filter, arrays))
+        given = numbers(k=k, offset=offset, threads=threads, rerank=rerank, recall=recall)
+        given.update(margin=margin_out(margin), embedded=embedded, filter=filter_out(filter, arrays))
         return answers.to_matches(*self._call("search", given, arrays))
 
     def search_by_id(
@@ -75,9 +75,9 @@ class RemoteStore:
     ) -> Matches:
         """See :meth:`interlace.Store.search_by_id`."""
         arrays: dict[str, Array] = {}
-        given = _numbers(k=k, offset=offset, threads=threads, rerank=rerank, recall=recall)
-        given.update(ids=_ids(ids, arrays), exclude_self=exclude_self, margin=_margin(margin))
-        given.update(filter=_filter(filter, arrays))
+        given = numbers(k=k, offset=offset, threads=threads, rerank=rerank, recall=recall)
+        given.update(ids=ids_of(ids, arrays), exclude_self=exclude_self, margin=margin_out(margin))
+        given.update(filter=filter_out(filter, arrays))
         return answers.to_matches(*self._call("search_by_id", given, arrays))
 
     def range_search(
@@ -92,8 +92,8 @@ class RemoteStore:
     ) -> RangeMatches:
         """See :meth:`interlace.Store.range_search`."""
         arrays = {"q": as_array(q, "queries"), "radius": as_array(radius, "radius")}
-        given = _numbers(threads=threads)
-        given.update(margin=_margin(margin), embedded=embedded, filter=_filter(filter, arrays))
+        given = numbers(threads=threads)
+        given.update(margin=margin_out(margin), embedded=embedded, filter=filter_out(filter, arrays))
         return answers.to_range(*self._call("range_search", given, arrays))
 
     def explain(
@@ -108,8 +108,8 @@ class RemoteStore:
     ) -> Explanation:
         """See :meth:`interlace.Store.explain`."""
         arrays = {"q": as_array(q, "queries")}
-        given = _numbers(k=k)
-        given.update(id=_one_id(id), margin=_margin(margin), embedded=embedded, filter=_filter(filter, arrays))
+        given = numbers(k=k)
+        given.update(id=one_id(id), margin=margin_out(margin), embedded=embedded, filter=filter_out(filter, arrays))
         return Explanation(**self._call("explain", given, arrays)[0])
 
     # --- reading
@@ -117,13 +117,13 @@ class RemoteStore:
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
         """See :meth:`interlace.Store.get`."""
         arrays: dict[str, Array] = {}
-        return self._call("get", {"ids": _ids(ids, arrays), "originals": originals}, arrays)[1]["vectors"]
+        return self._call("get", {"ids": ids_of(ids, arrays), "originals": originals}, arrays)[1]["vectors"]
 
     def payload(self, ids: Any = None, columns: Any = None) -> Any:
         """See :meth:`interlace.Store.payload`."""
         arrays: dict[str, Array] = {}
         names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
-        given = {"ids": None if ids is None else _ids(ids, arrays), "all": ids is None, "columns": names}
+        given = {"ids": None if ids is None else ids_of(ids, arrays), "all": ids is None, "columns": names}
         pa = arrow()
         return pa.ipc.open_stream(pa.py_buffer(self._call("payload", given, arrays)[1]["table"])).read_all()
 
@@ -178,7 +178,7 @@ class RemoteStore:
     def __contains__(self, value: object) -> bool:
         if not isinstance(value, int | str | np.integer) or isinstance(value, bool):
             return False
-        return bool(self._call("contains", {"id": _one_id(value)})[0]["found"])
+        return bool(self._call("contains", {"id": one_id(value)})[0]["found"])
 
     def __iter__(self) -> Iterator[int | str]:
         yield from self.ids.tolist()
@@ -202,7 +202,7 @@ class RemoteStore:
     def remove(self, ids: Any, *, missing: Missing = "raise") -> int:
         """See :meth:`interlace.Store.remove`."""
         arrays: dict[str, Array] = {}
-        given = {"ids": _ids(ids, arrays), "missing": missing}
+        given = {"ids": ids_of(ids, arrays), "missing": missing}
         return int(self._call("remove", given, arrays, writes=True)[0]["removed"])
 
     def add_columns(self, columns: Any, payload: Any = None) -> None:
@@ -212,7 +212,7 @@ class RemoteStore:
         schema = as_schema(columns)
         table = schema.empty_table() if payload is None else as_table(payload, schema, None)
         given = {"filled": payload is not None}
-        self._call("add_columns", given, {"table": _table_bytes(table)}, writes=True)
+        self._call("add_columns", given, {"table": table_bytes(table)}, writes=True)
 
     def drop_columns(self, names: Any) -> None:
         """See :meth:`interlace.Store.drop_columns`."""
@@ -228,9 +228,30 @@ class RemoteStore:
         arrays = {} if queries is None else {"queries": as_array(queries, "queries")}
         self._call("calibrate", {"embedded": embedded}, arrays, writes=True)
 
-    def relearn(self, **settings: Any) -> None:
-        """See :meth:`interlace.Store.relearn`; it takes its settings, but no progress."""
-        self._call("relearn", {"settings": settings}, writes=True)
+    def relearn(
+        self,
+        *,
+        n_bytes: int | None = None,
+        n_books: int | None = None,
+        n_words: int | None = None,
+        layout: Layout | None = None,
+        n_crude: int | Auto | None = None,
+        rotation: Rotation | None = None,
+        cross: Cross | None = None,
+        prior: PriorFit | None = None,
+        effort: Effort | None = None,
+        cells: int | Auto | None = None,
+        iterations: int | None = None,
+        max_train_rows: int | None = None,
+        max_memory: int | str | None = None,
+        seed: int | None = None,
+        threads: int | None = None,
+        penalty: float | None = None,
+        start: str | None = None,
+    ) -> None:
+        """See :meth:`interlace.Store.relearn`."""
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        self._call("relearn", {"settings": numbers(**given)}, writes=True)
 
     def close(self) -> None:
         """Nothing to do: the server keeps the store open, and the connection belongs to the server's object."""
@@ -250,11 +271,11 @@ class RemoteStore:
         vectors, arrays = as_array(x, "x"), dict[str, Array]()
         arrays["x"] = vectors
         single = vectors.ndim == 1
-        given = {**given, "ids": None if ids is None else _ids(ids, arrays), "json": None}
+        given = {**given, "ids": None if ids is None else ids_of(ids, arrays), "json": None}
         if payload is not None:
             columns = self.columns
             if columns is not None and PAYLOAD in columns.names:
-                given["json"] = _objects(payload)
+                given["json"] = json_objects(payload)
             elif columns is None:
                 raise InputError("payload needs a store with columns: il.create(path, source, columns={...})")
             else:
@@ -263,7 +284,7 @@ class RemoteStore:
                     if single and isinstance(payload, dict)
                     else payload
                 )
-                arrays["table"] = _table_bytes(as_table(rows, columns, 1 if single else len(vectors)))
+                arrays["table"] = table_bytes(as_table(rows, columns, 1 if single else len(vectors)))
         found, back = self._call(call, given, arrays, writes=True)
         return np.asarray(wire.ids_in(found["ids"], back))
 
@@ -291,70 +312,3 @@ class RemoteStore:
         if kind != wire.MEDIA_TYPE:
             raise InputError(f"{self._transport.url} answers {kind}: it is no server of this library")
         return wire.unpack(content)
-
-
-def as_array(x: Any, name: str) -> Array:
-    """Vectors as numbers; half and double precision are converted to float32 by the server."""
-    found = to_numpy(x, name)
-    if found.dtype.kind not in "biuf":
-        raise InputError(f"{name} must be numbers, got {describe(x)}")
-    return found.astype(np.float32) if found.dtype == np.float64 and name != "radius" and _fits(found) else found
-
-
-def _fits(x: Array) -> bool:
-    """Whether float32 holds the numbers; the server refuses others, and says where they are."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(x.astype(np.float32)).all())
-
-
-def _numbers(**given: Any) -> dict[str, Any]:
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
-
-
-def _margin(margin: Any) -> Any:
-    return "inf" if isinstance(margin, float) and margin == float("inf") else margin
-
-
-def _one_id(value: Any) -> int | str:
-    if isinstance(value, np.integer):
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise InputError(f"id must be an integer or a string, got {describe(value)}")
-    return value
-
-
-def _ids(ids: Any, arrays: dict[str, Array]) -> Any:
-    from ..index.id_values import as_id_array, is_id
-
-    return _one_id(ids) if is_id(ids) else wire.ids_out(as_id_array(ids, "ids"), arrays)
-
-
-def _filter(filter: Any, arrays: dict[str, Array]) -> Any:
-    if filter is None or isinstance(filter, str):
-        return filter
-    if type(filter).__module__.startswith("pyarrow") and type(filter).__name__ == "Expression":
-        raise InputError("an expression of pyarrow cannot be sent to a server: write the filter as a string")
-    array = to_numpy(filter, "filter")
-    if array.dtype.kind in "biu":
-        arrays["filter"] = array
-        return None
-    return {"ids": [str(value) for value in array.ravel().tolist()]}
-
-
-def _objects(payload: Any) -> list[Any]:
-    listed = [payload] if isinstance(payload, dict) else list(payload)
-    if not all(row is None or isinstance(row, dict) for row in listed):
-        raise InputError("payload of this collection is JSON: a list with a dict for each row")
-    try:
-        json.dumps(listed, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"payload cannot be written as JSON: {error}") from None
-    return listed
-
-
-def _table_bytes(table: Any) -> Array:
-    pa = arrow()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return np.frombuffer(sink.getvalue(), np.uint8)
