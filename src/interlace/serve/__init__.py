@@ -4,6 +4,7 @@ settings.py     what an operator sets: keys, limits, address
 catalog.py      stores of a directory <-> collections
 collection.py   what requests do with one collection
 searching.py    a query -> a search -> hits
+mmr.py          hits that are unlike each other
 filters.py      conditions of a request -> expressions over columns
 fields.py       payload: JSON in one column, declared fields in typed columns
 ids.py          ids of points <-> ids of a store

@@ -137,7 +137,7 @@ def creation_settings(given: CreateCollection, settings: ServerSettings) -> dict
     vectors = given.vectors
     if isinstance(vectors, dict):
         if vectors.keys() != {""}:
-            raise unsupported(f"the named vector {min(vectors, default='')!r}; unnamed vectors are")
+            raise unsupported(f"the named vector {min(vectors, default='')!r}")
         vectors = vectors[""]
     if vectors.distance not in DISTANCES:
         if vectors.distance == "Manhattan":

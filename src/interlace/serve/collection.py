@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.hits import SearchStats
 from ..errors import DamagedFileError, InputError, InterlaceError
 from ..store import Snapshot, Store
 from . import fields, rendering
 from . import ids as point_ids
 from .bodies import PointRows
 from .filters import Condition, Translation
+from .mmr import candidates, diversified, mmr_of
 from .models import Batch, Count, Query, Retrieve, Scroll, Selector, Upsert
 from .problems import ProblemDetails, over_limit, unsupported
 from .searching import How, QueryHits, as_vectors, mask_of, query_input, search_any
@@ -52,8 +54,8 @@ class Collection:
 
     # --- reading
 
-    def query(self, given: Query) -> tuple[str, dict[str, Any] | None]:
-        """The hits of one query as JSON, and what they cost if asked for."""
+    def query(self, given: Query) -> tuple[str, SearchStats | None]:
+        """The hits of one query as JSON, and what they cost; points that are only listed cost nothing."""
         snapshot = self.snapshot()
         if given.using:
             raise unsupported(f"the named vector {given.using!r} (using)")
@@ -61,10 +63,15 @@ class Collection:
             return self._first(snapshot, given), None
         how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, self.settings)
         wanted, condition = query_input(given.query, self.dim), self.condition(snapshot, given.filter)
-        found = search_any(snapshot, wanted, how, condition)
-        one = QueryHits.of(found, None, given.score_threshold)
+        diverse = mmr_of(given.query)
+        if diverse is not None:
+            found = search_any(snapshot, wanted, candidates(how, diverse, self.settings.limits.k), condition)
+            one = diversified(snapshot, QueryHits.of(found, None, given.score_threshold), diverse, how.k)
+        else:
+            found = search_any(snapshot, wanted, how, condition)
+            one = QueryHits.of(found, None, given.score_threshold)
         (text,) = rendering.hits(snapshot, [one], given.with_payload, given.with_vector)
-        return text, rendering.stats(found.stats) if given.with_stats else None
+        return text, found.stats
 
     def render(self, snapshot: Snapshot, given: Query, hits: QueryHits) -> str:
         """QueryHits that were found elsewhere, as JSON."""

@@ -55,8 +55,11 @@ class Routes:
             BODIES.setdefault(body.__name__, body)
         if content:
             extra["requestBody"] = {"required": True, "content": content}
-        if query:
-            extra["parameters"] = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in query]
+        named = [(name, "path") for name in re.findall(r"{(\w+)", path)] + [(name, "query") for name in query]
+        extra["parameters"] = [
+            {"name": name, "in": where, "required": where == "path", "schema": {"type": "string"}}
+            for name, where in named
+        ]
         extra["responses"]["default"] = {"description": "A problem", "content": {"application/problem+json": {}}}
         self._app.add_api_route(
             path,

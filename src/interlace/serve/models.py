@@ -191,6 +191,13 @@ class SearchParams(Body):
     rerank: int | None = Field(default=None, ge=0, strict=True)
 
 
+class Mmr(Body):
+    """Hits that are unlike each other: ``{"nearest": ..., "mmr": {"diversity": 0.5}}``."""
+
+    diversity: float | None = Field(default=None, ge=0, le=1)
+    candidates_limit: int | None = Field(default=None, ge=1, strict=True)
+
+
 class Query(Body):
     """POST /collections/{name}/points/query"""
 

@@ -46,9 +46,11 @@ class ProblemDetails(Exception):  # noqa: N818, the name of RFC 9457
         return Response(json.dumps(content), self.status, self.headers, MEDIA_TYPE)
 
 
-def unsupported(what: str) -> ProblemDetails:
-    """Parts of Qdrant's API that this server does not have."""
-    return ProblemDetails(501, "unsupported", f"{what} is not supported by this server (docs/serve.md lists what is)")
+def unsupported(what: str, status: int = 422) -> ProblemDetails:
+    """Parts of Qdrant's API that this server does not have: an option of a request, or a whole route (501)."""
+    return ProblemDetails(
+        status, "unsupported", f"{what} is not supported by this server (docs/serve.md lists what is)"
+    )
 
 
 def over_limit(status: int, limit: str, most: Any, came: Any = None) -> ProblemDetails:
@@ -99,7 +101,7 @@ def _of_validation(error: ValidationError) -> ProblemDetails:
     texts = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else e["msg"] for e in found]
     for e, text in zip(found, texts, strict=True):
         if e["type"] == "unsupported":
-            return ProblemDetails(501, "unsupported", text)
+            return ProblemDetails(422, "unsupported", text)
     if found[0]["type"] == "json_invalid":
         return ProblemDetails(400, "json", f"the body is not valid JSON: {found[0]['msg']}")
     more = "" if len(texts) <= SHOWN else f"; and {len(texts) - SHOWN} more"

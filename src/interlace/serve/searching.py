@@ -125,9 +125,9 @@ def mask_of(snapshot: Snapshot, condition: Condition) -> NDArray[np.bool_]:
 def query_input(given: Any, dim: int) -> FloatArray | int | str:
     """The vector or the id that a request asks for."""
     if isinstance(given, dict):
-        if given.keys() - {"nearest", "mmr"} or given.get("mmr") is not None or "nearest" not in given:
-            kinds = ", ".join(sorted(map(str, given))) or "an empty object"
-            raise unsupported(f"a query of the kind {kinds:.80}; nearest is")
+        if given.keys() - {"nearest", "mmr"} or "nearest" not in given:
+            kinds = ", ".join(sorted(map(str, given))) or "nothing"
+            raise unsupported(f"a query with {kinds:.80}, other than nearest,")
         given = given["nearest"]
     if given is None:
         raise ProblemDetails(422, "input", "query is missing: pass a vector or the id of a point")

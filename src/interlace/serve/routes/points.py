@@ -78,7 +78,10 @@ def add(routes: Routes, service: Service) -> None:
         given, found = await parsed(request, Query), service.collection(request)
         if given.with_stats or given.filter is not None or not isinstance(given.query, list) or given.using:
             text, stats = await service.read(found, found.query, given)
-            more = "" if stats is None else f',"stats":{json.dumps(rendering.plain(stats))}'
+            if stats is None:
+                return ok(request, f'{{"points":{text}}}')
+            service.metrics.searched(found.name, stats)
+            more = f',"stats":{json.dumps(rendering.plain(rendering.stats(stats)))}' if given.with_stats else ""
             return ok(request, f'{{"points":{text}}}', more)
         how = How.of(given.limit or 10, given.offset or 0, given.params, found.snapshot(), service.settings)
         text = await service.work.read_batched((found.name, how), _Batch(service, found, how), given)
@@ -181,7 +184,9 @@ def query_many(service: Service, found: Collection, given: Sequence[Query]) -> l
     texts = [""] * len(given)
     for key, members in groups.items():
         if isinstance(key, int):
-            texts[key] = found.query(given[key])[0]
+            texts[key], stats = found.query(given[key])
+            if stats is not None:
+                service.metrics.searched(found.name, stats)
             continue
         vectors = as_vectors([given[i].query for i in members], found.dim, "query")
         condition = found.condition(snapshot, given[members[0]].filter)

@@ -80,7 +80,7 @@ def add(routes: Routes, service: Service, app: FastAPI) -> None:
 
     async def elsewhere(request: Request) -> Response:
         """Parts of Qdrant's API that this server does not have."""
-        raise unsupported(f"{request.method} {request.scope['route'].path}")
+        raise unsupported(f"{request.method} {request.scope['route'].path}", 501)
 
     for path in ("/healthz", "/livez"):
         routes.add("GET", path, alive, reads=True, produces="text/plain")
