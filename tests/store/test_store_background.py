@@ -301,6 +301,47 @@ def test_manual_stores_recommend_it(tmp_path: Path) -> None:
         assert not learners()
 
 
+def test_all_rows_go_while_it_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch, relearning, "learn_codebooks")
+    store = made(tmp_path / "s")
+    store.add(rows(600))
+    gate.wait()
+    store.remove(store.ids)
+    gate.open()
+    assert store.wait_until_learned(HANGS)
+    assert (store.health().state, store.health().learning_error, len(store)) == ("learned", None, 0)
+    store.add(rows(5))
+    assert store.search(rows(5), 1, rerank=5).ids[:, 0].tolist() == store.ids.tolist()
+    store.close()
+    verify(str(tmp_path / "s"))
+
+
+def test_equal_rows_are_learned_once(tmp_path: Path) -> None:
+    """Their calibration has no queries, and would not get any."""
+    with made(tmp_path / "s") as store:
+        store.add(np.ones((600, DIM)))
+        assert store.wait_until_learned(HANGS)
+        generation = store.generation
+        store.add(np.ones((10, DIM)))
+        assert store.wait_until_learned(HANGS)
+        assert store.health().state == "learned"
+        assert store.generation <= generation + 1  # of the write
+        assert store.search(np.ones(DIM), 3).ids.tolist() == [0, 1, 2]
+
+
+def test_few_rows_are_not_learned_from_by_themselves(tmp_path: Path) -> None:
+    with made(tmp_path / "s") as store:
+        store.add(rows(40))
+        store.relearn()
+        first = store.codebooks
+        store.add(rows(499)[40:])
+        assert store.wait_until_learned(HANGS)
+        assert store.codebooks == first
+        store.add(rows(500)[499:])
+        assert store.wait_until_learned(HANGS)
+        assert store.codebooks != first
+
+
 def test_growth_learns_again(tmp_path: Path) -> None:
     with made(tmp_path / "s") as store:
         x = rows(2100)
