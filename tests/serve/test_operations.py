@@ -241,7 +241,9 @@ def test_labels_of_metrics_do_not_grow_with_paths(client: httpx.Client) -> None:
 
 
 def test_the_api_describes_itself_without_another_host(client: httpx.Client) -> None:
-    page = client.get("/docs").text
+    answer = client.get("/docs")
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    page = answer.text
     assert "/collections/{name}/points/query" in page
     assert "http" not in page.replace("openapi.json", "").replace("HTTP", "")
     api = client.get("/openapi.json").json()

@@ -21,6 +21,7 @@ from .guard import Guard
 from .problems import ProblemDetails, of_error
 from .routes import collections, insight, points, snapshots, stored
 from .routes import service as service_routes
+from .routes.service import POLICY
 from .service import Service
 from .settings import ServerSettings
 
@@ -61,7 +62,7 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     async def root(request: Request) -> Response:
         """The page for browsers, the version for programs."""
         if "text/html" in request.headers.get("accept", "") and (PAGE / "index.html").exists():
-            return FileResponse(PAGE / "index.html")
+            return FileResponse(PAGE / "index.html", headers={"content-security-policy": POLICY})
         return Response(json.dumps(service_routes.version()), media_type="application/json")
 
     Routes(app, "service").add("GET", "/", root, reads=True)

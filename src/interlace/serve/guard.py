@@ -28,6 +28,7 @@ from .timing import in_time
 access_log = logging.getLogger("interlace.serve.access")
 #: Paths that need no key: health, and the files of the page, which contain no data.
 OPEN = re.compile(r"/(healthz|livez|readyz|page/[^/]+(/[^/]+)*)?")
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 UNREAD = 1 << 16  # bytes of a body that uvicorn may read and drop after an error
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -179,7 +180,7 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = [*message.get("headers", []), (b"x-request-id", self._request_id)]
+            headers = [*message.get("headers", []), (b"x-request-id", self._request_id), _NO_SNIFFING]
             if not self._complete and (self._long or self.status in (408, 413)):  # the rest of the body is not read
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
