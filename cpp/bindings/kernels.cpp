@@ -30,7 +30,7 @@ void bind_kernels(nb::module_& m) {
             }
             Released released;
             for (std::size_t b = 0; b < masks.size(); b += kChunk)
-                kernels().scan(blocks.data() + b * blocks.shape(1) * kBlock, blocks.shape(1), bytes, threshold,
+                kernels().scan(blocks.data() + b * blocks.shape(1) * kBlock, blocks.shape(1), nullptr, bytes, threshold,
                                std::min(kChunk, masks.size() - b), masks.data() + b);
         },
         "blocks"_a.noconvert(), "tables"_a.noconvert(), "scale"_a, "threshold"_a, "masks"_a.noconvert());

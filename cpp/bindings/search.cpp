@@ -32,8 +32,8 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
             "an output has the wrong shape");
     require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
             "trace must be [2, n, k]");
+    Released released; // the first search of a segment may compute its fixed parts
     const std::vector<SegmentView> views = views_of(books, segments, filters);
-    Released released;
     std::vector<SearchCounts> counted(n);
     search(books, views, queries.data(), n, k, rule, threads,
            {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr,
@@ -49,11 +49,11 @@ py_search_one(const Books& books, const Segments& segments, In<float, Two> query
     require(query.shape(0) == 1 && query.shape(1) == books.dim() && k >= 1 && rows.shape(0) == 1 &&
                 distances.shape(0) == 1 && distances.shape(1) == k,
             "query or outputs do not fit");
-    const std::vector<SegmentView> views = views_of(books, segments, {});
     std::int64_t found = 0;
     SearchCounts counted;
     {
         Released released;
+        const std::vector<SegmentView> views = views_of(books, segments, {});
         search(books, views, query.data(), 1, k, rule, 1,
                {rows.data(), distances.data(), &found, &counted, nullptr, nullptr});
     }
@@ -70,11 +70,11 @@ RangeHits py_range_search(const Books& books, const Segments& segments, const Fi
             "queries, radii or threads do not fit");
     require(counts.size() == n && work.shape(0) == n && work.shape(1) == 5, "an output has the wrong shape");
     require(rule.is_exact() || rule.kind() == Rule::Kind::kEverything, "rule must be exact() or everything()");
-    const std::vector<SegmentView> views = views_of(books, segments, filters);
     std::vector<SearchCounts> counted(n);
     RangeOutput out{counts.data(), counted.data(), {}, {}};
     {
         Released released;
+        const std::vector<SegmentView> views = views_of(books, segments, filters);
         range_search(books, views, queries.data(), n, radii.data(), rule, threads, out);
     }
     std::memcpy(work.data(), counted.data(), n * sizeof(SearchCounts));
@@ -84,8 +84,8 @@ RangeHits py_range_search(const Books& books, const Segments& segments, const Fi
 Trace py_trace(const Books& books, const Segments& segments, const Filters& filters, In<float, One> query,
                const Rule& rule, std::size_t k, std::uint64_t row) {
     require(query.size() == books.dim() && k >= 1, "query or k do not fit");
-    const std::vector<SegmentView> views = views_of(books, segments, filters);
     Released released;
+    const std::vector<SegmentView> views = views_of(books, segments, filters);
     for (std::size_t s = 0; s < segments.size(); ++s) {
         const Segment& segment = segments[s]->segment;
         if (row < views[s].first_row || row - views[s].first_row >= segment.shape().n_rows) continue;
@@ -98,6 +98,10 @@ Trace py_trace(const Books& books, const Segments& segments, const Filters& filt
         segment.codes_of({&inside, 1}, out);
         trace.cell = CodeRows(trace.codes.data(), 1, n_columns, cell_bytes).cell(0);
         trace.codes.erase(trace.codes.begin(), trace.codes.begin() + static_cast<std::ptrdiff_t>(cell_bytes));
+        if (views[s].fixed != nullptr)
+            trace.coarse =
+                views[s].fixed_step * FixedParts::byte_of(books.cross_sum(trace.cell, trace.codes.data()),
+                                                          views[s].cross_floors[trace.cell], views[s].fixed_step);
         trace_row(books, views, query.data(), k, rule, trace);
         return trace;
     }

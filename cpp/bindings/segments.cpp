@@ -94,7 +94,7 @@ void require_fit(const Books& books, const Segment& segment) {
     const SegmentShape& shape = segment.shape();
     require(shape.n_cells == books.n_cells() && shape.n_crude == books.n_crude() &&
                 shape.n_columns() == books.n_columns() &&
-                (!books.has_cross_sums() || segment.cross_floors() != nullptr),
+                (!books.has_cross_sums() || books.folds_cells() || segment.cross_floors() != nullptr),
             "a segment does not fit the books");
 }
 
@@ -122,7 +122,7 @@ std::vector<SegmentView> views_of(const Books& books, const Segments& segments, 
         const Segment& segment = segments[s]->segment;
         require_fit(books, segment);
         require(filters.empty() || &filters[s]->filter.segment() == &segment, "a filter is for another segment");
-        views.push_back(filters.empty() ? segment.view(first_row) : filters[s]->filter.view(first_row));
+        views.push_back(filters.empty() ? segment.view(books, first_row) : filters[s]->filter.view(books, first_row));
         first_row += segment.shape().n_rows;
     }
     return views;

@@ -35,8 +35,12 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)), cells_(spec_.books[0]) {
     std::vector<const Book*> with_cells(n_columns());
     for (std::size_t j = 0; j < n_columns(); ++j)
         if (columns()[j] >= 0 && overlap(0, static_cast<std::size_t>(columns()[j]))) with_cells[j] = book_of(j);
-    cells_.compute_terms(with_cells, dim());
-    if (metric() == Metric::kL2 && spec_.ignored.empty()) cross_sums_ = CrossSums(columns_with_cross_terms(), dim());
+    cells_.set_columns(std::move(with_cells), dim());
+    const bool l2 = metric() == Metric::kL2;
+    folds_cells_ = l2 && norms().empty() && n_cells() > kWords && cells_.overlaps_columns();
+    has_table_terms_ = l2 && !folds_cells_ && cells_.has_terms();
+    if (l2 && spec_.ignored.empty())
+        cross_sums_ = CrossSums(columns_with_cross_terms(), folds_cells_ ? &cells_.words() : nullptr, dim());
 }
 
 void Books::find_overlaps() {
@@ -59,7 +63,7 @@ std::vector<CrossSums::Column> Books::columns_with_cross_terms() const {
     std::vector<CrossSums::Column> found;
     if (!spec_.norms.empty()) return found; // they cover all overlaps: checked in Python
     for (std::size_t j = 0; j < n_columns(); ++j)
-        for (std::size_t i = 1; i < spec_.books.size(); ++i)
+        for (std::size_t i = folds_cells_ ? 0 : 1; i < spec_.books.size(); ++i)
             if (overlap(i, static_cast<std::size_t>(columns()[j]))) {
                 found.push_back({j, book_of(j)});
                 break;
@@ -80,7 +84,7 @@ std::size_t Books::bytes() const {
     std::size_t floats = 0;
     for (const Book& book : books()) floats += book.words.size() + book.squares.size();
     floats += cells_.centres().words.size() + cells_.centres().squares.size();
-    return floats * sizeof(float) + cells_.term_count() * sizeof(std::int16_t) + cross_sums_.bytes();
+    return floats * sizeof(float) + (has_table_terms_ ? cells_.term_bytes() : 0) + cross_sums_.bytes();
 }
 
 void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const {

@@ -8,6 +8,9 @@
 //   table, norm column:                                  its values: cross terms between books other than the cell's
 // Cross terms between books after the first that no norm column covers are added for the rows that the crude step lets
 // through (CrossSums).
+// With more cells than a book has words, a search visits so many of them that making tables for each would take most of
+// its time. There the cross terms with the cell are part of the cross sums too, and the tables are the same in all
+// cells (folds_cells). The crude step reads a byte for each row that says how large its sum is at least (FixedParts).
 // Metrics ip and cosine: base -(q.c) - offset, table -(q.w), no cell terms, no norm columns.
 #pragma once
 #include "book.h"
@@ -55,13 +58,16 @@ public:
     const std::vector<float>& mean() const { return spec_.mean; }
     float constant() const { return spec_.constant; }
     bool has_constant() const { return !spec_.ignored.empty(); } // distances are approximate, and may be below 0
-    bool has_table_terms() const { return cells_.has_terms() && metric() == Metric::kL2; } // search adds them to tables
-    const PairTerms& pair_terms() const;                                                   // computed by the first call
+    bool folds_cells() const { return folds_cells_; }
+    bool has_table_terms() const { return has_table_terms_; } // search adds terms of the cells to tables
+    const PairTerms& pair_terms() const;                      // computed by the first call
     // Whether the second step adds cross terms: books overlap, and no norm column covers them. Never for other metrics.
     bool has_cross_sums() const { return !cross_sums_.empty(); }
-    std::int32_t cross_sum(const std::uint8_t* codes) const { return cross_sums_.of(codes); } // codes [n_columns]
+    std::int32_t cross_sum(std::size_t cell, const std::uint8_t* codes) const { // codes [n_columns]
+        return cross_sums_.of(cell, codes);
+    }
     float cross_unit() const { return cross_sums_.unit(); }
-    std::size_t bytes() const; // of words and precomputed terms, without pair_terms()
+    std::size_t bytes() const; // of what search precomputes; coding needs more
     bool overlap(std::size_t i, std::size_t j) const { return overlap_[i * books().size() + j]; }
 
     // Sum over the columns of mean - minimum of their tables [n_columns][256]; minima [n_columns].
@@ -78,6 +84,7 @@ private:
     Cells cells_;
     std::vector<std::size_t> column_sizes_; // [n_columns] words or values of each
     std::vector<bool> overlap_;             // [n_books * n_books]
+    bool folds_cells_ = false, has_table_terms_ = false;
     CrossSums cross_sums_;
     MadeOnce<PairTerms> pair_terms_;
 };

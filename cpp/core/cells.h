@@ -4,11 +4,13 @@
 // entry for each cell have padded() entries, those after the last cell are +inf where they are compared.
 #pragma once
 #include "book.h"
+#include "made_once.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace interlace {
@@ -36,21 +38,32 @@ public:
     // Terms of a cell [n_columns][256] in steps of term_scale(): 2 c.w for the words w of the column's book. The terms
     // of all cells together exceed the second-level cache and search reads them cell by cell: int16 halves the traffic,
     // for an error below 2^-16 of the largest term. One scale for all columns, so that steps can be added up.
-    bool has_terms() const { return !terms_.empty(); }
-    const std::int16_t* terms(std::size_t cell) const { return terms_.data() + cell * n_columns_ * kWords; }
+    // They are computed by the first call of any of these: coding needs them, and search with few cells.
+    bool has_terms() const { return !terms().values.empty(); }
+    const std::int16_t* terms(std::size_t cell) const {
+        return terms().values.data() + cell * columns_.size() * kWords;
+    }
     const std::int16_t* terms(std::size_t cell, std::size_t column) const { return terms(cell) + column * kWords; }
-    float term_scale() const { return term_scale_; }
-    float term_bound() const { return term_bound_; } // sum over columns of the largest |term|
-    std::size_t term_count() const { return terms_.size(); }
+    float term_scale() const { return terms().scale; }
+    float term_bound() const { return terms().bound; } // sum over columns of the largest |term|
+    std::size_t term_bytes() const;                    // of those that are there
     // columns: the book of each column, nullptr for one that shares no dimension with the cells or is a norm
-    void compute_terms(const std::vector<const Book*>& columns, std::size_t dim);
+    void set_columns(std::vector<const Book*> columns, std::size_t dim);
+    bool overlaps_columns() const;
 
 private:
+    struct Terms {
+        Aligned<std::int16_t> values; // [size()][n_columns][256]
+        float scale = 0, bound = 0;
+    };
+    const Terms& terms() const;
+    std::unique_ptr<Terms> computed() const;
+
     const Book& words_;
     Book centres_;
-    std::size_t n_columns_ = 0;
-    Aligned<std::int16_t> terms_; // [size()][n_columns][256]
-    float term_scale_ = 0, term_bound_ = 0;
+    std::vector<const Book*> columns_;
+    std::size_t dim_ = 0;
+    MadeOnce<Terms> terms_;
 };
 
 } // namespace interlace

@@ -26,43 +26,54 @@ PairTerms::PairTerms(const std::vector<Book>& books, const std::vector<bool>& ov
     }
 }
 
-CrossSums::CrossSums(const std::vector<Column>& columns, std::size_t dim) {
+CrossSums::CrossSums(const std::vector<Column>& columns, const Book* cells, std::size_t dim) {
     if (columns.empty()) return;
     // |sum| <= sum of the largest |w|, plus what rounding adds: half a step per book and dimension.
     float reach = 0;
-    for (const Column& column : columns) {
+    const auto add_reach = [&reach](const Book& book) {
         float square = 0;
-        for (std::size_t w = 0; w < column.book->n_words; ++w) square = std::max(square, column.book->squares[w]);
+        for (std::size_t w = 0; w < book.n_words; ++w) square = std::max(square, book.squares[w]);
         reach += std::sqrt(square);
-    }
-    const float n = static_cast<float>(columns.size());
+    };
+    for (const Column& column : columns) add_reach(*column.book);
+    if (cells != nullptr) add_reach(*cells);
+    has_cells_ = cells != nullptr;
+    cells_ = columns.size() * kWords;
+    const float n = static_cast<float>(columns.size() + has_cells_);
     const float step = reach / (32700.0f - 0.5f * n * std::sqrt(static_cast<float>(dim)));
     unit_ = step * step;
     width_ = (dim + 31) / 32 * 32;
-    words_.assign(columns.size() * kWords * width_, 0);
-    squares_.assign(columns.size() * kWords, 0);
+    const std::size_t n_words = cells_ + (has_cells_ ? cells->n_words : 0);
+    words_.assign(n_words * width_, 0);
+    squares_.assign(n_words, 0);
     for (std::size_t c = 0; c < columns.size(); ++c) {
-        const Book& book = *columns[c].book;
         columns_.push_back(columns[c].column);
-        for (std::size_t w = 0; w < book.n_words; ++w) {
-            std::int16_t* word = words_.data() + (c * kWords + w) * width_;
-            for (std::size_t d = 0; d < book.support.size() && step > 0; ++d) {
-                word[book.support[d]] = to_step(book.word(d, w), step);
-                squares_[c * kWords + w] += word[book.support[d]] * word[book.support[d]];
-            }
+        add_words(*columns[c].book, c * kWords, step);
+    }
+    if (has_cells_) add_words(*cells, cells_, step);
+}
+
+void CrossSums::add_words(const Book& book, std::size_t first, float step) {
+    for (std::size_t w = 0; w < book.n_words; ++w) {
+        std::int16_t* word = words_.data() + (first + w) * width_;
+        for (std::size_t d = 0; d < book.support.size() && step > 0; ++d) {
+            word[book.support[d]] = to_step(book.word(d, w), step);
+            squares_[first + w] += word[book.support[d]] * word[book.support[d]];
         }
     }
 }
 
-std::int32_t CrossSums::of(const std::uint8_t* codes) const {
-    const std::int16_t* words[kWords];
+std::int32_t CrossSums::of(std::size_t cell, const std::uint8_t* codes) const {
+    const std::int16_t* words[kWords + 1];
     std::int32_t squares = 0;
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-        const std::size_t word = c * kWords + codes[columns_[c]];
-        words[c] = words_.data() + word * width_;
+    std::size_t n = 0;
+    const auto add = [&](std::size_t word) {
+        words[n++] = words_.data() + word * width_;
         squares += squares_[word];
-    }
-    return kernels().square_of_sum(words, columns_.size(), width_) - squares;
+    };
+    if (has_cells_) add(cells_ + cell);
+    for (std::size_t c = 0; c < columns_.size(); ++c) add(c * kWords + codes[columns_[c]]);
+    return kernels().square_of_sum(words, n, width_) - squares;
 }
 
 } // namespace interlace

@@ -27,7 +27,8 @@ private:
     float scale_ = 0;
 };
 
-// The cross terms of a row without pairs: |sum of its words|^2 - sum of |w|^2, in whole numbers.
+// The cross terms of a row without pairs: |sum of its words|^2 - sum of |w|^2, in whole numbers. With the word of its
+// cell among them, they are all that a distance has beside base and tables.
 class CrossSums {
 public:
     struct Column {
@@ -36,19 +37,24 @@ public:
     };
 
     CrossSums() = default; // none
-    CrossSums(const std::vector<Column>& columns, std::size_t dim);
+    // cells: their words, where cross terms with them are part of the sums; nullptr elsewhere
+    CrossSums(const std::vector<Column>& columns, const Book* cells, std::size_t dim);
 
     bool empty() const { return words_.empty(); }
     // codes [n_columns] in stored order -> the sum in units of unit(): words are rounded to int16 steps so fine that
     // the square of any sum of them just fits 31 bits.
-    std::int32_t of(const std::uint8_t* codes) const;
+    std::int32_t of(std::size_t cell, const std::uint8_t* codes) const;
     float unit() const { return unit_; }
     std::size_t bytes() const { return words_.size() * sizeof(std::int16_t) + squares_.size() * sizeof(std::int32_t); }
 
 private:
-    std::vector<std::size_t> columns_;  // stored columns of the books with cross terms
-    Aligned<std::int16_t> words_;       // [column][256][width_] on all dimensions
-    std::vector<std::int32_t> squares_; // [column][256] |w|^2
+    void add_words(const Book& book, std::size_t first, float step); // words_ and squares_ from the first-th word on
+
+    std::vector<std::size_t> columns_; // stored columns of the books with cross terms
+    std::size_t cells_ = 0;            // the first cell's word, if has_cells_
+    bool has_cells_ = false;
+    Aligned<std::int16_t> words_; // [column][256][width_] on all dimensions, and those of the cells [cell][width_]
+    std::vector<std::int32_t> squares_; // [column][256] |w|^2, and [cell]
     std::size_t width_ = 0;             // dim, rounded up to a multiple of 32
     float unit_ = 0;
 };

@@ -36,7 +36,7 @@ void cross_floors(const Books& books, const CodeRows& rows, std::size_t threads,
             if (i % 1024 == 0) checkpoint();
             const std::uint32_t cell = rows.cell(i);
             if (cell >= low.size()) throw std::invalid_argument("a row names a cell that is not there");
-            low[cell] = std::min(low[cell], books.cross_sum(rows.codes(i)));
+            low[cell] = std::min(low[cell], books.cross_sum(cell, rows.codes(i)));
         }
     });
     for (std::size_t c = 0; c < books.n_cells(); ++c) {

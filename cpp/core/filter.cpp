@@ -67,16 +67,17 @@ Filter::Filter(const Books& books, const Segment& segment, const std::uint8_t* a
         if (n_allowed_ < segment.shape().n_rows) mark(allowed);
         return;
     }
-    copy(find(allowed));
+    copy(books, find(allowed));
     if (n_allowed_ <= books.n_cells() * (books.has_table_terms() ? kFlatRowsOwnTables : kFlatRows)) gather(books);
 }
 
-SegmentView Filter::view(std::uint64_t first_row) const {
-    SegmentView view = segment_.view(first_row);
+SegmentView Filter::view(const Books& books, std::uint64_t first_row) const {
+    SegmentView view = segment_.view(books, first_row);
     if (copied_) {
         view.cell_starts = cell_starts_.data();
         view.crude = crude_.data();
         view.rest = rest_.data();
+        if (view.fixed != nullptr) view.fixed = fixed_.data();
         view.rows = rows_.data();
         view.codes = codes_.data();
         view.statics = gathered_ ? statics_.data() : nullptr;
@@ -153,16 +154,19 @@ std::vector<std::uint64_t> Filter::find(const std::uint8_t* allowed) {
     return positions;
 }
 
-void Filter::copy(const std::vector<std::uint64_t>& positions) {
+void Filter::copy(const Books& books, const std::vector<std::uint64_t>& positions) {
     const SegmentShape& shape = segment_.shape();
     const std::size_t n = positions.size();
     crude_.assign((n + kBlock - 1) / kBlock * shape.n_crude * kBlock, 0);
     rest_.resize(n * shape.n_rest);
+    const std::uint8_t* fixed = books.folds_cells() ? segment_.fixed_parts(books).bytes.data() : nullptr;
+    if (fixed != nullptr) fixed_.assign(std::max<std::size_t>(1, (n + kBlock - 1) / kBlock) * kBlock, 0);
     for (std::size_t i = 0; i < n; ++i) {
         if (i % 65536 == 0) checkpoint();
         const std::uint8_t* from = segment_.block(positions[i] / kBlock) + positions[i] % kBlock;
         std::uint8_t* to = crude_.data() + i / kBlock * shape.n_crude * kBlock + i % kBlock;
         for (std::size_t j = 0; j < shape.n_crude; ++j) to[j * kBlock] = from[j * kBlock];
+        if (fixed != nullptr) fixed_[i] = fixed[positions[i]];
         std::copy_n(segment_.rest_codes(positions[i]), shape.n_rest, rest_.data() + i * shape.n_rest);
     }
 }
@@ -183,9 +187,10 @@ void Filter::gather(const Books& books) {
             std::int64_t terms = 0;
             for (std::size_t j = 0; books.has_table_terms() && j < shape.n_columns(); ++j)
                 terms += books.cells().terms(c, j)[codes[j]];
-            double fixed = static_cast<double>(books.cells().term_scale()) * static_cast<double>(terms);
+            double fixed =
+                terms == 0 ? 0.0 : static_cast<double>(books.cells().term_scale()) * static_cast<double>(terms);
             if (books.has_cross_sums())
-                fixed += static_cast<double>(books.cross_unit()) * static_cast<double>(books.cross_sum(codes));
+                fixed += static_cast<double>(books.cross_unit()) * static_cast<double>(books.cross_sum(c, codes));
             statics_[i] = static_cast<float>(fixed);
         }
     }

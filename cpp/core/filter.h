@@ -23,12 +23,12 @@ public:
     const Segment& segment() const { return segment_; }
     std::uint64_t n_allowed() const { return n_allowed_; }
     bool copied() const { return copied_; }
-    SegmentView view(std::uint64_t first_row) const;
+    SegmentView view(const Books& books, std::uint64_t first_row) const;
 
 private:
     void mark(const std::uint8_t* allowed);
     std::vector<std::uint64_t> find(const std::uint8_t* allowed);
-    void copy(const std::vector<std::uint64_t>& positions);
+    void copy(const Books& books, const std::vector<std::uint64_t>& positions);
     void gather(const Books& books);
 
     const Segment& segment_;
@@ -38,6 +38,7 @@ private:
     std::vector<std::uint64_t> per_cell_;    // [n_cells] allowed rows
     std::vector<std::uint64_t> cell_starts_; // the copy in the layout of a segment:
     std::vector<std::uint8_t> crude_, rest_; // its codes
+    std::vector<std::uint8_t> fixed_;        // see SegmentView
     std::vector<std::uint32_t> rows_;        // row number of every position of the copy
     std::vector<std::uint8_t> codes_;        // see SegmentView
     std::vector<float> statics_;

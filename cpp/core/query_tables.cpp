@@ -17,7 +17,7 @@ void QueryTables::compute(const float* queries, std::size_t n) {
     const bool l2 = books_.metric() == Metric::kL2;
     books_.rotate(queries, n, rotated_.data(), l2);
     require_finite(rotated_.data(), n * books_.dim(), "a query is not finite, or too large");
-    const float cell_terms = l2 ? books_.cells().term_bound() : 0.0f;
+    const float cell_terms = books_.has_table_terms() ? books_.cells().term_bound() : 0.0f;
     for (std::size_t q = 0; q < n; ++q)
         bound_[q] = cell_terms + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());
     compute_bases(queries, n);

@@ -55,13 +55,14 @@ struct Trace {
     std::uint64_t row = 0; // in the index
     std::uint32_t cell = 0;
     std::vector<std::uint8_t> codes;           // [n_columns]
+    std::int32_t coarse = 0;                   // of its cross sum, in its crude distance: FixedParts
     std::size_t cell_rank = 0, n_cells = 0;    // of the cell by its base, among those with rows that may be found
     float value = 0, bound = 0;                // what was compared
     float base = 0, crude = 0, distance = 0;   // of the row
     float crude_floor = 0, floor = 0, tau = 0; // of its cell; of the k-th best row at that time
 };
 
-// Fills in `trace`, whose row, cell and codes are given; the row must be among those of `segments`.
+// Fills in `trace`, whose row, cell, codes and coarse part are given; the row must be among those of `segments`.
 void trace_row(const Books& books, const std::vector<SegmentView>& segments, const float* query, std::size_t k,
                const Rule& rule, Trace& trace);
 

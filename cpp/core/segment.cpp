@@ -50,8 +50,21 @@ void Segment::unpack(const CodeRowsOut& out) const {
     }
 }
 
-SegmentView Segment::view(std::uint64_t first_row) const {
-    return {first_row, shape_.n_crude, shape_.n_rest, cell_starts_.data(), crude_, rest_, cross_floors_, &rows_};
+SegmentView Segment::view(const Books& books, std::uint64_t first_row) const {
+    SegmentView view{first_row, shape_.n_crude, shape_.n_rest, cell_starts_.data(),
+                     crude_,    rest_,          cross_floors_, nullptr,
+                     0,         &rows_};
+    if (books.folds_cells()) {
+        const FixedParts& parts = fixed_parts(books);
+        view.cross_floors = parts.floors.data();
+        view.fixed = parts.bytes.data();
+        view.fixed_step = parts.step;
+    }
+    return view;
+}
+
+const FixedParts& Segment::fixed_parts(const Books& books) const {
+    return fixed_parts_.get([&] { return std::make_unique<FixedParts>(books, *this); });
 }
 
 const RowCells& Segment::cells() const {

@@ -5,12 +5,13 @@
 //   rest         uint8  [n][n_rest]                   the other codes, a row's bytes together
 //   low, high, samples                                row number of every position (elias_fano.h)
 //   cross_floors int32  [n_cells]                     smallest cross term of a cell's rows, where search adds cross
-//   terms
+//   terms and books do not fold their cells
 //
 // The cell of a row follows from its position and takes no byte. Only the last block is padded.
 #pragma once
 #include "code_rows.h"
 #include "elias_fano.h"
+#include "fixed_parts.h"
 #include "made_once.h"
 
 #include <cstddef>
@@ -33,7 +34,9 @@ struct SegmentView {
     const std::uint64_t* cell_starts;
     const std::uint8_t* crude;
     const std::uint8_t* rest;
-    const std::int32_t* cross_floors;       // of the whole segment, also in a copy
+    const std::int32_t* cross_floors;    // of the whole segment, also in a copy
+    const std::uint8_t* fixed = nullptr; // [n_blocks][64] FixedParts::bytes, where books fold their cells
+    std::int32_t fixed_step = 0;
     const RowNumbers* numbers;              // row number of every position, in the segment
     const std::uint32_t* rows = nullptr;    // [n] in a copy: the same, not packed
     const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy
@@ -47,6 +50,7 @@ struct SegmentView {
         return mask ? allowed[cell] : end(cell) - start(cell);
     } // allowed ones
     const std::uint8_t* block(std::size_t b) const { return crude + b * n_crude * 64; }
+    const std::uint8_t* fixed_block(std::size_t b) const { return fixed ? fixed + b * 64 : nullptr; }
     const std::uint8_t* rest_codes(std::uint64_t position) const { return rest + position * n_rest; }
     std::uint64_t row(std::size_t cell, std::uint64_t position) const { // in the index
         return first_row + (rows ? rows[position] : numbers->at(cell, position - start(cell)));
@@ -97,18 +101,18 @@ public:
     std::uint64_t end(std::size_t cell) const { return cell_starts_[cell + 1]; }
     const std::uint8_t* block(std::size_t b) const { return crude_ + b * shape_.n_crude * 64; }
     const std::int32_t* cross_floors() const { return cross_floors_; } // nullptr without
+    void codes_at(std::uint64_t position, std::uint8_t* codes) const;  // codes [n_columns]
     std::uint8_t crude_code(std::uint64_t position, std::size_t column) const;
     const std::uint8_t* rest_codes(std::uint64_t position) const { return rest_ + position * shape_.n_rest; }
 
     void codes_of(std::span<const std::uint64_t> rows, const CodeRowsOut& out) const;
-    void unpack(const CodeRowsOut& out) const;                     // all rows in row order
-    SegmentView view(std::uint64_t first_row) const;               // all rows
-    const RowCells& cells() const;                                 // computed by the first call, and kept
+    void unpack(const CodeRowsOut& out) const;                           // all rows in row order
+    SegmentView view(const Books& books, std::uint64_t first_row) const; // all rows
+    const FixedParts& fixed_parts(const Books& books) const; // computed by the first call, for books that fold cells
+    const RowCells& cells() const;                           // computed by the first call, and kept
     const RowCells* known_cells() const { return cells_.known(); } // nullptr: not computed yet
 
 private:
-    void codes_at(std::uint64_t position, std::uint8_t* codes) const; // codes [n_columns]
-
     SegmentShape shape_;
     std::span<const std::uint64_t> cell_starts_;
     const std::uint8_t* crude_;
@@ -116,6 +120,7 @@ private:
     RowNumbers rows_;
     const std::int32_t* cross_floors_;
     MadeOnce<RowCells> cells_;
+    MadeOnce<FixedParts> fixed_parts_;
 };
 
 // Stable counting sort of rows by their cell. cell_starts [n_cells + 1] is filled by count_cells, the others (zeroed,

@@ -160,21 +160,26 @@ inline __m256i lookup(const __m256i* table, __m256i codes) {
     return _mm256_blendv_epi8(first, second, bit6);
 }
 
-template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables,
-                                         std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
-    __m256i table[COLUMNS + 1][8];
-    for (int j = 0; j < COLUMNS; ++j)
+inline __m256i load_codes(const std::uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+
+template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const std::uint8_t* fixed,
+                                         const ByteTables& tables, std::uint8_t threshold, std::size_t n_blocks,
+                                         std::uint64_t* masks) {
+    __m256i table[COLUMNS + 1][8]; // the last one is that of `fixed`
+    for (int j = 0; j <= COLUMNS; ++j)
         for (int part = 0; part < 8; ++part)
-            table[j][part] = _mm256_broadcastsi128_si256(
-                _mm_load_si128(reinterpret_cast<const __m128i*>(tables.groups[j] + 16 * part)));
+            table[j][part] = _mm256_broadcastsi128_si256(_mm_load_si128(
+                reinterpret_cast<const __m128i*>((j < COLUMNS ? tables.groups[j] : tables.fixed) + 16 * part)));
     const __m256i limit = _mm256_set1_epi8(static_cast<char>(threshold));
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += stride) {
         __m256i low = _mm256_setzero_si256(), high = low;
+        if (fixed != nullptr) {
+            low = lookup(table[COLUMNS], load_codes(fixed + b * kBlock));
+            high = lookup(table[COLUMNS], load_codes(fixed + b * kBlock + 32));
+        }
         for (int j = 0; j < COLUMNS; ++j) {
-            low = _mm256_adds_epu8(
-                low, lookup(table[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + j * kBlock))));
-            high = _mm256_adds_epu8(
-                high, lookup(table[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + j * kBlock + 32))));
+            low = _mm256_adds_epu8(low, lookup(table[j], load_codes(blocks + j * kBlock)));
+            high = _mm256_adds_epu8(high, lookup(table[j], load_codes(blocks + j * kBlock + 32)));
         }
         // sum <= limit where the smaller of the two is the sum
         const std::uint32_t in_low =

@@ -117,14 +117,18 @@ std::int32_t square_of_sum(const std::int16_t* const* words, std::size_t n, std:
     return _mm512_reduce_add_epi32(_mm512_add_epi32(total[0], total[1]));
 }
 
-template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const ByteTables& tables,
-                                         std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
+template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const std::uint8_t* fixed,
+                                         const ByteTables& tables, std::uint8_t threshold, std::size_t n_blocks,
+                                         std::uint64_t* masks) {
     __m512i table[COLUMNS + 1][4];
     for (int j = 0; j < COLUMNS; ++j)
         for (int part = 0; part < 4; ++part) table[j][part] = _mm512_loadu_si512(tables.words[j] + 64 * part);
     const __m512i limit = _mm512_set1_epi8(static_cast<char>(threshold));
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += stride) {
         __m512i sum = _mm512_setzero_si512();
+        if (fixed != nullptr)
+            sum = _mm512_permutex2var_epi8(_mm512_loadu_si512(tables.fixed), _mm512_loadu_si512(fixed + b * kBlock),
+                                           _mm512_loadu_si512(tables.fixed + 64));
         for (int j = 0; j < COLUMNS; ++j) {
             const __m512i codes = _mm512_loadu_si512(blocks + j * kBlock);
             const __m512i low = _mm512_permutex2var_epi8(table[j][0], codes, table[j][1]);

@@ -33,6 +33,7 @@ inline constexpr std::uint8_t kDead = 255;    // byte of a word that exceeds the
 struct alignas(64) ByteTables {
     std::uint8_t words[kScanColumns][kWords];
     std::uint8_t groups[kScanColumns][kGroups];
+    std::uint8_t fixed[kGroups]; // of a byte for each row that is below kGroups, if the rows have one
     std::size_t n_columns;
 };
 
@@ -90,9 +91,10 @@ struct Kernels {
     void (&quantize)(const float* table, const float* group_minima, float floor, float scale, std::size_t column,
                      ByteTables* out);
     // masks[b] bit i is set if the byte sum of row i of block b is <= threshold (< kDead). It may be set for other rows
-    // too: a level is free to compare a smaller sum. blocks: [n_blocks][n_stored][kBlock], n_blocks <= kChunk
-    void (&scan)(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
-                 std::size_t n_blocks, std::uint64_t* masks);
+    // too: a level is free to compare a smaller sum. blocks: [n_blocks][n_stored][kBlock], n_blocks <= kChunk; fixed:
+    // [n_blocks][kBlock] codes of one more column, for tables.fixed, or nullptr
+    void (&scan)(const std::uint8_t* blocks, std::size_t n_stored, const std::uint8_t* fixed, const ByteTables& tables,
+                 std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks);
     // out[i] = sum_d (x[d] - rows[i][d])^2   n stored rows at any address; x has zeros up to a multiple of kSums
     void (&stored_distances)(Stored type, const float* x, const std::uint8_t* const* rows, std::size_t n,
                              std::size_t dim, float* out);

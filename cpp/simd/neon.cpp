@@ -136,12 +136,23 @@ inline void add_column(const std::uint8_t* table, const std::uint8_t* codes, uin
     for (int i = 0; i < 4; ++i) sums[i] = vqaddq_u8(sums[i], found[i]);
 }
 
-void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
-          std::size_t n_blocks, std::uint64_t* masks) {
+// The bytes of 64 codes below 128 in a table of 128.
+inline void look_up_fixed(const std::uint8_t* table, const std::uint8_t* codes, uint8x16_t* out) {
+    const uint8x16x4_t first = load_table(table), second = load_table(table + 64);
+    for (int i = 0; i < 4; ++i) {
+        const uint8x16_t code = vld1q_u8(codes + 16 * i);
+        out[i] = vqtbx4q_u8(vqtbl4q_u8(first, code), second, vsubq_u8(code, vdupq_n_u8(64)));
+    }
+}
+
+void scan(const std::uint8_t* blocks, std::size_t n_stored, const std::uint8_t* fixed, const ByteTables& tables,
+          std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
     const uint8x16_t limit = vdupq_n_u8(threshold);
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += n_stored * kBlock) {
         uint8x16_t sums[4];
-        for (int i = 0; i < 4; ++i) sums[i] = vdupq_n_u8(0);
+        if (fixed != nullptr) look_up_fixed(tables.fixed, fixed + b * kBlock, sums);
+        else
+            for (int i = 0; i < 4; ++i) sums[i] = vdupq_n_u8(0);
         for (std::size_t j = 0; j < tables.n_columns; ++j) add_column(tables.words[j], blocks + j * kBlock, sums);
         for (int i = 0; i < 4; ++i) sums[i] = vcleq_u8(sums[i], limit);
         masks[b] = mask_of(sums);

@@ -78,12 +78,12 @@ void quantize(const float* table, const float*, float floor, float scale, std::s
     for (std::size_t w = 0; w < kWords; ++w) out->words[column][w] = to_byte((table[w] - floor) * scale);
 }
 
-void scan(const std::uint8_t* blocks, std::size_t n_stored, const ByteTables& tables, std::uint8_t threshold,
-          std::size_t n_blocks, std::uint64_t* masks) {
+void scan(const std::uint8_t* blocks, std::size_t n_stored, const std::uint8_t* fixed, const ByteTables& tables,
+          std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += n_stored * kBlock) {
         std::uint64_t mask = 0;
         for (std::size_t i = 0; i < kBlock; ++i) {
-            unsigned sum = 0;
+            unsigned sum = fixed != nullptr ? tables.fixed[fixed[b * kBlock + i]] : 0;
             for (std::size_t j = 0; j < tables.n_columns; ++j) sum += tables.words[j][blocks[j * kBlock + i]];
             mask |= static_cast<std::uint64_t>(sum <= threshold) << i;
         }

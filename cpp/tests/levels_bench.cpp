@@ -147,17 +147,17 @@ std::vector<Case> cases(Data& d) {
     add("quantize and scan 7 x 256 rows", [&d, quantize](const Kernels& k) {
         d.bytes.n_columns = n_columns;
         for (std::size_t j = 0; j < n_columns; ++j) quantize(k, j);
-        k.scan(d.blocks.data(), n_columns, d.bytes, 200, n_blocks, d.masks);
+        k.scan(d.blocks.data(), n_columns, nullptr, d.bytes, 200, n_blocks, d.masks);
     });
     add("quantize_steps and scan 7 x 256 rows", [&d, quantize_steps](const Kernels& k) {
         d.bytes.n_columns = n_columns;
         for (std::size_t j = 0; j < n_columns; ++j) quantize_steps(k, j);
-        k.scan(d.blocks.data(), n_columns, d.bytes, 200, n_blocks, d.masks);
+        k.scan(d.blocks.data(), n_columns, nullptr, d.bytes, 200, n_blocks, d.masks);
     });
     for (std::size_t columns : {1, 3, 7, 15})
         add("scan " + std::to_string(columns), [&d, columns](const Kernels& k) {
             d.bytes.n_columns = columns;
-            k.scan(d.blocks.data(), columns, d.bytes, 200, kChunk, d.masks);
+            k.scan(d.blocks.data(), columns, nullptr, d.bytes, 200, kChunk, d.masks);
         });
     return all;
 }

@@ -281,13 +281,17 @@ private:
             level_.quantize(table.data(), groups, floor, 1.0f, j, &mine);
             scalar_.quantize(table.data(), groups, floor, 1.0f, j, &exact);
         }
+        std::vector<std::uint8_t> fixed(n_blocks * kBlock + 1);
+        for (std::uint8_t& code : fixed) code = static_cast<std::uint8_t>(random_() % kGroups);
+        for (std::size_t g = 0; g < kGroups; ++g) mine.fixed[g] = exact.fixed[g] = static_cast<std::uint8_t>(random_());
         std::uint64_t a[kChunk] = {}, b[kChunk] = {};
-        for (const std::uint8_t threshold : {0, 30, 200, 254}) {
-            level_.scan(blocks.data(), columns + 1, mine, threshold, n_blocks, a);
-            scalar_.scan(blocks.data(), columns + 1, exact, threshold, n_blocks, b);
-            for (std::size_t i = 0; i < kChunk; ++i)
-                expect(scans_groups() ? (b[i] & ~a[i]) == 0 : a[i] == b[i], "scan");
-        }
+        for (const std::uint8_t* more : {static_cast<const std::uint8_t*>(nullptr), fixed.data() + 1})
+            for (const std::uint8_t threshold : {0, 30, 200, 254}) {
+                level_.scan(blocks.data(), columns + 1, more, mine, threshold, n_blocks, a);
+                scalar_.scan(blocks.data(), columns + 1, more, exact, threshold, n_blocks, b);
+                for (std::size_t i = 0; i < kChunk; ++i)
+                    expect(scans_groups() ? (b[i] & ~a[i]) == 0 : a[i] == b[i], "scan");
+            }
     }
 
     const Kernels& level_;

@@ -149,7 +149,11 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
         "model": kind.startswith("model"),
         "labels": kind == "model with labels",
         "embedding": kind != "codebooks",
-        "cross sums": kind == "index" and learned.metric_type.is_squared and not learned.norms and overlapping(learned),
+        "cross sums": kind == "index"
+        and learned.metric_type.is_squared
+        and not learned.norms
+        and overlapping(learned)
+        and learned.n_cells <= 256,
         **{when: coding == when for when in ("runs of ids", "blocks of ids", "plain ids")},
         "blocks of ids out of order": coding == "blocks of ids" and (np.diff(index.ids.astype(object)) < 0).any(),
         "string ids": kind == "index" and n > 0 and index.ids_of_rows.kind == "string",

@@ -135,13 +135,13 @@ def test_auto_tries_what_the_learner_tries(n_bytes: int, dim: int, n: int) -> No
 
 
 def test_what_auto_assumes_is_told() -> None:
-    plan = il.plan(100_000, 32, measure=False)
+    plan = il.plan(50_000, 32, measure=False)
     assert (plan.layout, plan.tried) == ("residual", ("subspace", "hybrid", "residual"))
     assert "'auto' tries subspace, hybrid, residual on the data; residual, the slowest to learn, is assumed" in str(
         plan
     )
     for layout in plan.tried:
-        other = il.plan(100_000, 32, layout=layout, measure=False)
+        other = il.plan(50_000, 32, layout=layout, measure=False)
         assert other.tried == ()
         assert "auto" not in str(other)
         assert other.learning_memory <= plan.learning_memory
@@ -255,7 +255,7 @@ def test_a_bound_that_is_too_small_is_refused_before_anything_is_learned() -> No
 
 
 def test_more_memory_learns_from_more_rows() -> None:
-    sizes = ("150MB", "250MB", "2GB")
+    sizes = ("330MB", "340MB", "2GB")
     rows = [il.plan(10**6, 256, max_memory=size, layout="hybrid", measure=False).n_train for size in sizes]
     assert rows[0] < rows[1] < rows[2] == 65_536
 
@@ -332,7 +332,7 @@ def test_operations_follow_the_settings() -> None:
     assert il.plan(20_000, 32, **base, effort="fast").learning_operations < plain.learning_operations / 2
     assert il.plan(20_000, 32, **base, iterations=2).learning_operations < plain.learning_operations
     assert il.plan(20_000, 32, **base, effort="best").coding_operations > 2 * plain.coding_operations
-    assert il.plan(200_000, 32, **base).coding_operations == pytest.approx(10 * plain.coding_operations, rel=1e-6)
+    assert il.plan(60_000, 32, **base).coding_operations == pytest.approx(3 * plain.coding_operations, rel=1e-6)
     assert il.plan(50_000, 32, n_bytes=6, measure=False).trying_operations > 0
 
 

@@ -50,15 +50,18 @@ public:
 
 private:
     void sort_until(std::size_t rank); // at least
+    void take_apart(std::size_t end);  // the first `end` cells, and a few more
+    std::vector<std::uint64_t>::iterator at(std::size_t i) { return order_.begin() + static_cast<std::ptrdiff_t>(i); }
 
     const Books& books_;
     const std::vector<SegmentView>& segments_;
     const Rule& rule_;
-    std::span<const float> spread_;    // by rank; empty where the rule never stops
-    std::vector<std::uint64_t> order_; // Cells::sort_key
-    std::size_t sorted_ = 0;           // of them, the smallest ones
+    std::span<const float> spread_;       // by rank; empty where the rule never stops
+    std::vector<std::uint64_t> order_;    // Cells::sort_key
+    std::size_t sorted_ = 0;              // of them, the smallest ones
+    std::size_t apart_ = 0;               // of them, before the others but not sorted
+    std::vector<std::uint32_t> occupied_; // cells with rows that may be found, ascending
     const float* base_ = nullptr;
-    double sum_ = 0; // of the bases, in the order of cells
     std::size_t near_ = 0;
     bool one_floor_ = false; // tables are the same in all cells
     float share_ = 1, common_floor_ = 0, slack_ = 0, unit_ = 0;

@@ -16,7 +16,7 @@ constexpr std::uint64_t kFewRows = 24;
 CellTables::CellTables(const Books& books, const std::vector<SegmentView>& segments)
     : books_(books), segments_(segments), kernel_(kernels()), n_columns_(books.n_columns()), n_crude_(books.n_crude()),
       lowest_(books.metric() == Metric::kL2 && !books.has_constant() ? 0.0f : -kInfinity),
-      has_cross_(books.has_cross_sums()), has_terms_(books.has_table_terms()),
+      has_cross_(books.has_cross_sums()), has_terms_(books.has_table_terms()), has_fixed_(books.folds_cells()),
       cell_tables_(has_terms_ ? n_columns_ * kWords : 0), minima_(n_columns_), group_minima_(n_columns_ * kGroups),
       sums_(has_terms_ ? n_columns_ * kWords : 0), step_groups_(has_terms_ ? n_columns_ * kGroups : 0),
       step_minima_(n_columns_) {}
@@ -25,7 +25,7 @@ void CellTables::start(const QueryTables& query, std::size_t q) {
     tables_ = query.tables(q);
     steps_ = query.steps(q);
     low_ = query.low(q);
-    step_ = books_.cells().term_scale();
+    step_ = has_terms_ ? books_.cells().term_scale() : 0.0f;
     bound_ = query.bound(q);
     scale_ = 0;
     crude_filled_ = rest_filled_ = 0;
@@ -111,6 +111,19 @@ std::uint8_t CellTables::quantize(float limit) {
         steps = budget * scale_ * (1.0f + 0x1p-20f);
     }
     return static_cast<std::uint8_t>(std::clamp(steps, 0.0f, 254.0f));
+}
+
+const ByteTables& CellTables::bytes(std::int32_t fixed_step) {
+    if (has_fixed_ && (fixed_scale_ != scale_ || fixed_step_ != fixed_step)) {
+        fixed_scale_ = scale_;
+        fixed_step_ = fixed_step;
+        const float factor = scale_ * (1.0f - 0x1p-20f);
+        for (std::int32_t b = 0; b <= FixedParts::kMost; ++b) {
+            const float steps = coarse_term(fixed_step * b) * factor;
+            bytes_.fixed[b] = static_cast<std::uint8_t>(steps < 255.0f ? steps : 255.0f);
+        }
+    }
+    return bytes_;
 }
 
 bool CellTables::lazy_crude(std::size_t n) {

@@ -45,7 +45,8 @@ public:
     // Byte tables with floor((entry - minimum) * scale), and the threshold for their sums that no row with a crude
     // distance within the limit exceeds.
     std::uint8_t quantize(float limit);
-    const ByteTables& bytes() const { return bytes_; }
+    // The same, with bytes for the coarse parts of a segment's rows; after quantize()
+    const ByteTables& bytes(std::int32_t fixed_step);
     // Lower bounds of the cell's tables in steps [n_columns][256], with terms only; crude distance >= sums_base() +
     // step() * sum of the entries.
     const std::int16_t* sums() const { return sums_.data(); }
@@ -60,26 +61,34 @@ public:
         return tables_[column * kWords + code] + static_cast<float>(terms_[column * kWords + code]) * step_;
     }
 
-    // Distances of a row, codes [n_columns], added up in the order of the two steps.
-    float crude_distance(const std::uint8_t* codes) const {
-        float distance = base_;
-        for (std::size_t j = 0; j < n_crude_; ++j) distance += term(j, codes[j]);
-        return distance;
+    // Distances of a row, codes [n_columns], added up in the order of the two steps. coarse: the part of the row's
+    // cross sum that its byte tells (FixedParts), which differs from segment to segment: no whole distance depends on
+    // it.
+    float crude_distance(const std::uint8_t* codes, std::int32_t coarse) const {
+        const float sum = crude_sum(codes);
+        return has_fixed_ ? sum + coarse_term(coarse) : sum;
     }
-    float whole_distance(float crude, const std::uint8_t* codes) const {
-        float distance = crude;
+    float whole_distance(const std::uint8_t* codes) const {
+        float distance = crude_sum(codes);
         for (std::size_t j = n_crude_; j < n_columns_; ++j) distance += term(j, codes[j]);
         if (has_cross_) distance += cross_term(codes);
         return at_least_lowest(distance);
     }
+    bool has_fixed() const { return has_fixed_; } // rows have a coarse part
+    float coarse_term(std::int32_t coarse) const { return books_.cross_unit() * static_cast<float>(coarse); }
     float cross_term(const std::uint8_t* codes) const {
-        return books_.cross_unit() * static_cast<float>(books_.cross_sum(codes));
+        return books_.cross_unit() * static_cast<float>(books_.cross_sum(cell_, codes));
     }
     // Squared distances are sums of terms of both signs, which rounding may leave below 0. Bounds are of the sums as
     // they are: a sum that exceeds tau, which is never below 0, is not changed here.
     float at_least_lowest(float sum) const { return lowest_ < sum ? sum : lowest_; }
 
 private:
+    float crude_sum(const std::uint8_t* codes) const {
+        float sum = base_;
+        for (std::size_t j = 0; j < n_crude_; ++j) sum += term(j, codes[j]);
+        return sum;
+    }
     float term(std::size_t column, std::size_t code) const {
         return has_terms_ ? entry(column, code) : tables_[column * kWords + code];
     }
@@ -92,7 +101,7 @@ private:
     const Kernels& kernel_;
     const std::size_t n_columns_, n_crude_;
     const float lowest_; // no distance is smaller
-    const bool has_cross_, has_terms_;
+    const bool has_cross_, has_terms_, has_fixed_;
     Aligned<float> cell_tables_;            // [n_columns][256] of the cells that are filled
     std::vector<float> minima_;             // [n_columns] lower bounds of the tables' entries
     Aligned<float> group_minima_;           // [n_columns][kGroups], without terms
@@ -108,7 +117,9 @@ private:
     std::size_t crude_looked_up_ = 0, rest_looked_up_ = 0; // rows of the cell so far
     bool few_ = false, has_sums_ = false;
     float step_ = 0, bound_ = 0, base_ = 0, crude_floor_ = 0, rest_floor_ = 0, slack_ = 0;
-    float scale_ = 0; // of bytes_; 0: not made for these tables
+    float scale_ = 0;       // of bytes_; 0: not made for these tables
+    float fixed_scale_ = 0; // of bytes_.fixed; and for which step:
+    std::int32_t fixed_step_ = 0;
     ByteTables bytes_;
 };
 

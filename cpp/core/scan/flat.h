@@ -36,7 +36,7 @@ void scan_flat_columns(CellTables& tables, const SegmentView& view, std::uint32_
             }
             if (j < n_columns) even += entries[j * kWords + codes[j]];
             if (even + odd > limit) continue;
-            const float distance = tables.whole_distance(tables.crude_distance(codes), codes);
+            const float distance = tables.whole_distance(codes);
             if (distance > collector.tau()) continue;
             collector.offer({distance, 0, 0, 0, segment, static_cast<std::uint32_t>(cell), position});
             limit = collector.tau() + tables.slack();

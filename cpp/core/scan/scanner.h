@@ -66,8 +66,10 @@ public:
             order_.start(base);
             order_.find_stop(length, collector_.rows_needed(), tables_);
             tracer_.start(tables_, order_);
-            for (std::size_t rank = 0; rank < order_.size() && !order_.ends_at(rank, collector_.tau()); ++rank)
+            for (std::size_t rank = 0; rank < order_.size() && !order_.ends_at(rank, collector_.tau()); ++rank) {
+                if (rank + 1 < order_.size()) fetch(order_.cell(rank + 1));
                 visit(order_.cell(rank), order_.base(rank));
+            }
             count_strays();
         }
         collector_.finish();
@@ -81,6 +83,23 @@ private:
             if (order_.near() < order_.size())
                 for (const Hit& hit : collector_.hits())
                     work_.strays += order_.beyond_slack(order_.base_of(hit.cell), collector_.tau());
+    }
+
+    // What visit() of a cell reads first, asked for while the cell before it is scanned: the order of the cells is not
+    // that of memory.
+    void fetch(std::size_t cell) const {
+        constexpr std::size_t line = 64, most = 4096;
+        if (tables_.has_terms()) {
+            const char* terms = reinterpret_cast<const char*>(books_.cells().terms(cell));
+            for (std::size_t i = 0; i < books_.n_columns() * kWords * sizeof(std::int16_t); i += line)
+                __builtin_prefetch(terms + i);
+        }
+        for (const SegmentView& view : segments_) {
+            if (view.size(cell) == 0) continue;
+            const std::size_t first = view.start(cell) / kBlock, last = (view.end(cell) - 1) / kBlock;
+            const std::size_t n_bytes = (last + 1 - first) * kBlock * tables_.n_crude();
+            for (std::size_t i = 0; i < std::min(n_bytes, most); i += line) __builtin_prefetch(view.block(first) + i);
+        }
     }
 
     void visit(std::size_t cell, float base) {
@@ -142,7 +161,8 @@ private:
                 std::fill(masks, masks + count, ~std::uint64_t{0});
             } else {
                 const std::uint8_t threshold = tables_.quantize(limit_);
-                kernel_.scan(view.block(b), tables_.n_crude(), tables_.bytes(), threshold, count, masks);
+                kernel_.scan(view.block(b), tables_.n_crude(), view.fixed_block(b), tables_.bytes(view.fixed_step),
+                             threshold, count, masks);
             }
             masks[0] &= ~std::uint64_t{0} << (position % kBlock);
             if (b + count > last) masks[last - b] &= ~std::uint64_t{0} >> (63 - (end - 1) % kBlock);
@@ -174,7 +194,7 @@ private:
             ++work_.survivors;
             const std::uint64_t position = crude_.position(i);
             const std::uint8_t* rest = segment.rest_codes(position);
-            float distance = crude;
+            float distance = crude_.sum(i);
             for (std::size_t j = 0; j < n_rest; ++j)
                 distance += lazy ? tables_.entry(n_crude + j, rest[j]) : entries[j * kWords + rest[j]];
             if (tables_.has_cross()) distance += tables_.cross_term(codes_.data() + i * n_columns);

@@ -36,8 +36,8 @@ public:
         while (trace.cell_rank < order.size() && order.cell(trace.cell_rank) != trace.cell) ++trace.cell_rank;
         trace.base = order.base_of(trace.cell);
         tables.enter(trace.cell, trace.base);
-        trace.crude = tables.crude_distance(trace.codes.data());
-        trace.distance = tables.whole_distance(trace.crude, trace.codes.data());
+        trace.crude = tables.crude_distance(trace.codes.data(), trace.coarse);
+        trace.distance = tables.whole_distance(trace.codes.data());
         tables.find_floors(false);
         trace.crude_floor = tables.crude_floor();
         trace.floor = tables.crude_floor() + tables.rest_floor();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,23 @@ def integer_between(value: Any, name: str, low: int, high: int | None = None) ->
             f"{name} must be an integer of {f'at least {low}' if high is None else f'{low} to {high}'}, got {value!r}"
         )
     return number
+
+
+def half_exponent(words: FloatArray) -> int:
+    """The power of 2 that divides words before they become float16: the largest of them is then from 16 to 32."""
+    largest = float(np.abs(words).max(initial=0.0))
+    return math.frexp(largest)[1] - 5 if largest else 0
+
+
+def to_halves(words: FloatArray) -> tuple[NDArray[np.float16], int]:
+    """Words as float16 numbers times a power of 2, rounded, and the exponent of the power."""
+    exponent = half_exponent(words)
+    return np.ldexp(words.astype(np.float64), -exponent).astype(np.float16), exponent
+
+
+def from_halves(halves: NDArray[np.float16], exponent: int) -> FloatArray:
+    """Inverse of :func:`to_halves`."""
+    return np.ldexp(halves.astype(np.float64), exponent).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

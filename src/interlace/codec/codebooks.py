@@ -14,7 +14,7 @@ from .._threads import cached_property
 from ..errors import InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, describe
-from .book import MAX_CELLS, MAX_WORDS, Book, Norm, frozen, integer_between
+from .book import MAX_CELLS, MAX_WORDS, Book, Norm, from_halves, frozen, integer_between, to_halves
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, reach_of, uses
 from .metric import Metric, metric_in, metric_of
@@ -140,9 +140,18 @@ class Codebooks:
         return any(np.intersect1d(self.books[0].support, book.support).size for book in self.books[1:])
 
     @property
+    def folds_cells(self) -> bool:
+        """Whether cross terms with the cell are part of the cross sums, and no tables depend on the cell: so it is
+        with more cells than a book has words (cpp/core/books.h)."""
+        return self.metric_type.is_squared and not self.norms and self.n_cells > MAX_WORDS and self.overlaps_first
+
+    @property
     def has_cross_sums(self) -> bool:
-        """Whether the second step adds cross terms: books after the first overlap, and there are no norms."""
-        return self.metric_type.is_squared and not self.norms and bool((uses(self.books[1:], self.dim) > 1).any())
+        """Whether the second step adds cross terms: books after the first overlap, or the cells are folded, and there
+        are no norms."""
+        if not self.metric_type.is_squared or self.norms:
+            return False
+        return self.folds_cells or bool((uses(self.books[1:], self.dim) > 1).any())
 
     @property
     def one_floor(self) -> bool:
@@ -260,6 +269,10 @@ class Codebooks:
         }
         if self.error_rows:
             description |= {"error": self.error, "error_rows": self.error_rows}
+        if self.n_cells > MAX_WORDS:  # thousands of words: half the bytes, where nothing is lost
+            halves, exponent = to_halves(self.books[0].words)
+            if np.array_equal(from_halves(halves, exponent), self.books[0].words):
+                arrays["words.0"], description["cells_exponent"] = halves, exponent
         return arrays, description
 
     def with_error(self, error: float, rows: int) -> Codebooks:
@@ -270,8 +283,13 @@ class Codebooks:
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
         """Inverse of :meth:`to_arrays`; validates like the constructor."""
+        words = [arrays[f"words.{i}"] for i in range(int(description["n_books"]))]
+        if "cells_exponent" in description:
+            words[:1] = [
+                from_halves(words[0], integer_between(description["cells_exponent"], "cells_exponent", -200, 200))
+            ]
         return cls(
-            [Book(arrays[f"words.{i}"], arrays[f"support.{i}"]) for i in range(int(description["n_books"]))],
+            [Book(of_book, arrays[f"support.{i}"]) for i, of_book in enumerate(words)],
             dim=description["dim"],
             n_crude=description["n_crude"],
             metric=metric_in(description),

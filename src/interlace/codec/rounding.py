@@ -82,10 +82,10 @@ def _step_error(codebooks: Codebooks) -> float:
         if c >= 0 and np.intersect1d(codebooks.books[0].support, codebooks.books[c].support).size
     ]
     # Half a step of 2^-15 of the largest term, and what rounding does to that step and to the term.
-    error = 0.51 / 32767 * max(terms, default=0.0) * len(overlapping)
+    error = 0.0 if codebooks.folds_cells else 0.51 / 32767 * max(terms, default=0.0) * len(overlapping)
     dense = dense_words(codebooks)
     kept = [
-        (words[codebooks.columns[position]], steps * np.sqrt(np.float64(dense.unit)))
+        (words[0 if position < 0 else codebooks.columns[position]], steps * np.sqrt(np.float64(dense.unit)))
         for position, steps in dense.of.items()
     ]
     for (exact, rounded), (other, other_rounded) in itertools.combinations(kept, 2):

@@ -34,7 +34,8 @@ def to_steps(values: FloatArray, step: np.float32) -> Integers:
 
 @dataclass(frozen=True)
 class DenseWords:
-    """Words in whole steps on all dimensions: ``of[position of a column]`` [n_words, dim]. For the second step."""
+    """Words in whole steps on all dimensions: ``of[position of a column]`` [n_words, dim], and those of the cells at
+    position -1 if they are folded. For the second step."""
 
     of: dict[int, Integers]
     unit: np.float32  # the square of a step
@@ -53,13 +54,16 @@ class DenseWords:
 
 
 def dense_words(codebooks: Codebooks) -> DenseWords:
-    """Books after the first that overlap, where no norm stands for their cross terms."""
+    """Books after the first that overlap, where no norm stands for their cross terms, and the cells if folded."""
     books = codebooks.books
     of: dict[int, Book] = {}
     if codebooks.metric_type.is_squared and not codebooks.norms:
+        first = 0 if codebooks.folds_cells else 1
         for position, column in enumerate(codebooks.columns):
-            if any(overlap(books[column], books[i]) for i in range(1, len(books)) if i != column):
+            if any(overlap(books[column], books[i]) for i in range(first, len(books)) if i != column):
                 of[position] = books[column]
+    if codebooks.folds_cells:
+        of[-1] = books[0]
     reach = F(0)
     for book in of.values():
         reach += np.sqrt(squares(book).max())

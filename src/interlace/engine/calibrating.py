@@ -97,14 +97,13 @@ def calibrate(parts: list[Held], n: int, metric: Metric, *, confidence: float = 
     for i, k in enumerate(KS):
         tested = _View(testing, k, metric, least, reach, float(farthest[i]))
         for j, (target, (weight, beyond)) in enumerate(zip(TARGETS, rules, strict=True)):
-            found = _boldest(
-                chosen[i], tested, weight, beyond, 1 - target, confidence, MOST_TIGHT if tight else AIMS[0]
-            )
+            found = _boldest(chosen[i], tested, weight, beyond, 1 - target, confidence, tight)
             if found is None:
                 continue
             shares[i, j], stop, slacks[i, j], strays[i, j] = found
-            stops[j] = max(stops[j], stop)  # a larger k never visits fewer cells
-            cells[i, j] = weight, stops[j]
+            if stop < NO_STOP:  # a larger k never visits fewer cells
+                stop = stops[j] = max(stops[j], stop)
+            cells[i, j] = weight, stop
     return Calibration(n, shares, cells, slacks, strays, farthest, least, reach, n_queries)
 
 
@@ -252,18 +251,20 @@ def _cheapest(views: Sequence[_View], allowed: float, times: Sequence[float]) ->
 
 
 def _boldest(
-    chosen: _View, tested: _View, weight: float, beyond: float, allowed: float, confidence: float, most: float
+    chosen: _View, tested: _View, weight: float, beyond: float, allowed: float, confidence: float, tight: bool
 ) -> tuple[float, float, float, float] | None:
     """Share, stop, slack and strays of the boldest rule that passes; None where the queries are too few to tell."""
     if not chosen.n or not passes([np.zeros(tested.n)], allowed, confidence):
         return None
     scores, tests = chosen.scores(weight), tested.scores(weight)
     best = (1.0, NO_STOP, math.inf, 1.0)
-    for aim in (aim for aim in reversed(AIMS) if aim <= most):
+    usual_slack = math.inf if tight else chosen.slack(beyond)
+    for aim in (aim for aim in reversed(AIMS) if aim <= (MOST_TIGHT if tight else AIMS[0])):
         lost, outside = aim * allowed, beyond * min(1.0, 2 * aim)
         slack = chosen.slack(outside)
         share = chosen.share(lost * (1 - CELLS_PART))
-        stop = chosen.stop(scores, slack, min(lost * CELLS_PART, outside * UNSEEN))
+        # By hits beyond the usual slack: beyond that of a small aim there are none, and so nothing to choose a stop by.
+        stop = chosen.stop(scores, min(slack, usual_slack), min(lost * CELLS_PART, outside * UNSEEN))
         stop = float(np.float32(stop)) * (1 + 1e-5)
         share = float(np.nextafter(np.float32(share), np.float32(2.0))) if share < 1 else 1.0
         strays = chosen.most_strays(weight, scores, stop, slack)

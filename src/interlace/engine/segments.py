@@ -15,7 +15,7 @@ from ..files import storage
 BLOCK = 64
 MAX_ROWS = 2**32 - 1
 NAMES = ("cell_starts", "crude", "rest", "low", "high", "samples")
-CROSS_FLOORS = "cross_floors"  # there where the second step adds cross terms
+CROSS_FLOORS = "cross_floors"  # there where the second step adds cross terms, and cells are not folded
 
 
 class Segment:
@@ -53,7 +53,7 @@ class Segment:
             "samples": np.zeros(samples, np.uint32),
         }
         _native.pack(codes, **arrays)
-        if codebooks.has_cross_sums:
+        if codebooks.has_cross_sums and not codebooks.folds_cells:
             arrays[CROSS_FLOORS] = np.empty(codebooks.n_cells, np.int32)
             _native.cross_floors(codebooks.native, codes, 1, arrays[CROSS_FLOORS])
         return cls(arrays)
@@ -76,6 +76,12 @@ class Segment:
         """Bytes of codes, padding included."""
         return int(self.arrays["crude"].nbytes + self.arrays["rest"].nbytes)
 
+    def fixed_bytes(self, codebooks: Codebooks) -> int:
+        """Bytes that the first search computes and keeps (cpp/core/fixed_parts.h)."""
+        if not codebooks.folds_cells:
+            return 0
+        return -(-self.n_rows // BLOCK) * BLOCK + 4 * (len(self.arrays["cell_starts"]) - 1)
+
     @property
     def row_bytes(self) -> int:
         """Bytes of row numbers and cell bounds."""
@@ -84,7 +90,7 @@ class Segment:
 
 def segment_in(file: storage.File, codebooks: Codebooks) -> Segment:
     """The rows of an opened file, mapped; arrays that do not fit the books raise ValueError."""
-    names = [*NAMES, *([CROSS_FLOORS] if codebooks.has_cross_sums else [])]
+    names = [*NAMES, *([CROSS_FLOORS] if codebooks.has_cross_sums and not codebooks.folds_cells else [])]
     segment = Segment({name: file.array(f"segment.{name}") for name in names}, file)
     shape = (len(segment.arrays["cell_starts"]) - 1, segment.arrays["crude"].shape[1], segment.n_columns)
     if shape != (codebooks.n_cells, codebooks.n_crude_columns, len(codebooks.columns)):

@@ -19,7 +19,10 @@ ORIGINALS_VERSION = 4  # of an index that keeps its vectors beside their codes
 ALIGNMENT = 64
 LARGEST_HEADER = 16 << 20
 
-DTYPES = {"U8": np.uint8, "U32": np.uint32, "U64": np.uint64, "I32": np.int32, "I64": np.int64, "F32": np.float32}
+DTYPES = {
+    **{"U8": np.uint8, "U32": np.uint32, "U64": np.uint64, "I32": np.int32, "I64": np.int64},
+    **{"F16": np.float16, "F32": np.float32},
+}
 DTYPE_NAMES = {np.dtype(t): name for name, t in DTYPES.items()}
 _PADDING = ".pad."
 _ZERO_CRC = "00000000"

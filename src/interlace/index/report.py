@@ -17,7 +17,7 @@ class Report:
     row_numbers: int  #: which row stands where, and the bounds of the cells
     ids: int  #: explicit ids and their sorted section; 0 for default ids
     learned: int  #: words, rotation, mean
-    tables: int  #: precomputed by the native core when an index is opened
+    tables: int  #: what the native core precomputes for searches
     file: int | None  #: size of the file, for an index opened from one
     embedding: int = 0  #: weights of the embedding; those of a user's module, which no file holds, are not counted
     embedding_kind: str | None = None  #: linear, mlp, lenet, ...
@@ -39,7 +39,7 @@ class Report:
             row_numbers=sum(s.row_bytes for s in segments),
             ids=sum(a.nbytes for a in ids.arrays.values()),
             learned=sum(a.nbytes for a in codebooks.to_arrays()[0].values()),
-            tables=codebooks.native.table_bytes,
+            tables=codebooks.native.table_bytes + sum(s.fixed_bytes(codebooks) for s in segments),
             file=file,
             embedding=0 if embedding is None else embedding.n_bytes,
             embedding_kind=None if embedding is None else embedding.label,

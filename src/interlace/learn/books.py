@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codec.book import from_halves, to_halves
 from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Norm
 from ..codec.encode import EFFORTS, encode
 from ..inputs.arrays import FloatArray
@@ -84,6 +85,8 @@ class Learner:
         beam = min(beam, MAX_WORDS)
         if overlap:
             books = self._refit_books(y, books)
+        if self.cells is not None:  # a file stores them in half the bytes; codes are made for what it stores
+            books[0] = Book(from_halves(*to_halves(books[0].words)), books[0].support)
         # The book of the cells is never scanned, so the order of its words does not matter.
         books[1:] = [Book(near_words_together(book.words), book.support) for book in books[1:]]
         return Codebooks(books, **described, beam=beam, sweeps=sweeps, norms=self._norm_column(y, books, beam))

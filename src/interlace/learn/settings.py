@@ -22,8 +22,9 @@ from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rot
 MAX_TRAIN_ROWS = 65536
 MAX_BYTES = 128
 ITERATIONS = 10
-#: Rows of an average cell that ``cells="auto"`` aims at. Smaller cells visit fewer rows, but more tables are made.
-ROWS_PER_CELL = 1000
+#: Rows of an average cell that ``cells="auto"`` aims at, at least, and cells for the square root of the rows, at most:
+#: smaller cells visit fewer rows, but a query compares itself with every cell, and visits each at a cost.
+ROWS_PER_CELL, CELLS_PER_ROOT = 250, 4
 DEFAULT_BYTES = 8
 
 LAYOUTS = tuple(layout for layout in get_args(Layout) if layout != "auto")
@@ -94,7 +95,8 @@ class Settings:
             return self
         n_cells = self.n_words
         if self.max_books > 1 and {"hybrid", "residual"} & set(self.layouts()):  # whose cells span all dimensions
-            n_cells = max(n_cells, min(2 ** round(math.log2(max(n_rows, 1) / ROWS_PER_CELL)), MAX_CELLS))
+            most = min(max(n_rows, 1) / ROWS_PER_CELL, CELLS_PER_ROOT * math.sqrt(max(n_rows, 1)))
+            n_cells = max(n_cells, min(2 ** round(math.log2(most)), MAX_CELLS))
         return replace(self, cells=n_cells)
 
     @property

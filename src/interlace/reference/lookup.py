@@ -33,7 +33,7 @@ def tables(codebooks: Codebooks, q: FloatArray) -> Tables:
     l2 = codebooks.metric_type.is_squared
     y = rotate(codebooks, q, centre=l2)
     base = _base(codebooks, q, y)
-    terms = cell_terms(codebooks) if l2 else CellTerms({}, F(0), F(0))
+    terms = cell_terms(codebooks) if l2 and not codebooks.folds_cells else CellTerms({}, F(0), F(0))
     bound = terms.bound + dense_words(codebooks).unit * F(2.0**31) + np.abs(constant(codebooks))
     out = np.full((len(base), len(codebooks.columns), 256), INF, F)
     minima = np.empty((len(base), len(codebooks.columns)), F)

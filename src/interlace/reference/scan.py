@@ -19,7 +19,7 @@ from ..codec.terms import DenseWords, F, Integers, dense_words
 from ..engine.margins import EVERYTHING, FARTHEST, Rule
 from ..inputs.arrays import FloatArray
 from .lookup import Tables, tables
-from .terms import INF, cell_terms, cross_floors
+from .terms import INF, cell_terms, coarse_parts, cross_floors
 
 ZERO = F(0)
 #: Any gap is allowed. Not infinite, because the unit it is multiplied by may be 0.
@@ -69,7 +69,7 @@ def search(
             if crude > _limit(hits, k, rule, share, floors):
                 continue
             survivors += 1
-            hit = Hit(scan.full(row, crude), row, crude, floors.crude, floors.crude + floors.rest)
+            hit = Hit(scan.full(row), row, crude, floors.crude, floors.crude + floors.rest)
             hits = sorted([*hits, hit], key=lambda hit: (hit.distance, hit.row))[:k]
     return [replace(hit, distance=_reported(codebooks, hit.distance)) for hit in hits], survivors
 
@@ -97,7 +97,7 @@ def range_search(
         if not exhaustive and crude > (radius - floors.rest) + floors.slack:
             continue
         survivors += 1
-        distance = scan.full(row, crude)
+        distance = scan.full(row)
         if distance <= radius:
             hits.append(Hit(distance, row, crude, floors.crude, floors.crude + floors.rest))
     hits = sorted(hits, key=lambda hit: (hit.distance, hit.row))
@@ -122,12 +122,15 @@ class _Scan:
     t: Tables
     dense: DenseWords
     cross: Integers  # [n_cells] smallest cross sum of the rows of each cell
+    coarse: Integers  # [n] the part of each row's cross sum that belongs to its crude distance
 
     @classmethod
     def of(cls, codebooks: Codebooks, codes: NDArray[np.uint8], q: FloatArray, cuts: Sequence[int]) -> _Scan:
         segments = [part for part in np.split(codes, cuts) if len(part)] or [codes]
         cross = np.min([cross_floors(codebooks, part) for part in segments], axis=0)
-        return cls(codebooks, codebooks.code_numbers(codes), tables(codebooks, q), dense_words(codebooks), cross)
+        coarse = np.concatenate([coarse_parts(codebooks, part) for part in segments])
+        numbers = codebooks.code_numbers(codes)
+        return cls(codebooks, numbers, tables(codebooks, q), dense_words(codebooks), cross, coarse)
 
     def floors(self, cell: int) -> _Floors:
         """Lower bounds of a cell: sums of the smallest entries of each table, and its smallest cross term."""
@@ -143,16 +146,22 @@ class _Scan:
         return _Floors(crude, rest, F(n_columns + 8) * F(2.0**-23) * (np.abs(base) + t.bound))
 
     def crude(self, row: int) -> np.float32:
-        """Crude distance: base and crude columns."""
+        """Crude distance: base, crude columns, and the coarse part of the cross sum."""
+        distance = self._crude_sum(row)
+        if self.codebooks.folds_cells:
+            distance = distance + self.dense.cross_term(self.coarse[row])
+        return distance
+
+    def _crude_sum(self, row: int) -> np.float32:
         code = self.codes[row]
         distance: np.float32 = self.t.base[code[0]]
         for j in range(self.codebooks.n_crude_columns):
             distance = distance + self.t.tables[code[0], j, code[1 + j]]
         return distance
 
-    def full(self, row: int, crude: np.float32) -> np.float32:
-        """Full distance: the crude distance, the other columns and the cross term."""
-        code, distance = self.codes[row], crude
+    def full(self, row: int) -> np.float32:
+        """Full distance: base, all columns and the cross term."""
+        code, distance = self.codes[row], self._crude_sum(row)
         for j in range(self.codebooks.n_crude_columns, len(self.codebooks.columns)):
             distance = distance + self.t.tables[code[0], j, code[1 + j]]
         if self.dense.of:

@@ -20,6 +20,7 @@ from ..codec.terms import F, Integers, dense_words, overlap, to_steps
 from ..inputs.arrays import FloatArray
 
 INF = F(np.inf)
+MOST_STEPS = 127  # of the coarse part of a row
 Pair = tuple[int, int]
 
 
@@ -109,3 +110,16 @@ def cross_floors(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Integers:
     dense, numbers = dense_words(codebooks), codebooks.code_numbers(codes)
     sums = [[dense.cross_sum(row) for row in numbers[numbers[:, 0] == cell]] for cell in range(codebooks.n_cells)]
     return np.array([min(of_cell, default=0) for of_cell in sums])
+
+
+def coarse_parts(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Integers:
+    """The part of each row's cross sum that belongs to its crude distance, for one segment (cpp/core/fixed_parts.h): a
+    whole number of steps above the floor of its cell, at most MOST_STEPS; 0 unless cells are folded."""
+    if not codebooks.folds_cells:
+        return np.zeros(len(codes), np.int64)
+    dense, numbers = dense_words(codebooks), codebooks.code_numbers(codes)
+    above = (
+        np.array([dense.cross_sum(row) for row in numbers], np.int64) - cross_floors(codebooks, codes)[numbers[:, 0]]
+    )
+    step = 1 + int(2 * (above.sum() / max(1, len(above))) / MOST_STEPS)
+    return np.asarray(np.minimum(above // step, MOST_STEPS) * step)

@@ -41,6 +41,8 @@ def train_rows_that_fit(n: int, dim: int, settings: Settings, ids: IdBytes | Non
         raise InputError(
             f"{what} of {dim} dimensions takes up to {smallest:,} bytes of memory, but max_memory allows {allowed:,}: "
             f"give max_memory={smallest} or more, or fewer bytes per vector"
+            + f", or fewer cells than {settings.n_cells}"
+            * settings.many_cells
         )
     low, high = least, most - 1  # `low` fits
     while low < high:

@@ -149,8 +149,9 @@ def calibrating_memory(shape: Shape, n: int, queries: int, threads: int, id_byte
     at_once = min(queries, CALIBRATED_AT_ONCE) * (of_hits + 48 * shape.n_cells)
     search = threads * (8 * n // max(1, shape.n_cells) + 64 * (shape.n_books + shape.n_cell_tables) * MAX_WORDS)
     vectors = queries * shape.dim * 40
-    native = shape.table_bytes() + shape.pair_bytes()
-    return _index(shape, n, id_bytes) + hits + cells + at_once + search + vectors + native + OVERHEAD
+    native = shape.table_bytes() + shape.term_bytes() + shape.pair_bytes()
+    fixed = shape.fixed_bytes(n) + (4 * n if shape.folds_cells else 0)  # sums of all rows while their bytes are made
+    return _index(shape, n, id_bytes) + hits + cells + at_once + search + vectors + native + fixed + OVERHEAD
 
 
 def _index(shape: Shape, n: int, id_bytes: int) -> int:
@@ -162,4 +163,4 @@ def _native(shape: Shape, threads: int, beam: int) -> int:
     rows = 256 * (8 * shape.dim + 8 * beam) + 1024 * shape.n_cell_tables  # NearestWords
     coder = 4 * 16 * (shape.dim + shape.n_books * MAX_WORDS) + 2 * beam * (shape.n_books + 2) * MAX_WORDS + rows
     refit = 8 * 8 * 5 * shape.n_books * MAX_WORDS if shape.pairs else 0
-    return shape.table_bytes() + shape.pair_bytes() + threads * (coder + refit)
+    return shape.table_bytes() + shape.term_bytes() + shape.pair_bytes() + threads * (coder + refit)

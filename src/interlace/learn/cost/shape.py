@@ -86,7 +86,14 @@ class Shape:
         """Books whose words are also stored as int16 over all dimensions, for the cross terms of the second step."""
         if not METRICS[self.metric].is_squared or self.n_norms:
             return 0
-        return len({book for pair in self.pairs if pair[0] > 0 for book in pair})
+        first = -1 if self.folds_cells else 0
+        return len({book for pair in self.pairs if pair[0] > first for book in pair if book > 0})
+
+    @property
+    def folds_cells(self) -> bool:
+        """Whether search makes no tables for each cell (Codebooks.folds_cells)."""
+        squared = METRICS[self.metric].is_squared
+        return squared and not self.n_norms and self.n_cells > MAX_WORDS and any(i == 0 for i, _ in self.pairs)
 
     def code_bytes(self, n: int) -> int:
         """Code columns of n rows; crude columns are padded to whole blocks."""
@@ -100,7 +107,10 @@ class Shape:
     def learned_bytes(self) -> int:
         """Words, supports, rotation, mean and variances, as a file stores them."""
         words = sum(self.n_words * width + width for width in self.widths)
-        words += (self.n_cells - self.n_words) * self.widths[0]
+        if self.n_cells > MAX_WORDS:  # in float16
+            words += self.n_cells * self.widths[0] // 2 - self.n_words * self.widths[0]
+        else:
+            words += (self.n_cells - self.n_words) * self.widths[0]
         if self.layout == "residual":
             described = self.dim
         else:
@@ -109,14 +119,18 @@ class Shape:
         return 4 * (words + self.n_norms * self.n_values + described + self.dim + self.rotated * self.dim**2)
 
     def table_bytes(self) -> int:
-        """Tables that the native core computes when an index is opened (Books::bytes in cpp/core/books.cpp)."""
+        """Tables that the native core computes for searches (Books::bytes in cpp/core/books.cpp)."""
         tables = [self.n_cell_tables, *([1] * (self.n_books - 1))]
         padded = sum(n * MAX_WORDS * (width + 1) for n, width in zip(tables, self.widths, strict=True))  # and squares
         if self.n_cell_tables > ALL_TABLES:
             padded += -(-self.n_cell_tables // MAX_WORDS) * MAX_WORDS * (self.widths[0] + 1)  # centres of tables
-        cell_terms = self.n_cells * self.n_columns * MAX_WORDS if any(i == 0 for i, _ in self.pairs) else 0
-        dense = self.n_dense * MAX_WORDS
-        return 4 * (padded + dense) + 2 * (cell_terms + dense * -(-self.dim // DENSE_STEP) * DENSE_STEP)
+        dense = self.n_dense * MAX_WORDS + (self.n_cells if self.folds_cells else 0)
+        own = self.term_bytes() if METRICS[self.metric].is_squared and not self.folds_cells else 0
+        return 4 * (padded + dense) + own + 2 * dense * -(-self.dim // DENSE_STEP) * DENSE_STEP
+
+    def term_bytes(self) -> int:
+        """Terms of the cells, int16; coding needs them in any case."""
+        return 2 * self.n_cells * self.n_columns * MAX_WORDS if any(i == 0 for i, _ in self.pairs) else 0
 
     def pair_bytes(self) -> int:
         """Tables of cross terms at their peak, when the first row is encoded: int16, computed from float32."""
@@ -128,12 +142,16 @@ class Shape:
         return -(-self.n_cells // MAX_WORDS)
 
     def floor_bytes(self) -> int:
-        """The smallest cross term of each cell."""
-        return 4 * self.n_cells if self.n_dense else 0
+        """The smallest cross term of each cell, as a file stores it."""
+        return 4 * self.n_cells if self.n_dense and not self.folds_cells else 0
+
+    def fixed_bytes(self, n: int) -> int:
+        """Of n rows whose cells are folded (cpp/core/fixed_parts.h): a byte for each, and the floors of the cells."""
+        return -(-n // BLOCK) * BLOCK + 4 * self.n_cells if self.folds_cells else 0
 
     def n_sections(self) -> int:
         """Sections of a file, without those of ids."""
-        return 3 + self.rotated + 2 * self.n_books + self.n_norms + 6 + (self.n_dense > 0) + 2
+        return 3 + self.rotated + 2 * self.n_books + self.n_norms + 6 + (self.floor_bytes() > 0) + 2
 
 
 def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = None) -> Shape:
