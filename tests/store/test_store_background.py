@@ -301,6 +301,47 @@ def test_manual_stores_recommend_it(tmp_path: Path) -> None:
         assert not learners()
 
 
+def test_all_rows_go_while_it_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch, relearning, "learn_codebooks")
+    store = made(tmp_path / "s")
+    store.add(rows(600))
+    gate.wait()
+    store.remove(store.ids)
+    gate.open()
+    assert store.wait_until_learned(HANGS)
+    assert (store.health().state, store.health().learning_error, len(store)) == ("learned", None, 0)
+    store.add(rows(5))
+    assert store.search(rows(5), 1, rerank=5).ids[:, 0].tolist() == store.ids.tolist()
+    store.close()
+    verify(str(tmp_path / "s"))
+
+
+def test_equal_rows_are_learned_once(tmp_path: Path) -> None:
+    """Their calibration has no queries, and would not get any."""
+    with made(tmp_path / "s") as store:
+        store.add(np.ones((600, DIM)))
+        assert store.wait_until_learned(HANGS)
+        generation = store.generation
+        store.add(np.ones((10, DIM)))
+        assert store.wait_until_learned(HANGS)
+        assert store.health().state == "learned"
+        assert store.generation <= generation + 1  # of the write
+        assert store.search(np.ones(DIM), 3).ids.tolist() == [0, 1, 2]
+
+
+def test_few_rows_are_not_learned_from_by_themselves(tmp_path: Path) -> None:
+    with made(tmp_path / "s") as store:
+        store.add(rows(40))
+        store.relearn()
+        first = store.codebooks
+        store.add(rows(499)[40:])
+        assert store.wait_until_learned(HANGS)
+        assert store.codebooks == first
+        store.add(rows(500)[499:])
+        assert store.wait_until_learned(HANGS)
+        assert store.codebooks != first
+
+
 def test_growth_learns_again(tmp_path: Path) -> None:
     with made(tmp_path / "s") as store:
         x = rows(2100)
@@ -411,3 +452,52 @@ def test_the_vectors_calibrate_although_they_are_not_kept(tmp_path: Path, metric
         assert np.array_equal(found.shares, expected.shares, equal_nan=True)
         assert np.array_equal(found.slacks, expected.slacks, equal_nan=True)
         assert (found.n, found.queries) == (700, expected.queries)
+
+
+READ = """
+import sys, threading
+import numpy as np
+import interlace as il
+reader, seen, ended = il.open(sys.argv[1]), [], threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set())).start()
+q = np.zeros((2, reader.dim), np.float32)
+last = False
+while True:
+    last = ended.is_set()  # one more look after the end
+    reader.refresh()
+    rows = reader.get(reader.ids, originals=True)
+    found = reader.search(q, 5, rerank=len(rows), margin="exact", threads=1)
+    assert np.array_equal(found.distances[0], np.sort((rows**2).sum(1))[:5]), (found, rows)
+    state = reader.health().state
+    if not seen or seen[-1] != state:
+        seen.append(state)
+        print(state, flush=True)
+    if last:
+        break
+print(len(reader), flush=True)
+"""
+
+
+def test_a_reader_of_another_process_sees_it_pass(tmp_path: Path) -> None:
+    """Its answers are right before and after; what it finds is what it has read."""
+    x = rows(700)
+    with made(tmp_path / "s") as store:
+        store.add(x[:490])
+        command = [sys.executable, "-c", READ, str(tmp_path / "s")]
+        reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            assert reader.stdout is not None
+            assert reader.stdin is not None
+            assert reader.stdout.readline() == "collecting\n"
+            for start in range(490, 700, 7):
+                store.add(x[start : start + 7])
+            assert store.wait_until_learned(HANGS)
+            assert store.health().state == "learned"
+            reader.stdin.close()
+            assert reader.stdout.readline() == "learned\n"
+            assert reader.stdout.readline() == "700\n"
+            assert reader.wait(HANGS) == 0
+        finally:
+            reader.kill()
+            reader.wait()
+            reader.stdout.close()

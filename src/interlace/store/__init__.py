@@ -6,6 +6,7 @@ creating.py, opening.py    create and open
 session.py      a store that a process has open: current state, one write at a time, batches
 adding.py       rows of the user -> records
 relearning.py   new codebooks from kept originals
+restructuring.py    other columns for the rows of a store
 learning_plan.py    how a store that starts without codebooks learns some
 writer.py       how a write reaches the disk: log, checkpoint
 compaction.py   which segments a checkpoint rewrites

@@ -21,7 +21,7 @@ from ..inputs.arrays import FloatArray, Rows, to_numpy
 from ..inputs.literals import Effort
 from ..inputs.spool import yields_blocks
 from ..progress import Progress, silent
-from .columns import Table
+from .columns import Columns, Table
 from .drift import ErrorMeter
 from .session import Session
 from .snapshot import Snapshot
@@ -77,12 +77,14 @@ class Insertion:
             self._rows_to_replace(session.state.snapshot, given)  # fails before minutes of encoding
         before = session.open_state.snapshot
         columns = before.rows.extras.columns
+        _check_columns(table, columns)
         pieces = () if table is None or columns is None else columns.to_pieces(table)
         encoded = self._encode(rows, before)  # without the lock: other threads can write in the meantime
         with session.writing() as writer:
             current = session.current
             if current.books.codebooks != before.books.codebooks:  # another thread learned new ones
                 encoded = self._encode(rows, current)
+            _check_columns(table, current.rows.extras.columns)
             codes, originals, error = encoded
             new = current.default_ids(len(rows)) if given is None else given
             replaced = self._rows_to_replace(current, new)
@@ -149,6 +151,13 @@ class Insertion:
 
         codes = encode_rows(codebooks, rows, self.threads, self.effort, self.progress, watch)
         return codes, np.concatenate(kept) if kept else None, math.nan if snapshot.collecting else meter.error
+
+
+def _check_columns(table: Table | None, columns: Columns | None) -> None:
+    """Raise InputError if another thread changed the columns of the store since the payload was read."""
+    of_table, of_store = None if table is None else table.schema, None if columns is None else columns.schema
+    if of_table != of_store:
+        raise InputError("the columns of the store were changed while rows were added: add the rows again")
 
 
 def _slice(table: Table, first: int, n: int) -> Table:

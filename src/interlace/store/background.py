@@ -29,6 +29,8 @@ from .writer import Writer
 #: While the thread encodes, segments are merged and rows are added. What is left after this many rounds is encoded
 #: while writes wait.
 ROUNDS = 4
+#: A calibration may be made again when the number of rows has changed by this factor.
+CHANGED = 1.5
 #: After a failure the thread waits until there are this many times as many rows.
 PATIENCE = 1.25
 
@@ -132,8 +134,9 @@ class Background:
             calibration = new.calibration(current, snapshot, threads)
         else:
             calibration = snapshot.calibrated(None, threads, False)
-        with self._writing(snapshot) as (writer, current):
-            writer.checkpoint(current, books=dataclasses.replace(current.books, calibration=calibration))
+        if calibration is not None:
+            with self._writing(snapshot) as (writer, current):
+                writer.checkpoint(current, books=dataclasses.replace(current.books, calibration=calibration))
 
     @contextlib.contextmanager
     def _writing(self, before: Snapshot) -> Iterator[tuple[Writer, Snapshot]]:
@@ -169,12 +172,14 @@ class Background:
 
 
 def _is_uncalibrated(snapshot: Snapshot) -> bool:
-    """Whether there is no calibration, or one for other rows, and there are rows enough for another."""
+    """Whether there is no calibration, or one for far fewer or far more rows, and there are enough rows for another."""
     n, made = len(snapshot), snapshot.books.calibration
     if snapshot.collecting or n < queries_needed(TARGETS[0]):
         return False
     if made is None:
         return True
+    if made.n / CHANGED <= n <= CHANGED * made.n:
+        return False  # another one would not be better
     rule = made.rule(10, DEFAULT, n)
     return isinstance(rule, Uncovered) and rule.stale
 

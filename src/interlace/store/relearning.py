@@ -89,6 +89,8 @@ class Relearned:
 
         Where no vectors are kept, those of ``before`` are the queries: decoded rows would be too near to the codes.
         """
+        if not len(after):
+            return None
         if self.originals is not None:
             return after.calibrated(None, threads, False)
         chosen = sampled_rows(after.searcher)

@@ -22,6 +22,7 @@ from .background import Background
 from .loading import State
 from .reading import Reading
 from .relearning import relearned
+from .restructuring import with_columns, without_columns
 from .session import Session
 from .writer import Writer
 
@@ -146,6 +147,24 @@ class Store(Reading):
             compact = len(rows.parts) <= 1 and not rows.tail.n and rows.ids.removed is None
             if not compact or writer.doubtful:
                 writer.checkpoint(snapshot, everything=True)
+
+    def add_columns(self, columns: Any, payload: Any = None) -> None:
+        """Add payload columns, as :func:`interlace.create` declares them.
+
+        ``payload`` has their values for all rows, in the order of :attr:`ids`; without it they are null. All rows are
+        written again, in one step: after an error or a crash the store is unchanged. Searches continue meanwhile.
+        """
+        with self.session.writing() as writer:
+            self.session.check_no_batch("add_columns()")
+            after = with_columns(self.session.state.snapshot, columns, payload)
+            writer.checkpoint(after, everything=True, rewrite=True)
+
+    def drop_columns(self, names: Any) -> None:
+        """Drop payload columns by name; at least one must be left. All rows are written again, in one step."""
+        with self.session.writing() as writer:
+            self.session.check_no_batch("drop_columns()")
+            after = without_columns(self.session.state.snapshot, names)
+            writer.checkpoint(after, everything=True, rewrite=True)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Recalibrate ``margin`` for the current rows and store the result; see :meth:`Index.calibrate`.
