@@ -18,6 +18,7 @@ OPTIMIZERS = ("joint", "alternate")
 THETA = ("gradient", "em")
 GROUPS = ("soft", "hard")
 CRUDE_RULES = ("energy", "forall")
+SIGMA_RULES = ("variances", "codes")
 #: For ``batch_size=0``: rows of a batch, at least and at most, and steps of an epoch.
 LEAST_ROWS, MOST_ROWS, STEPS = 100, 500, 16
 
@@ -76,6 +77,9 @@ class Recipe:
     psi_share: float = 0.25  #: share of the books that are on psi (at least one book)
     crude: str = "energy"  #: without split_start, which books are crude: by ``"energy"``, or the paper's ``"forall"``
     sigma: float = 1.0  #: factor of the constant of margin="paper"
+    #: That constant: ``"variances"`` (the paper's: the sum of lambda over the dimensions off psi) or ``"codes"`` (the
+    #: variance of what the books after the crude ones add).
+    sigma_rule: str = "variances"
     sweeps: int = 1  #: of ICM after the greedy codes, in every batch
 
     @classmethod
@@ -143,7 +147,7 @@ class Recipe:
                 object.__setattr__(self, field.name, int(value) if field.type == "int" else float(value))
         if self.batch_size == 1:  # one row has no variance
             raise InputError("batch_size of a recipe must be 0 (depends on the number of rows) or 2 to 1e+07, got 1")
-        for name, known in (("theta", THETA), ("groups", GROUPS), ("crude", CRUDE_RULES)):
+        for name, known in (("theta", THETA), ("groups", GROUPS), ("crude", CRUDE_RULES), ("sigma_rule", SIGMA_RULES)):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} of a recipe must be one of {', '.join(known)}, got {getattr(self, name)!r}")
 
