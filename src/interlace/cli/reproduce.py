@@ -67,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.py",
         help="Python file that registers methods; repeatable",
     )
+    parser.add_argument(
+        "--mixed", action="store_true", help="accept results that different code made, which are otherwise refused"
+    )
     parser.add_argument("--report", action="store_true", help="also write the page of all figures")
     parser.add_argument("--size", help=argparse.SUPPRESS)  # tiny, for tests
     add_threads(parser)
@@ -86,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if args.quick and args.size not in (None, "quick"):
         raise InputError(f"--quick and --size {args.size} cannot be combined")
     folder = Path("experiments", "results", size.folder) if args.out is None else Path(args.out)
-    store = ResultFolder(folder, size.name)
+    store = ResultFolder(folder, size.name, mixed=args.mixed)
     if args.name is None:
         if not args.list:
             raise InputError(f"NAME is missing: pass a figure ({', '.join(FIGURES)}), 'all' or 'report'")

@@ -11,9 +11,10 @@ from ..estimators.baselines.registry import method, methods
 from .runs import Run, Series
 from .sizes import Size
 
-#: Baselines without codes: a search by the predictions of a classifier, and a random ranking.
-TOPLINE, RANDOM = "class topline", "random codes"
-BASELINES = (TOPLINE, RANDOM)
+#: Baselines without codes: a search by the predictions of a classifier, by predicted classes of the queries and known
+#: classes of the rows, and a random ranking.
+TOPLINE, KNOWN, RANDOM = "class topline", "known labels", "random codes"
+BASELINES = (TOPLINE, KNOWN, RANDOM)
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class FigurePart:
     seeds: int | None = None  #: at most
     open: bool = True  #: registered methods that no figure names are added
     sweep: bool = False  #: series are values of one setting; smaller sizes run only some of them
+    control: bool = False  #: numbers of books are not limited to those of the size
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,18 @@ def _icq(label: str, recipe: str = "default", **changes: Any) -> Series:
 
 
 def _baselines(*data: str) -> FigurePart:
-    return FigurePart(data, (_series(TOPLINE), _series(RANDOM)), books=(0,), open=False)
+    names = (name for name in BASELINES if name != KNOWN or not any(map(_is_unseen, data)))
+    return FigurePart(data, tuple(map(_series, names)), books=(0,), open=False)
+
+
+def _controls(*data: str) -> FigurePart:
+    """One dense book: a ranking by 256 words."""
+    return FigurePart(data, (_series("SQ+CQ", "one book"),), books=(1,), open=False, control=True)
+
+
+def _is_unseen(data: str) -> bool:
+    """Whether a classifier of the training rows knows none of its classes."""
+    return data.endswith("-unseen")
 
 
 def _sweep(name: str, *values: Any) -> FigurePart:
@@ -103,7 +116,8 @@ FIGURES: dict[str, Figure] = {
             "synthetic-pq",
             "ICQ and SQ+PQ on Datasets 1-3",
             "against_ops",
-            (FigurePart(DATASETS, (ICQ, SQ_PQ, SQ_CQ)), _baselines(*DATASETS)),
+            (FigurePart(DATASETS, (ICQ, SQ_PQ, SQ_CQ)), _controls(*DATASETS), _baselines(*DATASETS)),
+            seeds=5,
         ),
         Figure(
             "synthetic-cq",
@@ -112,15 +126,22 @@ FIGURES: dict[str, Figure] = {
             (
                 FigurePart(DATASETS, (ICQ, SQ_CQ)),
                 # SQ+CQ is behind with many books because it uses one constant for all cross terms.
-                FigurePart(DATASETS, (EXACT_CROSS,), books=(16,), open=False, seeds=1),
+                FigurePart(DATASETS, (EXACT_CROSS,), books=(16,), open=False, seeds=3),
+                _controls(*DATASETS),
                 _baselines(*DATASETS),
             ),
+            seeds=5,
         ),
         Figure(
             "real-sq",
             "ICQ and SQ+CQ on MNIST and CIFAR-10 (GIST)",
             "against_books",
-            (FigurePart(("mnist", "cifar10-gist"), (ICQ, SQ_CQ)), _baselines("mnist", "cifar10-gist")),
+            (
+                FigurePart(("mnist", "cifar10-gist"), (ICQ, SQ_CQ)),
+                _controls("mnist", "cifar10-gist"),
+                _baselines("mnist", "cifar10-gist"),
+            ),
+            seeds=5,
         ),
         Figure(
             "effective",
@@ -167,8 +188,10 @@ FIGURES: dict[str, Figure] = {
             "against_books",
             (
                 FigurePart(("mnist-unseen", "cifar10-unseen"), (ICQ, SQ_CQ)),
+                _controls("mnist-unseen", "cifar10-unseen"),
                 _baselines("mnist-unseen", "cifar10-unseen"),
             ),
+            seeds=10,
         ),
         Figure(
             "ablation",
@@ -280,7 +303,7 @@ def _runs_of_part(figure: Figure, part: FigurePart, size: Size, seed: int) -> It
     if part.open:
         series += tuple(_joined(part, name) for name in joining(part.series[0].labels))
     books = size.books if part.books is None else part.books
-    if books != (0,):
+    if books != (0,) and not part.control:
         books = tuple(k for k in books if k in size.books) or size.books[-1:]
     for data in part.data[: size.data]:
         for n_books in books:

@@ -19,6 +19,7 @@ from ..learn.recipe import Recipe
 from .figures import BASELINES, FIGURES
 from .measure import baseline, measure
 from .problem import Problem
+from .provenance import current
 from .results import Result, ResultFolder
 from .runs import Run
 from .sizes import Size
@@ -54,9 +55,9 @@ def run_all(
     """Fit, measure and write every run that has no result yet.
 
     If a run fails (missing data, an error in a user's method), the error is reported and the other runs continue; with
-    ``debug`` it is raised. A folder that is not writable is an error before the first fit. With ``resume=False``
-    existing results are an error, and checkpoints of interrupted fits are removed. ``progress()`` returns the parameter
-    ``progress`` of each estimator.
+    ``debug`` it is raised. A folder that is not writable, or that has results of other code (unless it is ``mixed``),
+    is an error before the first fit. With ``resume=False`` existing results are an error, and checkpoints of
+    interrupted fits are removed. ``progress()`` returns the parameter ``progress`` of each estimator.
     """
     missing = store.missing(runs)
     outcome = Outcome(there=[run for run in runs if run not in set(missing)])
@@ -66,6 +67,7 @@ def run_all(
         store.forget(run)
     if missing:
         store.check_writable()
+        store.check_origin(FIGURES, current())
     left, clock = sum(_cost(run, size) for run in missing), _Clock()
     worker = _Worker(store, size, threads, progress, say)
     for number, run in enumerate(missing, 1):
@@ -137,6 +139,7 @@ class _Worker:
             "fit": {} if model is None else _fit_of(model),
             "fit_seconds": seconds,
             "seconds": time.perf_counter() - started,
+            "provenance": current().to_dict(),
             "versions": versions(),
             "warnings": texts,
         }
