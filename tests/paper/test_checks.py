@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlace.paper import ablations
+from interlace.paper import ablations, levels
 from interlace.paper import checks as c
 from interlace.paper.claims import CLAIMS
 from interlace.paper.results import Result
@@ -212,7 +212,7 @@ def test_many_informative_features_are_compared_at_the_same_books_and_beyond_noi
 
 
 def test_dense_against_product_books() -> None:
-    check = c.lower_error(("CQ", "ICQ residual"), ("PQ", "OPQ"))
+    check = levels.lower_error(("CQ", "ICQ residual"), ("PQ", "OPQ"))
 
     def errors(cq: float, residual: float, pq: float, opq: float) -> list[Result]:
         named = {"CQ": cq, "ICQ residual": residual, "PQ": pq, "OPQ": opq}
@@ -277,3 +277,28 @@ def test_the_margin_of_the_paper() -> None:
     assert "0.995, of codes 0.497 (sigma = 1, synthetic1, 8 books)" in both.numbers
     assert verdict(ablations.margin_suffices, agreeing("ICQ", 0.9)) == c.FAILED
     assert verdict(ablations.margin_suffices, agreeing("sigma = 2", 0.9)) == c.OPEN
+
+
+def test_a_level_that_is_reached() -> None:
+    results = [made("SQ", "mnist", 4, map=0.9), made("SQ", "mnist", 8, map=0.95)]
+    assert verdict(levels.reaches("SQ", "mnist", 0.94), *results) == c.HELD
+    assert verdict(levels.reaches("SQ", "mnist", 0.96), *results) == c.FAILED
+    assert verdict(levels.reaches("SQ", "text", 0.1), *results) == c.OPEN
+    assert "0.950 ± 0.000 (8 books)" in answer(levels.reaches("SQ", "mnist", 0.94), *results).numbers
+
+
+def test_codes_beyond_the_float_vectors() -> None:
+    ours, theirs = made("ICQ", "text", map=0.7), made("OPQ", "text", map=0.1)  # whose float vectors are at .61
+    found = answer(levels.beyond_float("ICQ", "OPQ"), ours, theirs)
+    assert found.verdict == c.HELD
+    assert "+0.090 [+0.090, +0.090] (text, 4 books)" in found.numbers
+    assert verdict(levels.beyond_float("ICQ", "OPQ"), made("ICQ", "text", map=0.5), theirs) == c.FAILED
+    assert verdict(levels.beyond_float("ICQ", "PQ"), ours) == c.OPEN
+
+
+def test_methods_on_other_features_of_the_same_images() -> None:
+    ours = [made(label, "gist", k, ops=2.0, map=0.4) for label in ("ICQ", "SQ+CQ") for k in (2, 4)]
+    deep = [made("DQN (CNN)", "cnn", k, map=v) for k, v in ((2, 0.3), (4, 0.5))]
+    check = c.equal_length("DQN (CNN)", their_data="cnn")
+    assert "+0.100 at 16 bits (gist, 4 books)" in answer(check, *ours, *deep).numbers
+    assert verdict(c.equal_length("DQN (CNN)"), *ours, *deep) == c.OPEN

@@ -212,11 +212,12 @@ def equal_length(
     long_only: bool = False,
     of_theirs: str = "exhaustive",
     operations: bool = False,
+    their_data: str | None = None,
 ) -> Check:
     """Our MAP@100 against theirs at our effective length; ``long_only``: ahead for long codes, not for short ones.
 
     If their shortest code is longer than that, it is used, although it costs more operations than ours. ``operations``
-    gives lengths in table additions, one per byte.
+    gives lengths in table additions, one per byte. ``their_data``: features of the same images that they learn from.
     """
     unit, bits_of_unit = ("additions", 8) if operations else ("bits", 1)
     books = _other_books(ours, theirs)
@@ -229,7 +230,7 @@ def equal_length(
                 for n_books in filter(books, one.books(data, ours)):
                     bits = one.effective_length(data, ours, n_books, "SQ+CQ", of_theirs)
                     own = one.mean(data, ours, n_books, measure)
-                    other = None if bits is None else one.at_length(data, theirs, bits, measure)
+                    other = None if bits is None else one.at_length(their_data or data, theirs, bits, measure)
                     if bits is not None and own is not None and other is not None:
                         found.setdefault((data, n_books), []).append((bits, own.value - other))
         return found
@@ -248,7 +249,7 @@ def equal_length(
         texts, means = [], []
         for (data, n_books), pairs in sorted(found.items()):
             gap, bits = Mean.of([gap for _, gap in pairs]), mean(bits for bits, _ in pairs)
-            shortest = 8 * results.books(data, theirs)[0]
+            shortest = 8 * results.books(their_data or data, theirs)[0]
             against = f", against {shortest // bits_of_unit}" if bits < shortest - 0.5 else ""
             where = f"{data}, " if len(results.data) > 1 else ""
             length = f"{bits / bits_of_unit:.{int(operations)}f} {unit}"
@@ -330,29 +331,3 @@ def _gain(results: Results, data: str, books: Sequence[int]) -> float:
     """Gain of ICQ over SQ+CQ, averaged over numbers of books; nan if one is missing."""
     gaps = [results.gap(data, k, "ICQ", "SQ+CQ", LISTS) for k in books]
     return mean(math.nan if gap is None else gap.value for gap in gaps) if gaps else math.nan
-
-
-def lower_error(dense: Sequence[str], product: Sequence[str]) -> Check:
-    """Holds if the worst dense books have a lower error on held-out rows than the best product books of equal bytes."""
-
-    def check(results: Results) -> Answer:
-        texts, held = [], []
-        for n_books in results.books("vectors"):
-            errors = [
-                {label: found.value for label in labels if (found := results.mean("vectors", label, n_books, "error"))}
-                for labels in (dense, product)
-            ]
-            if all(errors):
-                worst = max(errors[0], key=lambda label: errors[0][label])
-                best = min(errors[1], key=lambda label: errors[1][label])
-                held.append(errors[0][worst] < errors[1][best])
-                texts.append(f"{n_books} books: {worst} {errors[0][worst]:.3f}, {best} {errors[1][best]:.3f}")
-        if not texts:
-            return Answer(OPEN, "")
-        verdict = HELD if all(held) else PARTLY if any(held) else FAILED
-        return Answer(
-            verdict,
-            f"worst of the former and best of the latter, error as a share of the variance: {'; '.join(texts)}",
-        )
-
-    return check

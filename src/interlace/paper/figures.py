@@ -109,6 +109,27 @@ _BESIDE = (
     _series("SQ+PQ", changes=(*_QUICK, ("rate_books", 0.03))),
 )
 
+#: Deep methods on the features of one network, with the recipe of heads.
+_DEEP_HEADS = (
+    _series("ICQ", "ICQ (CNN)", changes=_ICQ_HEAD),
+    _series("DQN", "DQN (CNN)", changes=_HEAD),
+    _series("DPQ", "DPQ (CNN)", changes=_HEAD),
+)
+#: Recipe of end-to-end training on the network of PQN's paper: of all images, and of the 5,000 of the usual protocols.
+_END_TO_END = (("warm_up", 20), ("shape", 2), ("epochs", 10), ("augment", "crops"))
+_FEW_IMAGES = (("warm_up", 60), ("shape", 4), ("epochs", 20), ("augment", "crops"), ("batch_size", 100))
+
+
+def _deep(changes: tuple[tuple[str, Any], ...]) -> tuple[Series, ...]:
+    names = ("ICQ", "DQN", "DPQ", "PQN")
+    return tuple(_series(name, f"{name} (CNN)", embedding="cnn3", changes=changes) for name in names)
+
+
+_TRIPLETS = _series(
+    "PQN", "PQN (400K triplets)", embedding="cnn3", changes=(*_END_TO_END, ("triplets", 400_000), ("batch_size", 600))
+)
+_WITHOUT_LABELS = _series("SQ", "SQ (codes without labels)", settings=(("codes", "rows"),))
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
@@ -149,8 +170,12 @@ FIGURES: dict[str, Figure] = {
             "against_length",
             (
                 FigurePart(("cifar10-gist",), (ICQ, SQ_CQ, _series("DQN"), _series("DPQ"))),
-                _baselines("cifar10-gist"),
+                # As in the paper, linear ICQ is compared with deep methods; and with itself on their network.
+                FigurePart(("cifar10-cnn3",), _DEEP_HEADS, dim=500, open=False, seeds=3),
+                _controls("cifar10-gist"),
+                _baselines("cifar10-gist", "cifar10-cnn3"),
             ),
+            seeds=5,
         ),
         Figure(
             "pqn",
@@ -180,7 +205,7 @@ FIGURES: dict[str, Figure] = {
                     seeds=1,
                 ),
             ),
-            seeds=1,
+            seeds=3,
         ),
         Figure(
             "unseen",
@@ -192,6 +217,37 @@ FIGURES: dict[str, Figure] = {
                 _baselines("mnist-unseen", "cifar10-unseen"),
             ),
             seeds=10,
+        ),
+        Figure(
+            "published",
+            "Baselines in the protocols of their own papers",
+            "against_books",
+            (
+                FigurePart(("mnist", "mnist-kernel"), (_series("SQ"), _WITHOUT_LABELS), books=(4, 8), open=False),
+                _baselines("mnist", "mnist-kernel"),
+                FigurePart(
+                    ("cifar10-images",), (*_deep(_END_TO_END), _TRIPLETS), (6,), 500, 1, open=False, control=True
+                ),
+                FigurePart(("cifar10-54k", "cifar10-59k"), _deep(_FEW_IMAGES), (6,), 500, 1, open=False, control=True),
+            ),
+            seeds=3,
+        ),
+        Figure(
+            "text",
+            "Text vectors of 58 classes: codes learned with and without labels",
+            "against_books",
+            (
+                FigurePart(("text",), (ICQ, SQ_CQ), books=(4, 8, 16)),
+                FigurePart(
+                    ("text",),
+                    tuple(_series(name, labels=False) for name in ("PQ", "OPQ")) + _layouts("residual"),
+                    books=(4, 8, 16),
+                    open=False,
+                ),
+                _controls("text"),
+                _baselines("text"),
+            ),
+            seeds=3,
         ),
         Figure(
             "ablation",
@@ -216,6 +272,7 @@ FIGURES: dict[str, Figure] = {
                         _icq("soft groups, no L_ICQ", hard_end=False, gamma2=0.0),
                         _icq("axes not levelled", level=False),
                         _icq("axes not levelled, no L_P", level=False, gamma1=0.0),
+                        _icq("no cap at classes - 1", cap=False),
                         _icq("prior by EM", theta="em"),
                         _series("ICQ", "in turns", settings=(("optimize", "alternate"),)),
                         SQ_CQ,

@@ -21,12 +21,12 @@ class Reported:
 
 
 REPORTED: tuple[Reported, ...] = (
-    Reported("SQ", "MNIST, linear", "64 bits", "about .94", "map", ("published", "mnist", "SQ", 8)),
-    Reported("SQ", "MNIST, linear", "32 bits", "about .94", "map", ("published", "mnist", "SQ", 4)),
-    Reported("DQN", "CIFAR-10", "48 bits", ".55-.58", "map", ("published", "cifar10-5k", "DQN (CNN)", 6)),
+    Reported("SQ", "MNIST, kernel features", "64 bits", "about .94", "map", ("published", "mnist-kernel", "SQ", 8)),
+    Reported("SQ", "MNIST, pixels", "64 bits", "about .94", "map", ("published", "mnist", "SQ", 8)),
+    Reported("DQN", "CIFAR-10, 54K", "48 bits", ".55-.58", "map", ("published", "cifar10-54k", "DQN (CNN)", 6)),
     Reported("DPQ", "CIFAR-10", "48 bits", ".75", "map", ("published", "cifar10-images", "DPQ (CNN)", 6)),
-    Reported("PQN", "CIFAR-10, 3-layer CNN", "48 bits", ".786", "map", ("published", "cifar10-images", "PQN", 6)),
-    Reported("SUBIC", "CIFAR-10", "48 bits", ".686", "map", ("published", "cifar10-images", "SUBIC", 6)),
+    Reported("PQN", "CIFAR-10, 3-layer CNN", "48 bits", ".786", "map", ("published", "cifar10-images", "PQN (CNN)", 6)),
+    Reported("SUBIC", "CIFAR-10, 3-layer CNN", "48 bits", ".686", "map", ("published", "cifar10-images", "SUBIC", 6)),
 )
 
 

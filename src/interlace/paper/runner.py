@@ -231,7 +231,7 @@ def _measured(result: Result) -> Result:
 def _fit_of(model: Model) -> dict[str, Any]:
     """Information about the fit, as far as the method provides it."""
     info = model.fit_info_
-    names = ("epochs", "validation_map", "loss", "recipe")
+    names = ("epochs", "validation_map", "loss", "recipe", "psi", "psi_share")
     return {name: info[name] for name in names if name in info}
 
 
