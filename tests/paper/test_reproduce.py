@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from interlace.paper.claims import CLAIMS
 from interlace.paper.figures import BASELINES, FIGURES, figure_of, joining, named_methods, runs_of
 from interlace.paper.plugins import load_plugin
 from interlace.paper.results import FORMAT, ResultFolder
+from interlace.paper.runner import run_all
 from interlace.paper.runs import Run, slug
 from interlace.paper.sizes import SIZES, size_of
 from interlace.paper.sources import NAMES
@@ -190,6 +192,33 @@ class TestResultFolder:
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
         with raises(il.InputError, *facts):
             store.read(RUN)
+
+    def test_a_run_is_claimed_by_one_process(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        store = ResultFolder(tmp_path)
+        claim = store.path(RUN).with_suffix(".running")
+        assert store.claim(RUN)
+        assert store.claim(RUN)  # by the same process
+        claim.write_text(str(os.getppid()))
+        assert not store.claim(RUN)
+        for stale in ("999999999", "not a number", ""):  # its process is gone
+            claim.write_text(stale)
+            assert store.claim(RUN)
+            assert claim.read_text() == str(os.getpid())
+        store.release(RUN)
+        store.release(RUN)
+        assert not claim.exists()
+
+    def test_a_run_of_another_process_is_left_to_it(self, tmp_path: Path) -> None:
+        store = ResultFolder(tmp_path, "tiny")
+        run = Run(label="random codes", method="random codes", figure="synthetic-cq", data="synthetic1", n_books=0)
+        claim = store.path(run).with_suffix(".running")
+        claim.parent.mkdir()
+        claim.write_text(str(os.getppid()))
+        outcome = run_all([run], store, TINY)
+        assert (outcome.elsewhere, outcome.done) == ([run], [])
+        claim.unlink()
+        assert run_all([run], store, TINY).done == [run]
+        assert not claim.exists()
 
     @pytest.mark.parametrize(
         ("content", "facts"),

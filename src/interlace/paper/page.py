@@ -102,3 +102,19 @@ def published_table(found: Mapping[str, Results]) -> str:
         *(f"| {' | '.join(row)} |" for row in published_rows(found)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def tuning_table(rows: Sequence[tuple[str, ...]], budget: int) -> str:
+    """The fits by which settings were chosen; empty without any."""
+    if not rows:
+        return ""
+    lines = [
+        "## Tuning",
+        "",
+        f"{budget} settings of each line, judged by MAP@100 of training rows that were held out (PROTOCOL.md).",
+        "",
+        "| data | line | fits | best setting | MAP@100 | of the default |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    return "\n".join(lines) + "\n"

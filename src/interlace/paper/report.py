@@ -10,10 +10,11 @@ from .checks import OPEN
 from .claims import answers
 from .drawing import draw, title_of
 from .figures import BASELINES, FIGURES, Figure
-from .page import bold, claims_table, finding, made_by, published_table
+from .page import bold, claims_table, finding, made_by, published_table, tuning_table
 from .results import ResultFolder
 from .statistics import CONFIDENCE
 from .summary import OPS, Mean, Results
+from .tuning import BUDGET, table
 
 HEAD = """\
 # Results
@@ -130,7 +131,8 @@ def page_text(store: ResultFolder, page: Path) -> str:
         if name in present:
             parts.append(f"![{FIGURES[name].title}]({_relative(picture(store, name), page)})\n")
             break
-    parts += [published_table(present), APPENDIX, _overview(present)]
+    parts += [published_table(present), APPENDIX, *([told] if (told := tuning_table(table(store), BUDGET)) else [])]
+    parts.append(_overview(present))
     parts += [
         _section(FIGURES[name], results, _relative(picture(store, name), page)) for name, results in present.items()
     ]

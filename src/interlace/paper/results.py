@@ -39,6 +39,31 @@ class ResultFolder:
         """Path of the checkpoint of its fit."""
         return self.folder / run.figure / f"{run.name}.checkpoint"
 
+    def claim(self, run: Run) -> bool:
+        """Mark a run as running in this process; False if another process of this machine runs it."""
+        path = self._claim(run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for _ in range(2):
+            try:
+                with open(path, "x", encoding="utf-8") as file:
+                    file.write(str(os.getpid()))
+                return True
+            except FileExistsError:
+                owner = _process_in(path)
+                if owner == os.getpid():
+                    return True
+                if owner is not None and _is_running(owner):
+                    return False
+                path.unlink(missing_ok=True)  # its process was killed
+        return False
+
+    def _claim(self, run: Run) -> Path:
+        return self.folder / run.figure / f"{run.name}.running"
+
+    def release(self, run: Run) -> None:
+        """Undo :meth:`claim`."""
+        self._claim(run).unlink(missing_ok=True)
+
     def forget(self, run: Run) -> None:
         """Remove its checkpoint, and temporary files of interrupted writes."""
         checkpoint = self.checkpoint(run)
@@ -170,6 +195,24 @@ class ResultFolder:
                 f"{str(path)!r} is damaged (it has no data or no measures): move it away to measure it again"
             )
         return result
+
+
+def _process_in(path: Path) -> int | None:
+    """The process that made a claim; None if it cannot be read."""
+    try:
+        return int(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # signal 0 only asks
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _other_rows(data: str) -> str:

@@ -24,6 +24,8 @@ from .results import Result, ResultFolder
 from .runs import Run
 from .sizes import Size
 from .sources import GENERATED, load
+from .tuning import FIGURE as TUNING
+from .tuning import held_out
 
 #: Rough cost of a data set relative to a synthetic one, to estimate the remaining time.
 COSTS = {"mnist": 6.0, "cifar10": 6.0, "vectors": 4.0}
@@ -39,6 +41,8 @@ class Outcome:
     copied: list[Run] = field(default_factory=list)
     there: list[Run] = field(default_factory=list)
     failed: dict[Run, str] = field(default_factory=dict)
+    elsewhere: list[Run] = field(default_factory=list)  #: another process fits them now
+    left: list[Run] = field(default_factory=list)  #: not started, because the time was over
 
 
 def run_all(
@@ -48,6 +52,7 @@ def run_all(
     *,
     resume: bool = True,
     threads: int | None = None,
+    hours: float | None = None,
     say: Say = lambda text: None,
     progress: Callable[[], Any] = lambda: False,
     debug: bool = False,
@@ -57,7 +62,8 @@ def run_all(
     If a run fails (missing data, an error in a user's method), the error is reported and the other runs continue; with
     ``debug`` it is raised. A folder that is not writable, or that has results of other code (unless it is ``mixed``),
     is an error before the first fit. With ``resume=False`` existing results are an error, and checkpoints of
-    interrupted fits are removed. ``progress()`` returns the parameter ``progress`` of each estimator.
+    interrupted fits are removed. After ``hours`` no further run starts. ``progress()`` returns the parameter
+    ``progress`` of each estimator.
     """
     missing = store.missing(runs)
     outcome = Outcome(there=[run for run in runs if run not in set(missing)])
@@ -71,6 +77,10 @@ def run_all(
     left, clock = sum(_cost(run, size) for run in missing), _Clock()
     worker = _Worker(store, size, threads, progress, say)
     for number, run in enumerate(missing, 1):
+        if hours is not None and clock.hours >= hours:
+            outcome.left = missing[number - 1 :]
+            say(f"{hours:g} hours are over: {len(outcome.left)} runs are left; run the same command again to continue")
+            break
         if store.read(run) is not None:  # another process was faster
             outcome.there.append(run)
             continue
@@ -79,6 +89,9 @@ def run_all(
             store.write(run, {"copied_from": known["run"]["figure"], **_measured(known)})
             outcome.copied.append(run)
         else:
+            if not store.claim(run):  # another process fits it now
+                outcome.elsewhere.append(run)
+                continue
             say(f"[{number}/{len(missing)}{clock.left(left)}] {run.title}")
             try:
                 text = store.text(run, worker.result(run))
@@ -88,11 +101,15 @@ def run_all(
                 why = _why(error)
                 say("  failed with the same error" if why in outcome.failed.values() else f"  failed: {why}")
                 outcome.failed[run] = why
+            except BaseException:  # Ctrl-C
+                store.release(run)
+                raise
             else:
                 store.keep(run, text)  # a write error stops all runs: later results would be lost as well
                 store.forget(run)
                 outcome.done.append(run)
                 clock.passed(_cost(run, size))
+            store.release(run)
         left -= _cost(run, size)
     return outcome
 
@@ -104,18 +121,19 @@ class _Worker:
         self, store: ResultFolder, size: Size, threads: int | None, progress: Callable[[], Any], say: Say
     ) -> None:
         self.store, self.size, self.threads, self.progress, self.say = store, size, threads, progress, say
-        self._loaded: tuple[tuple[str, int], Problem] | None = None
-        self._refused: dict[tuple[str, int], Exception] = {}
+        self._loaded: tuple[tuple[str, int, bool], Problem] | None = None
+        self._refused: dict[tuple[str, int, bool], Exception] = {}
 
     def problem(self, run: Run) -> Problem:
         """Data of a run; a failure to load it is remembered."""
-        key = run.data, run.seed
+        key = run.data, run.seed, run.figure == TUNING
         if key in self._refused:
             raise self._refused[key]
         if self._loaded is None or self._loaded[0] != key:
             self._loaded = None  # never two data sets in memory
             try:
                 found = load(run.data, run.seed, self.size, self.store.folder / "networks", self.threads)
+                found = held_out(found) if run.figure == TUNING else found
             except (InterlaceError, FileNotFoundError) as error:
                 self._refused[key] = error
                 raise
@@ -188,6 +206,11 @@ class _Clock:
 
     def __init__(self) -> None:
         self._started, self._cost = time.perf_counter(), 0.0
+
+    @property
+    def hours(self) -> float:
+        """Since the start."""
+        return (time.perf_counter() - self._started) / 3600
 
     def passed(self, cost: float) -> None:
         self._cost += cost
