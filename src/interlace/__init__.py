@@ -15,6 +15,7 @@ from .engine.hits import SearchStats
 from .errors import (
     CalibrationWarning,
     DamagedFileError,
+    DegeneratePsiWarning,
     DuplicateIdError,
     EmbeddingCollapsedWarning,
     FewRowsWarning,
@@ -57,6 +58,7 @@ __all__ = [
     "CalibrationWarning",
     "Codebooks",
     "DamagedFileError",
+    "DegeneratePsiWarning",
     "DuplicateIdError",
     "EmbeddingCollapsedWarning",
     "Evaluation",

@@ -19,6 +19,7 @@ UserWarning
 ├── RelearnWarning                   new rows of a store fit its codebooks badly
 ├── FitInterruptedWarning            Ctrl-C ended learning early
 ├── EmbeddingCollapsedWarning        learning maps all rows to one point
+├── DegeneratePsiWarning             psi holds little of the variance
 └── PriorCollapsedWarning            one mode of the prior took all variances
 """
 
@@ -127,6 +128,10 @@ class RelearnWarning(UserWarning):
 
 class FitInterruptedWarning(UserWarning):
     """Ctrl-C ended learning early: the model is usable but not converged."""
+
+
+class DegeneratePsiWarning(UserWarning):
+    """psi holds so little of the variance that the crude books tell few rows apart (docs/joint.md)."""
 
 
 class PriorCollapsedWarning(UserWarning):

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import interlace as il
 from interlace import Recipe
-from interlace.learn.recipe import CRUDE_RULES, GROUPS, THETA
+from interlace.learn.recipe import AUGMENTS, CRUDE_RULES, GROUPS, SIGMA_RULES, THETA
 from raising import raises
 
 FIELDS = {field.name: field for field in dataclasses.fields(Recipe)}
-CHOICES = {"theta": THETA, "groups": GROUPS, "crude": CRUDE_RULES}
+CHOICES = {"theta": THETA, "groups": GROUPS, "crude": CRUDE_RULES, "sigma_rule": SIGMA_RULES, "augment": AUGMENTS}
 NUMBERS = [name for name, field in FIELDS.items() if field.type in ("int", "float")]
 FLAGS = [name for name, field in FIELDS.items() if field.type == "bool"]
 
@@ -95,6 +95,9 @@ def test_the_paper_as_written() -> None:
             "name",
             "pi2",
             "raw_variances",
+            "raw_words",
+            "gamma1",
+            "gamma2",
             "fading",
             "standardize",
             "rotate",

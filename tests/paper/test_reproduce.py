@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from interlace.paper.claims import CLAIMS
 from interlace.paper.figures import BASELINES, FIGURES, figure_of, joining, named_methods, runs_of
 from interlace.paper.plugins import load_plugin
 from interlace.paper.results import FORMAT, ResultFolder
+from interlace.paper.runner import run_all
 from interlace.paper.runs import Run, slug
 from interlace.paper.sizes import SIZES, size_of
 from interlace.paper.sources import NAMES
@@ -76,22 +78,26 @@ class TestFigures:
                 assert run.figure == name
                 assert run.loss is None or run.loss in LOSSES
                 (Recipe.paper if run.recipe == "paper" else Recipe)(**dict(run.changes) | dict(size.recipe))
-                assert run.n_books in size.books or (run.n_books == 0) == (run.method in BASELINES)
+                control = run.label == "one book" and run.n_books == 1
+                assert control or run.n_books in size.books or (run.n_books == 0) == (run.method in BASELINES)
 
     def test_books_are_those_of_the_paper(self, name: str) -> None:
-        found = {run.n_books for run in runs_of(FIGURES[name], FULL)} - {0}
-        assert found == ({8} if name == "ablation" else {2, 4, 8, 16})
+        found = {run.n_books for run in runs_of(FIGURES[name], FULL) if run.label != "one book"} - {0}
+        assert found == {"ablation": {8}, "published": {4, 6, 8}, "text": {4, 8, 16}}.get(name, {2, 4, 8, 16})
 
     def test_baselines_stand_beside_every_line(self, name: str) -> None:
         runs = runs_of(FIGURES[name], FULL, 1)
         if name == "codes":
             assert {run.method for run in runs if not run.n_books} == {"random codes"}
             return
+        if name == "published":  # each in a protocol of its own
+            return
         assert "SQ+CQ" in {run.method for run in runs}
         lines = {run.data for run in runs if run.n_books in (2, 4)}
         lines -= {"cifar10-alexnet"} if name == "effective" else set()  # which stand in for others' networks
         for data in lines:
-            assert {run.method for run in runs if run.data == data and not run.n_books} == set(BASELINES)
+            wanted = set(BASELINES) - ({"known labels"} if data.endswith("-unseen") else set())
+            assert {run.method for run in runs if run.data == data and not run.n_books} == wanted
 
     def test_the_first_seed_comes_first(self, name: str) -> None:
         seeds = [run.seed for run in runs_of(FIGURES[name], FULL, 3)]
@@ -100,7 +106,7 @@ class TestFigures:
     def test_smaller_sizes_are_smaller(self, name: str) -> None:
         counts = [len(runs_of(FIGURES[name], size)) for size in (FULL, QUICK, TINY)]
         assert counts == sorted(counts, reverse=True)
-        assert max(run.n_books for run in runs_of(FIGURES[name], QUICK)) == 4
+        assert max(run.n_books for run in runs_of(FIGURES[name], QUICK)) == (6 if name == "published" else 4)
         assert {run.seed for run in runs_of(FIGURES[name], QUICK)} == {0}
 
     def test_all_have_claims(self) -> None:
@@ -173,7 +179,7 @@ class TestResultFolder:
     @pytest.mark.parametrize(
         ("change", "facts"),
         [
-            ({"format": FORMAT + 1}, ("(format 2, this one writes 1)",)),
+            ({"format": FORMAT + 1}, ("(format 3, this one reads 1, 2)",)),
             ({"size": "quick"}, ("size", "'quick'", "'full'")),
             ({"run": RUN.to_dict() | {"loss": "triplet"}}, ("'triplet'", "None")),
             ({"run": 3}, ("seed2.json'",)),
@@ -186,6 +192,33 @@ class TestResultFolder:
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
         with raises(il.InputError, *facts):
             store.read(RUN)
+
+    def test_a_run_is_claimed_by_one_process(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        store = ResultFolder(tmp_path)
+        claim = store.path(RUN).with_suffix(".running")
+        assert store.claim(RUN)
+        assert store.claim(RUN)  # by the same process
+        claim.write_text(str(os.getppid()))
+        assert not store.claim(RUN)
+        for stale in ("999999999", "not a number", ""):  # its process is gone
+            claim.write_text(stale)
+            assert store.claim(RUN)
+            assert claim.read_text() == str(os.getpid())
+        store.release(RUN)
+        store.release(RUN)
+        assert not claim.exists()
+
+    def test_a_run_of_another_process_is_left_to_it(self, tmp_path: Path) -> None:
+        store = ResultFolder(tmp_path, "tiny")
+        run = Run(label="random codes", method="random codes", figure="synthetic-cq", data="synthetic1", n_books=0)
+        claim = store.path(run).with_suffix(".running")
+        claim.parent.mkdir()
+        claim.write_text(str(os.getppid()))
+        outcome = run_all([run], store, TINY)
+        assert (outcome.elsewhere, outcome.done) == ([run], [])
+        claim.unlink()
+        assert run_all([run], store, TINY).done == [run]
+        assert not claim.exists()
 
     @pytest.mark.parametrize(
         ("content", "facts"),

@@ -21,6 +21,7 @@ from interlace import cli
 from interlace.paper import runner, sources
 from interlace.paper.figures import FIGURES, runs_of
 from interlace.paper.problem import Problem
+from interlace.paper.provenance import current
 from interlace.paper.results import ResultFolder
 from interlace.paper.runner import run_all
 from interlace.paper.runs import Run
@@ -31,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 TINY = SIZES["tiny"]
 TINY_RUN = ("--size", "tiny", "--threads", "1")
 #: Of synthetic-cq: both methods with 2 and 4 books, exact cross terms, two baselines.
-RUNS = 7
+RUNS = 9
 
 pytest.importorskip("torch", reason="the train extra is not installed")
 pytest.importorskip("sklearn", reason="the synthetic sets are made by scikit-learn")
@@ -105,6 +106,10 @@ class TestFinished:
                     search = found["searches"][f"{order}, {margin}"]
                     assert 0 < search["ops"] <= 4
                     assert 0.9 < search["agreement"] <= 1
+                    assert 0 < search["map@100"] <= 1
+                    assert search["seconds"] >= 0
+            assert result["provenance"] == current().to_dict()
+            assert result["fit"]["recipe"]["name"] == "default"
             assert result["data"]["rows"] == 800
             assert len(result["data"]["sha256"]) == 64
             assert result["versions"]["interlace"] == il.__version__
@@ -127,9 +132,9 @@ class TestFinished:
         assert f"0 runs done, {RUNS} skipped, 0 failed" in out
         assert err == ""
         table = out[out.index("Dataset 1\n") :].splitlines()
-        assert table[1].split() == ["K", "MAP", "float", "MAP", "error", "exhaustive", "two-step", "seeds"]
+        assert table[1].split() == ["K", "MAP@100", "ops", "MAP", "error", "psi", "seeds"]
         names = [line.split()[0] for line in table[2 : 2 + RUNS]]
-        assert names == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "SQ+CQ", "class", "random"]
+        assert names == ["ICQ", "ICQ", "SQ+CQ", "SQ+CQ", "SQ+CQ", "one", "class", "known", "random"]
         assert all(len(line) <= 80 for line in table[: 2 + RUNS])
         assert "claims (size tiny: not representative)" in out
         assert "not measured: 1 of 7, which need more runs" in out
@@ -360,7 +365,7 @@ class TestBadInput:
             (("report",), "there are no results in 'experiments/results' to report"),
             (("report", "--list"), "'report' has no runs"),
             (("synthetic-cq", "--only", "SQ+XQ"), "synthetic-cq has no runs of 'SQ+XQ'; choose from ICQ; SQ+CQ"),
-            (("synthetic-cq", "--only", "SQ+PQ"), "random codes; synthetic1; synthetic2; synthetic3; 2; 4; 8; 16\n"),
+            (("synthetic-cq", "--only", "SQ+PQ"), "random codes; synthetic1; synthetic2; synthetic3; 2; 4; 8; 16; 1\n"),
             (("synthetic-cq", "--plugin", "absent.py"), "Python file (.py), got 'absent.py'"),
             (("synthetic-cq", "--size", "huge"), "got 'huge'"),
             (("synthetic-cq", "--size", "tiny", "--quick"), "--quick and --size tiny"),

@@ -59,7 +59,7 @@ def add_joint(parser: argparse.ArgumentParser) -> None:
     add("--labels", metavar="LABELS", help="file with one label per row, or a name inside DATA; see below")
     add("--labels-key", metavar="KEY", help="which column or array of the file of labels")
     add("--method", choices=METHODS, metavar="NAME", help="ICQ or another method: %(choices)s (icq)")
-    names = ("identity", "linear", "mlp", "lenet", "alexnet")
+    names = ("identity", "linear", "mlp", "lenet", "cnn3", "alexnet")
     add("--embedding", choices=names, help="network that maps inputs to vectors, learned with the codebooks (linear)")
     add("--dim", type=positive, metavar="N", help="dimensions of the vectors (16, or the number of classes if larger)")
     add("--hidden", type=widths, metavar="N,N", help="widths of the hidden layers of mlp (256)")

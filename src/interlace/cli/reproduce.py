@@ -40,7 +40,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace reproduce``."""
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a figure (see --list), 'all' or 'report'")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a figure (see --list), 'all', 'tune' or 'report'")
     parser.add_argument(
         "--list", action="store_true", help="list the figures, or the runs of NAME and whether they have results"
     )
@@ -67,6 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.py",
         help="Python file that registers methods; repeatable",
     )
+    parser.add_argument(
+        "--mixed", action="store_true", help="accept results that different code made, which are otherwise refused"
+    )
+    parser.add_argument("--untuned", action="store_true", help="use default settings, not those that 'tune' found best")
+    parser.add_argument("--hours", type=float, metavar="H", help="start no further run after this time")
     parser.add_argument("--report", action="store_true", help="also write the page of all figures")
     parser.add_argument("--size", help=argparse.SUPPRESS)  # tiny, for tests
     add_threads(parser)
@@ -86,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     if args.quick and args.size not in (None, "quick"):
         raise InputError(f"--quick and --size {args.size} cannot be combined")
     folder = Path("experiments", "results", size.folder) if args.out is None else Path(args.out)
-    store = ResultFolder(folder, size.name)
+    store = ResultFolder(folder, size.name, mixed=args.mixed)
     if args.name is None:
         if not args.list:
             raise InputError(f"NAME is missing: pass a figure ({', '.join(FIGURES)}), 'all' or 'report'")
@@ -95,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--list lists figures or the runs of a figure; 'report' has no runs")
     code = 0
     if args.name != "report":
-        runs = _wanted(args, size)
+        runs = _wanted(args, size, store)
         if args.list:
             return _list_runs(runs, store)
         code = _run(args, runs, store, size)
@@ -104,14 +109,17 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _wanted(args: argparse.Namespace, size: Size) -> list[Run]:
+def _wanted(args: argparse.Namespace, size: Size, store: ResultFolder) -> list[Run]:
     from ..paper.figures import FIGURES, figure_of, runs_of
+    from ..paper.tuning import trials, tuned
 
+    if args.name == "tune":
+        return _only(args.only, trials(), args.name) if args.only else trials()
     figures = list(FIGURES.values()) if args.name == "all" else [figure_of(args.name)]
     runs = [run for figure in figures for run in runs_of(figure, size, args.seeds)]
     if args.only:
         runs = _only(args.only, runs, args.name)
-    return runs
+    return runs if args.untuned or args.list else tuned(runs, store)
 
 
 def _only(names: list[str], runs: list[Run], figure: str) -> list[Run]:
@@ -157,6 +165,7 @@ def _list_runs(runs: list[Run], store: ResultFolder) -> int:
 
 
 def _run(args: argparse.Namespace, runs: list[Run], store: ResultFolder, size: Size) -> int:
+    from ..paper.figures import FIGURES
     from ..paper.runner import run_all
 
     lines = _Lines()
@@ -167,6 +176,7 @@ def _run(args: argparse.Namespace, runs: list[Run], store: ResultFolder, size: S
             size,
             resume=args.resume,
             threads=args.threads,
+            hours=args.hours,
             say=lines.say,
             progress=lines.bar,
             debug=getattr(args, "debug", False),
@@ -181,7 +191,8 @@ def _run(args: argparse.Namespace, runs: list[Run], store: ResultFolder, size: S
     there, failed = len(outcome.there), len(outcome.failed)
     print(f"{done} run{'s'[: done != 1]} done, {there} skipped, {failed} failed; results: {store.folder}")
     for name in figures:
-        _print_figure(store, name)
+        if name in FIGURES:
+            _print_figure(store, name)
     for why in dict.fromkeys(outcome.failed.values()):
         print(f"interlace: error: {why}", file=sys.stderr)
     return 1 if outcome.failed else 0

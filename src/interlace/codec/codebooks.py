@@ -280,6 +280,11 @@ class Codebooks:
         arrays, description = self.to_arrays()
         return Codebooks.from_arrays(arrays, {**description, "error": error, "error_rows": rows})
 
+    def with_sigma(self, sigma: float) -> Codebooks:
+        """The same books with another constant of margin="paper" (``residual_variance``)."""
+        arrays, description = self.to_arrays()
+        return Codebooks.from_arrays(arrays, {**description, "residual_variance": sigma})
+
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
         """Inverse of :meth:`to_arrays`; validates like the constructor."""

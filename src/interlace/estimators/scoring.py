@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..codec.codebooks import Codebooks
 from ..errors import InputError, warn_user
 from ..evaluate.ranking import average_precision, scores_of_ranking, some_labels
+from ..evaluate.squares import row_squares
 from ..index.index import Index
 from ..inputs.arrays import Rows, positive
 from ..inputs.labels import as_labels
@@ -68,13 +69,8 @@ def _by_sorting(
     wanted: Labels,
     cuts: list[int],
 ) -> list[float]:
-    """The same measure by sorting the distances to all rows.
-
-    The distance of search is |q|^2 - 2 <q, row> + squares[row]; searching for the origin gives the squares.
-    """
-    origin = index.search(np.zeros((1, codebooks.dim), np.float32), len(codes), margin=math.inf)
-    squares = np.empty(len(codes))
-    squares[origin.ids[0]] = origin.distances[0]
+    """The same measure by sorting the distances to all rows."""
+    squares = row_squares(index.engine)
     decoded, totals, start = codebooks.decode(codes), np.zeros(len(cuts)), 0
     for block in queries.blocks():
         mine = wanted[start : start + len(block)]

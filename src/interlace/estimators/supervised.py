@@ -15,7 +15,7 @@ from .fitted import Fitted
 from .joint import fit_jointly
 from .models import Model
 
-EMBEDDINGS = ("identity", "linear", "mlp", "lenet", "alexnet")
+EMBEDDINGS = ("identity", "linear", "mlp", "lenet", "cnn3", "alexnet")
 CROSS = ("auto", "constant", "byte", "exact")
 MAX_BOOKS = 64
 
@@ -29,9 +29,9 @@ class SupervisedModel(Model):
     - ``n_words``: words of a book, 2 to 256. ``n_crude``: books of the crude step (``"auto"``: chosen by measurement).
     - ``cross``: how search handles the cross terms between books: ``"constant"`` (penalised in learning, then replaced
       by their mean), ``"byte"`` (stored with each code) or ``"exact"`` (computed). ``"auto"`` is ``"constant"``.
-    - ``embedding``: ``"identity"``, ``"linear"``, ``"mlp"`` with the widths ``hidden``, ``"lenet"``, ``"alexnet"``, or
-      a torch module, which is copied. ``dim``: its dimensions (default 16, or the number of classes if larger; CNNs
-      have their own default).
+    - ``embedding``: ``"identity"``, ``"linear"``, ``"mlp"`` with the widths ``hidden``, ``"lenet"``, ``"cnn3"``,
+      ``"alexnet"``, or a torch module, which is copied. ``dim``: its dimensions (default 16, or the number of classes
+      if larger; CNNs have their own default).
     - ``optimize``: ``"joint"`` (all by gradient) or ``"alternate"`` (in turns). ``recipe``: ``"default"``, ``"paper"``
       or an :class:`interlace.Recipe` with all weights and rates; ``recipe__pi2`` is one of them in ``set_params``.
     - ``validation``: share of the rows that is held out to choose the best epoch.

@@ -18,6 +18,18 @@ OPTIMIZERS = ("joint", "alternate")
 THETA = ("gradient", "em")
 GROUPS = ("soft", "hard")
 CRUDE_RULES = ("energy", "forall")
+SIGMA_RULES = ("variances", "codes")
+AUGMENTS = ("none", "crops")
+#: Values of the fields that are strings.
+CHOICES = {
+    "theta": THETA,
+    "groups": GROUPS,
+    "crude": CRUDE_RULES,
+    "sigma_rule": SIGMA_RULES,
+    "augment": AUGMENTS,
+}
+#: Weights of L_P and L_ICQ in ``Recipe.paper``, where both are sums.
+PAPER_GAMMA1, PAPER_GAMMA2 = 1e-3, 1e-2
 #: For ``batch_size=0``: rows of a batch, at least and at most, and steps of an epoch.
 LEAST_ROWS, MOST_ROWS, STEPS = 100, 500, 16
 
@@ -38,6 +50,7 @@ class Recipe:
     robustness: float = 1.0
     theta: str = "gradient"  #: how Theta is fitted: by ``"gradient"`` in each step, or by ``"em"`` after each epoch
     raw_variances: bool = False  #: apply the prior to raw variances, not divided by their mean
+    raw_words: bool = False  #: L_ICQ as written: a sum over all words, in the unit of the data
     fading: bool = False  #: the paper's gradient of the online variance, which vanishes late in an epoch
     # Weights: L_E has 1.
     error: float = 0.2  #: of the quantization error, the first part of L_C
@@ -56,6 +69,8 @@ class Recipe:
     shape: int = 4  #: L_E and L_P, which make the variances bi-modal
     epochs: int = 20  #: all four losses
     patience: int = 8  #: epochs of the last phase without a better validation score before learning stops
+    augment: str = "none"  #: or ``"crops"``: images are shifted by up to 4 pixels and mirrored at random
+    triplets: int = 0  #: drawn for all epochs, for asymmetric_triplet and soft_triplet; 0: all rows of a batch
     batch_size: int = 0  #: 0: depends on the number of rows, see :meth:`batch_rows`
     # Learning rates of Adam; networks other than linear and mlp use a fifth of the first two.
     rate_warm_up: float = 5e-3
@@ -69,6 +84,7 @@ class Recipe:
     standardize: bool = True  #: inputs to mean 0 and variance 1 per feature
     rotate: bool = True  #: rotate the embedding to principal axes and total variance 1 after the warm-up
     level: bool = True  #: and rotate the leading axes until their variances are equal
+    cap: bool = True  #: at most as many such axes as a linear map needs for the classes (classes - 1)
     split_start: bool = True  #: books start on psi or on its complement, not on all dimensions
     groups: str = "soft"  #: first: ``"soft"`` (by L_ICQ) or ``"hard"`` (words are zero off their group)
     hard_end: bool = True  #: set words to zero off their group in the end
@@ -76,15 +92,24 @@ class Recipe:
     psi_share: float = 0.25  #: share of the books that are on psi (at least one book)
     crude: str = "energy"  #: without split_start, which books are crude: by ``"energy"``, or the paper's ``"forall"``
     sigma: float = 1.0  #: factor of the constant of margin="paper"
+    #: That constant: ``"variances"`` (the paper's: the sum of lambda over the dimensions off psi) or ``"codes"`` (the
+    #: variance of what the books after the crude ones add).
+    sigma_rule: str = "variances"
     sweeps: int = 1  #: of ICM after the greedy codes, in every batch
 
     @classmethod
     def paper(cls, **changes: Any) -> Recipe:
-        """The method as written: raw variances, a small pi2, soft constraints only, "for all c", sigma x 1."""
+        """The method as written: raw variances and words, a small pi2, soft constraints only, "for all c", sigma x 1.
+
+        Its weights were chosen on held-out rows for sums in the unit of the data (experiments/PROTOCOL.md).
+        """
         written: dict[str, Any] = {
             "name": "paper",
             "pi2": 0.15,
             "raw_variances": True,
+            "raw_words": True,
+            "gamma1": PAPER_GAMMA1,
+            "gamma2": PAPER_GAMMA2,
             "fading": True,
             "standardize": False,
             "rotate": False,
@@ -124,6 +149,7 @@ class Recipe:
             "epochs": (0, 10**6),
             "patience": (1, 10**6),
             "batch_size": (0, 10**7),
+            "triplets": (0, 10**9),
             "sweeps": (0, 255),
         }
         for field in dataclasses.fields(self):
@@ -143,7 +169,7 @@ class Recipe:
                 object.__setattr__(self, field.name, int(value) if field.type == "int" else float(value))
         if self.batch_size == 1:  # one row has no variance
             raise InputError("batch_size of a recipe must be 0 (depends on the number of rows) or 2 to 1e+07, got 1")
-        for name, known in (("theta", THETA), ("groups", GROUPS), ("crude", CRUDE_RULES)):
+        for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 raise InputError(f"{name} of a recipe must be one of {', '.join(known)}, got {getattr(self, name)!r}")
 

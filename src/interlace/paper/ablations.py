@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .checks import FAILED, HELD, OPEN, PARTLY, Answer, Check
-from .summary import Results
+from .checks import FAILED, HELD, LISTS, OPEN, PARTLY, SINGLE, Answer, Check
+from .summary import OPS, Results
 
 #: Changes of MAP, and relative changes of operations, that count as small.
 LITTLE, FEW_OPS = 0.01, 0.05
@@ -19,7 +19,7 @@ def moves_little(prefix: str, limit: float = LITTLE, needed: bool = True) -> Che
             for data in results.data
             for label in labels
             for n_books in results.books(data, label)
-            if (gap := results.gap(data, n_books, label, "ICQ", "map")) is not None
+            if (gap := results.gap(data, n_books, label, "ICQ", LISTS)) is not None
         }
         if not found:
             return Answer(OPEN, "")
@@ -27,7 +27,7 @@ def moves_little(prefix: str, limit: float = LITTLE, needed: bool = True) -> Che
         texts = ", ".join(f"{gap:+.3f} ({label})" for label, gap in found.items())
         return Answer(
             HELD if (abs(worst) <= limit) == needed else FAILED,
-            f"MAP relative to the default: {texts}; largest change {worst:+.3f} ({where})",
+            f"MAP@100 relative to the default: {texts}; largest change {worst:+.3f} ({where})",
         )
 
     return check
@@ -37,33 +37,39 @@ def needed(label: str, reference: str = "ICQ") -> Check:
     """Holds if MAP falls or operations rise without a part of the method, by more than noise and small changes."""
 
     def check(results: Results) -> Answer:
-        texts, worse, n = [], 0, 0
+        texts, worse, tested = [], 0, 0
         for data in results.data:
             for n_books in results.books(data, label):
-                gaps = [results.gap(data, n_books, label, reference, measure) for measure in ("map", "two-step")]
+                gaps = [results.gap(data, n_books, label, reference, measure) for measure in (LISTS, OPS)]
                 if gaps[0] is not None and gaps[1] is not None:
-                    n += 1
-                    ops = results.mean(data, reference, n_books, "two-step")
+                    ops = results.mean(data, reference, n_books, OPS)
                     few = FEW_OPS * ops.value if ops else 0.0
-                    worse += -gaps[0].value > max(gaps[0].noise, LITTLE) or gaps[1].value > max(gaps[1].noise, few)
-                    texts.append(f"{gaps[0].value:+.3f} MAP, {gaps[1].value:+.2f} operations on {data}")
+                    tested += gaps[0].n > 1
+                    worse += gaps[0].sign(LITTLE) == -1 or gaps[1].sign(few) == 1
+                    texts.append(f"{gaps[0].value:+.3f} MAP@100, {gaps[1].value:+.2f} operations on {data}")
         if not texts:
             return Answer(OPEN, "")
-        return Answer(HELD if worse == n else PARTLY if worse else FAILED, f"without it {'; '.join(texts)}")
+        verdict = SINGLE if not tested else HELD if worse == tested else PARTLY if worse else FAILED
+        return Answer(verdict, f"without it {'; '.join(texts)}", tested)
 
     return check
 
 
 def margin_suffices(results: Results, target: float = 0.99) -> Answer:
-    """Agreement of the paper's margin with the exhaustive scan, for each constant of sigma."""
+    """Agreement of the paper's margin with the exhaustive scan: with the paper's sigma, and with that of the codes."""
     texts, default = [], []
     for data in results.data:
         for label in results.labels(data):
             if label == "ICQ" or label.startswith("sigma = "):
                 for n_books in results.books(data, label):
-                    found = results.mean(data, label, n_books, "agreement of paper")
+                    if n_books <= 2:
+                        continue
+                    found = results.mean(data, label, n_books, "paper agreement")
+                    other = results.mean(data, label, n_books, "codes sigma agreement")
                     if found is not None:
-                        texts.append(f"{found.value:.3f} ({'sigma = 1' if label == 'ICQ' else label}, {data})")
+                        beside = "" if other is None else f", of codes {other.value:.3f}"
+                        where = f"{'sigma = 1' if label == 'ICQ' else label}, {data}, {n_books} books"
+                        texts.append(f"{found.value:.3f}{beside} ({where})")
                         default += [found.value] if label == "ICQ" else []
     if not default:
         return Answer(OPEN, "")

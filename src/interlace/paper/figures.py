@@ -11,9 +11,10 @@ from ..estimators.baselines.registry import method, methods
 from .runs import Run, Series
 from .sizes import Size
 
-#: Baselines without codes: a search by the predictions of a classifier, and a random ranking.
-TOPLINE, RANDOM = "class topline", "random codes"
-BASELINES = (TOPLINE, RANDOM)
+#: Baselines without codes: a search by the predictions of a classifier, by predicted classes of the queries and known
+#: classes of the rows, and a random ranking.
+TOPLINE, KNOWN, RANDOM = "class topline", "known labels", "random codes"
+BASELINES = (TOPLINE, KNOWN, RANDOM)
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class FigurePart:
     seeds: int | None = None  #: at most
     open: bool = True  #: registered methods that no figure names are added
     sweep: bool = False  #: series are values of one setting; smaller sizes run only some of them
+    control: bool = False  #: numbers of books are not limited to those of the size
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,20 @@ def _icq(label: str, recipe: str = "default", **changes: Any) -> Series:
 
 
 def _baselines(*data: str) -> FigurePart:
-    return FigurePart(data, (_series(TOPLINE), _series(RANDOM)), books=(0,), open=False)
+    names = (name for name in BASELINES if name != KNOWN or not any(map(_is_unseen, data)))
+    # Other sets are the same for every seed, and so is a classifier on them.
+    drawn = all(name.startswith("synthetic") or _is_unseen(name) for name in data)
+    return FigurePart(data, tuple(map(_series, names)), books=(0,), open=False, seeds=None if drawn else 1)
+
+
+def _controls(*data: str) -> FigurePart:
+    """One dense book: a ranking by 256 words."""
+    return FigurePart(data, (_series("SQ+CQ", "one book"),), books=(1,), open=False, control=True)
+
+
+def _is_unseen(data: str) -> bool:
+    """Whether a classifier of the training rows knows none of its classes."""
+    return data.endswith("-unseen")
 
 
 def _sweep(name: str, *values: Any) -> FigurePart:
@@ -78,23 +93,44 @@ DATASETS = ("synthetic1", "synthetic2", "synthetic3")
 _ALEXNET = (("warm_up", 5), ("shape", 1), ("epochs", 6))
 _LENET = (("warm_up", 5), ("shape", 2), ("epochs", 6))
 #: Recipe of heads on features of a trained network.
-_HEAD = (("warm_up", 2), ("shape", 1), ("epochs", 4))
+HEAD = (("warm_up", 2), ("shape", 1), ("epochs", 4))
 #: Best values on held-out rows (experiments/heads.py); the defaults are best for PQN. On wide features all dense books
 #: need a smaller weight of the cross terms, and with the loss of PQN also of the error.
-_QUICK = (*_HEAD, ("rate_embedding", 1e-3), ("scale", 4.0))
+_QUICK = (*HEAD, ("rate_embedding", 1e-3), ("scale", 4.0))
 _ICQ_HEAD = (*_QUICK, ("rate_books", 0.03), ("hard_after", 1), ("cross", 3.0))
 _NETWORKS = (
     _series("ICQ", changes=_ICQ_HEAD),
-    _series("PQN", changes=_HEAD),
-    _series("PQN+CQ", changes=(*_HEAD, ("error", 0.005), ("cross", 0.75))),
+    _series("PQN", changes=HEAD),
+    _series("PQN+CQ", changes=(*HEAD, ("error", 0.005), ("cross", 0.75))),
 )
 #: ICQ with the loss of PQN.
-_SAME_LOSS = (_series("ICQ", "ICQ (PQN's loss)", loss="soft_triplet", changes=_HEAD),)
+_SAME_LOSS = (_series("ICQ", "ICQ (PQN's loss)", loss="soft_triplet", changes=HEAD),)
 #: For comparison at one number of books: the books of SQ with the same loss, embedding and learning rates.
 _BESIDE = (
     _series("SQ+CQ", changes=(*_QUICK, ("cross", 3.0))),
     _series("SQ+PQ", changes=(*_QUICK, ("rate_books", 0.03))),
 )
+
+#: Deep methods on the features of one network, with the recipe of heads.
+_DEEP_HEADS = (
+    _series("ICQ", "ICQ (CNN)", changes=_ICQ_HEAD),
+    _series("DQN", "DQN (CNN)", changes=HEAD),
+    _series("DPQ", "DPQ (CNN)", changes=HEAD),
+)
+#: Recipe of end-to-end training on the network of PQN's paper: of all images, and of the 5,000 of the usual protocols.
+_END_TO_END = (("warm_up", 20), ("shape", 2), ("epochs", 10), ("augment", "crops"))
+_FEW_IMAGES = (("warm_up", 60), ("shape", 4), ("epochs", 20), ("augment", "crops"), ("batch_size", 100))
+
+
+def _deep(changes: tuple[tuple[str, Any], ...]) -> tuple[Series, ...]:
+    names = ("ICQ", "DQN", "DPQ", "PQN")
+    return tuple(_series(name, f"{name} (CNN)", embedding="cnn3", changes=changes) for name in names)
+
+
+_TRIPLETS = _series(
+    "PQN", "PQN (400K triplets)", embedding="cnn3", changes=(*_END_TO_END, ("triplets", 400_000), ("batch_size", 600))
+)
+_WITHOUT_LABELS = _series("SQ", "SQ (codes without labels)", settings=(("codes", "rows"),))
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -103,7 +139,8 @@ FIGURES: dict[str, Figure] = {
             "synthetic-pq",
             "ICQ and SQ+PQ on Datasets 1-3",
             "against_ops",
-            (FigurePart(DATASETS, (ICQ, SQ_PQ, SQ_CQ)), _baselines(*DATASETS)),
+            (FigurePart(DATASETS, (ICQ, SQ_PQ, SQ_CQ)), _controls(*DATASETS), _baselines(*DATASETS)),
+            seeds=5,
         ),
         Figure(
             "synthetic-cq",
@@ -112,15 +149,22 @@ FIGURES: dict[str, Figure] = {
             (
                 FigurePart(DATASETS, (ICQ, SQ_CQ)),
                 # SQ+CQ is behind with many books because it uses one constant for all cross terms.
-                FigurePart(DATASETS, (EXACT_CROSS,), books=(16,), open=False, seeds=1),
+                FigurePart(DATASETS, (EXACT_CROSS,), books=(16,), open=False, seeds=3),
+                _controls(*DATASETS),
                 _baselines(*DATASETS),
             ),
+            seeds=5,
         ),
         Figure(
             "real-sq",
             "ICQ and SQ+CQ on MNIST and CIFAR-10 (GIST)",
             "against_books",
-            (FigurePart(("mnist", "cifar10-gist"), (ICQ, SQ_CQ)), _baselines("mnist", "cifar10-gist")),
+            (
+                FigurePart(("mnist", "cifar10-gist"), (ICQ, SQ_CQ)),
+                _controls("mnist", "cifar10-gist"),
+                _baselines("mnist", "cifar10-gist"),
+            ),
+            seeds=5,
         ),
         Figure(
             "effective",
@@ -128,8 +172,12 @@ FIGURES: dict[str, Figure] = {
             "against_length",
             (
                 FigurePart(("cifar10-gist",), (ICQ, SQ_CQ, _series("DQN"), _series("DPQ"))),
-                _baselines("cifar10-gist"),
+                # As in the paper, linear ICQ is compared with deep methods; and with itself on their network.
+                FigurePart(("cifar10-cnn3",), _DEEP_HEADS, dim=500, open=False, seeds=3),
+                _controls("cifar10-gist"),
+                _baselines("cifar10-gist", "cifar10-cnn3"),
             ),
+            seeds=5,
         ),
         Figure(
             "pqn",
@@ -159,7 +207,7 @@ FIGURES: dict[str, Figure] = {
                     seeds=1,
                 ),
             ),
-            seeds=1,
+            seeds=3,
         ),
         Figure(
             "unseen",
@@ -167,8 +215,41 @@ FIGURES: dict[str, Figure] = {
             "against_books",
             (
                 FigurePart(("mnist-unseen", "cifar10-unseen"), (ICQ, SQ_CQ)),
+                _controls("mnist-unseen", "cifar10-unseen"),
                 _baselines("mnist-unseen", "cifar10-unseen"),
             ),
+            seeds=10,
+        ),
+        Figure(
+            "published",
+            "Baselines in the protocols of their own papers",
+            "against_books",
+            (
+                FigurePart(("mnist", "mnist-kernel"), (_series("SQ"), _WITHOUT_LABELS), books=(4, 8), open=False),
+                _baselines("mnist", "mnist-kernel"),
+                FigurePart(
+                    ("cifar10-images",), (*_deep(_END_TO_END), _TRIPLETS), (6,), 500, 1, open=False, control=True
+                ),
+                FigurePart(("cifar10-54k", "cifar10-59k"), _deep(_FEW_IMAGES), (6,), 500, 1, open=False, control=True),
+            ),
+            seeds=3,
+        ),
+        Figure(
+            "text",
+            "Text vectors of 58 classes: codes learned with and without labels",
+            "against_books",
+            (
+                FigurePart(("text",), (ICQ, SQ_CQ), books=(4, 8, 16)),
+                FigurePart(
+                    ("text",),
+                    tuple(_series(name, labels=False) for name in ("PQ", "OPQ")) + _layouts("residual"),
+                    books=(4, 8, 16),
+                    open=False,
+                ),
+                _controls("text"),
+                _baselines("text"),
+            ),
+            seeds=3,
         ),
         Figure(
             "ablation",
@@ -193,6 +274,7 @@ FIGURES: dict[str, Figure] = {
                         _icq("soft groups, no L_ICQ", hard_end=False, gamma2=0.0),
                         _icq("axes not levelled", level=False),
                         _icq("axes not levelled, no L_P", level=False, gamma1=0.0),
+                        _icq("no cap at classes - 1", cap=False),
                         _icq("prior by EM", theta="em"),
                         _series("ICQ", "in turns", settings=(("optimize", "alternate"),)),
                         SQ_CQ,
@@ -280,7 +362,7 @@ def _runs_of_part(figure: Figure, part: FigurePart, size: Size, seed: int) -> It
     if part.open:
         series += tuple(_joined(part, name) for name in joining(part.series[0].labels))
     books = size.books if part.books is None else part.books
-    if books != (0,):
+    if books != (0,) and not part.control:
         books = tuple(k for k in books if k in size.books) or size.books[-1:]
     for data in part.data[: size.data]:
         for n_books in books:

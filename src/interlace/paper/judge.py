@@ -1,10 +1,19 @@
-"""Measures of a fitted model: MAP of the exhaustive scan of its codes, and the operations of three searches.
+"""Measures of a fitted model: MAP of the exhaustive scan of its codes, and lists, operations and time of its searches.
 
-Ops are table additions per query and database row. In *two-step* order, rows are scanned in storage order and each row
-costs all crude books. In *crude order*, cells are visited by ascending distance of their word, and a row in a skipped
-cell still costs all crude books, as if the crude distances of all rows were computed first and then sorted.
-`ops_in_cells` counts what our search computes: the word of a cell once for all its rows, and nothing for the rows of
-skipped cells.
+Every number of a search comes from one index and from lists of one length: ``searches`` has for each order of the rows
+and each margin the MAP@100 of the lists that the search returned, its operations and its agreement with the exhaustive
+scan of the same index.
+
+Ops are table additions per query and database row. *Crude order* is the index of the library: cells are visited by
+ascending distance of their word; a row in a skipped cell still costs all crude books, as if the crude distances of all
+rows were computed first and then sorted. `ops_in_cells` counts what our search computes: the word of a cell once for
+all its rows, and nothing for the rows of skipped cells. In *two-step* order, rows are scanned in storage order and each
+row costs all crude books; that index has a constant also for the cross terms with the first book, which cells make
+exact, so its MAP differs.
+
+Margins: 0.999 is calibrated, ``exact`` is a bound, ``paper`` has the paper's sigma (the sum of lambda over the
+dimensions off psi) and ``paper, codes`` the variance of what the books after the crude ones add. Books without psi have
+only the second, under the name ``paper``.
 
 Baselines: `float_map` (the embedding without codes), `topline` (a classifier), `random_codes`, and `cascade` (a model
 designed for the exhaustive scan, such as SQ+CQ, in our calibrated two-step search).
@@ -13,6 +22,8 @@ designed for the exhaustive scan, such as SQ+CQ, in our calibrated two-step sear
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -25,15 +36,38 @@ from ..errors import InputError
 from ..estimators.models import Model
 from ..evaluate.answers import agreement
 from ..evaluate.measures import ops_per_vector, quantization_error
-from ..evaluate.ranking import map_of_ranking, precision_at
+from ..evaluate.ranking import average_precision, map_of_ranking, precision_at
+from ..evaluate.squares import row_squares
 from ..index.index import Index
 from ..inputs.literals import Margin
+from .toplines import float_map, random_codes, topline
+
+__all__ = [
+    "FLAT",
+    "LIST",
+    "MARGINS",
+    "TARGET",
+    "cascade",
+    "flat_index",
+    "float_map",
+    "judge",
+    "random_codes",
+    "topline",
+]
 
 LIST = 100
 TARGET = 0.999
 MARGINS: tuple[Margin, ...] = (TARGET, "exact", "paper")
-#: Rows in storage order.
-FLAT = "two-step"
+#: Rows in storage order, and by ascending distance of the word of their cell.
+FLAT, CELLS = "two-step", "crude order"
+#: Repetitions of a timed search, of which the median counts, and its queries.
+ROUNDS, TIMED_QUERIES = 3, 500
+#: Codes from which our sigma is computed, at most.
+SIGMA_ROWS = 20_000
+
+Clock = Callable[[], float]
+#: By order and name of the margin: an index and the margin to search it with.
+Searches = dict[tuple[str, str], tuple[Any, Margin]]
 
 
 def judge(
@@ -45,6 +79,7 @@ def judge(
     database_labels: Any = None,
     *,
     full: bool = False,
+    clock: Clock | None = None,
 ) -> dict[str, Any]:
     """All measures of one fit. ``held_out`` rows calibrate the margin; ``queries`` are used for nothing else.
 
@@ -54,7 +89,8 @@ def judge(
     :class:`Index` of its codebooks, is searched with that index only, in crude order.
 
     ``full=True`` adds ``precision@100`` of the exhaustive scan, ``error`` and ``relative_error`` of the codes of the
-    held-out rows, and ``exhaustive_ops``, which :func:`cascade` needs.
+    held-out rows, and ``exhaustive_ops``, which :func:`cascade` needs. A ``clock`` (such as ``time.perf_counter``) adds
+    the seconds per query of each search, and those of the exhaustive scan.
     """
     if database is None and database_labels is not None:
         raise InputError("database_labels needs database: pass both")
@@ -68,17 +104,28 @@ def judge(
         result, indexes, vectors, labels = _by_own_index(
             model, queries, query_labels, held_out, database, database_labels
         )
-    result.setdefault("searches", {})
-    for order, index in indexes.items():
-        truth = index.search(vectors, LIST, margin=math.inf)
-        for margin in MARGINS:
-            found = index.search(vectors, LIST, margin=margin)
-            result["searches"][f"{order}, {margin}"] = {
-                "ops": ops_per_vector(found, model.codebooks_),
-                "ops_in_cells": found.stats.ops_per_vector,
-                "agreement": agreement(found.ids, truth.ids),
-            }
-    if full:  # truth is the exhaustive answer of the last order, crude order, which every model has
+    wanted = None if labels is None else np.asarray(query_labels)
+    result["searches"] = {}
+    whole: dict[str, Any] = {}  # the exhaustive answers of each order
+    for (order, name), (index, margin) in indexes.items():
+        if order not in whole:
+            whole[order] = index.search(vectors, LIST, margin=math.inf)
+            if clock is not None:
+                result.setdefault("exhaustive_seconds", {})[order] = _seconds(index, vectors, math.inf, clock)
+        truth = whole[order]
+        found = index.search(vectors, LIST, margin=margin)
+        one = {
+            "ops": ops_per_vector(found, model.codebooks_),
+            "ops_in_cells": found.stats.ops_per_vector,
+            "agreement": agreement(found.ids, truth.ids),
+        }
+        if labels is not None:
+            one[f"map@{LIST}"] = _list_map(found.ids, labels, wanted)
+        if clock is not None:
+            one["seconds"] = _seconds(index, vectors, margin, clock)
+        result["searches"][f"{order}, {name}"] = one
+    if full:
+        truth = whole[CELLS]  # which every model has
         if labels is not None:
             listed = truth.ids[:, : min(LIST, len(labels))]
             result[f"precision@{LIST}"] = precision_at(labels[listed], query_labels, listed.shape[1])
@@ -87,36 +134,81 @@ def judge(
     return result
 
 
+def _list_map(ids: NDArray[Any], labels: NDArray[Any], wanted: Any) -> float:
+    """MAP of lists of ids, of which missing ones are -1; divided by the relevant rows found."""
+    hits = (labels[ids] == wanted[:, None]) & (ids >= 0)
+    return float(average_precision(hits).mean())
+
+
+def _seconds(index: Any, vectors: Any, margin: Margin, clock: Clock) -> float:
+    """Seconds per query of a batch on one thread: the median of some repetitions, after one without a clock."""
+    some = vectors[:TIMED_QUERIES]
+    threads = {"threads": 1} if isinstance(index, Index) else {}
+    taken = []
+    for number in range(1 + ROUNDS):
+        started = clock()
+        index.search(some, LIST, margin=margin, **threads)
+        taken += [clock() - started] if number else []
+    return median(taken) / len(some)
+
+
 def _by_codebooks(
     model: Model, queries: Any, query_labels: Any, held_out: Any, database: Any, database_labels: Any
-) -> tuple[dict[str, Any], dict[str, Any], Any, NDArray[Any] | None]:
+) -> tuple[dict[str, Any], Searches, Any, NDArray[Any] | None]:
     """For a model with one set of codebooks: measures without search, calibrated indexes, query vectors, labels."""
     if database is None and not hasattr(model, "codes_"):
         raise InputError(f"this {type(model).__name__} has no codes of the rows it was fitted on: pass database")
     codes = model.codes_ if database is None else model.encode(database)
     labels = None if query_labels is None else np.asarray(model.labels_ if database is None else database_labels)
+    codebooks, vectors = model.codebooks_, model.embed(queries)
+    made = {FLAT: flat_index(codebooks, codes), CELLS: Index.from_codes(codebooks, codes)}
     result: dict[str, Any] = {}
     if labels is not None:
         found = model.scores_of_codes(queries, query_labels, codes, labels, at=(None, LIST, 1000))
         result = dict(zip(("map", f"map@{LIST}", "map@1000"), found, strict=True))
-    codebooks = model.codebooks_
+        if codebooks.metric_type.is_squared and codebooks.rotation is None and not codebooks.mean.any():
+            squares = row_squares(made[FLAT].engine)
+            decoded = codebooks.decode(codes)
+            result[f"{FLAT} map"] = map_of_ranking(vectors, decoded, query_labels, labels, squares=squares)["map"]
     result |= {"n_crude": codebooks.n_crude, "n_psi": len(codebooks.crude_dims)}
-    indexes = {"crude order": Index.from_codes(codebooks, codes)}
-    if codebooks.n_crude < codebooks.n_books:
-        indexes = {FLAT: flat_index(codebooks, codes), **indexes}
-    else:  # no crude step: every row costs every book at any margin
-        every = {"ops": float(codebooks.n_books), "ops_in_cells": float(codebooks.n_books), "agreement": 1.0}
-        result["searches"] = {f"{FLAT}, {margin}": dict(every) for margin in MARGINS}
-    vectors = model.embed(held_out)
-    if len(vectors) >= queries_needed(TARGETS[0]):  # with fewer, searches stay exact
-        for index in indexes.values():
-            index.calibrate(vectors)
-    return result, indexes, model.embed(queries), labels
+    calibrating = model.embed(held_out)
+    if len(calibrating) >= queries_needed(TARGETS[0]):  # with fewer, searches stay exact
+        for index in made.values():
+            index.calibrate(calibrating)
+    searches: Searches = {(order, str(m)): (made[order], m) for order in made for m in (TARGET, "exact")}
+    for name, sigma in sigmas(codebooks, codes).items():
+        other = codebooks.with_sigma(sigma)
+        searches[FLAT, name] = flat_index(other, codes), "paper"
+        searches[CELLS, name] = Index.from_codes(other, codes), "paper"
+    if codebooks.n_crude == codebooks.n_books:  # no crude step: without cells every row is read whole at any margin
+        searches |= {key: (made[FLAT], math.inf) for key in searches if key[0] == FLAT}
+    ordered = {key: searches[key] for order in made for key in searches if key[0] == order}
+    return result, ordered, vectors, labels
+
+
+def sigmas(codebooks: Codebooks, codes: NDArray[np.uint8]) -> dict[str, float]:
+    """The constants of the paper's margin by the names of their searches, without the recipe's factor.
+
+    ``paper`` is the sum of the variances off psi, ``paper, codes`` the variance of what the books after the crude ones
+    add to the codes. Without psi, ``paper`` is the second. Books without stored variances keep their own constant.
+    """
+    psi, variances = codebooks.crude_dims, codebooks.variances.astype(np.float64)
+    cells, columns = codebooks.split_codes(codes[:SIGMA_ROWS])
+    rest = np.zeros((len(cells), codebooks.dim))
+    for place, column in enumerate(codebooks.columns):
+        if column >= codebooks.n_crude:
+            book = codebooks.books[column]
+            rest[:, book.support] += book.words[columns[:, place]]
+    of_codes = float(rest.var(0).sum())
+    if not len(psi) or len(variances) != codebooks.dim:
+        return {"paper": of_codes if len(variances) else codebooks.residual_variance}
+    off = 0.0 if codebooks.n_crude == codebooks.n_books else float(np.delete(variances, psi).sum())
+    return {"paper": off, "paper, codes": of_codes}
 
 
 def _by_own_index(
     model: Model, queries: Any, query_labels: Any, held_out: Any, database: Any, database_labels: Any
-) -> tuple[dict[str, Any], dict[str, Any], Any, NDArray[Any] | None]:
+) -> tuple[dict[str, Any], Searches, Any, NDArray[Any] | None]:
     """The same for a model with its own kind of index, of which only ``search`` is used.
 
     Its ``codebooks_`` must have ``n_books`` and ``n_crude``.
@@ -132,43 +224,7 @@ def _by_own_index(
     index: Any = model.index(database)
     if hasattr(index, "calibrate") and len(held_out) >= queries_needed(TARGETS[0]):
         index.calibrate(held_out)
-    return result, {"crude order": index}, queries, labels
-
-
-def float_map(model: Model, x: Any, labels: Any, queries: Any, query_labels: Any) -> dict[str, float]:
-    """MAP of the embedding without codes; ``x`` with its ``labels`` is the database."""
-    return map_of_ranking(model.embed(queries), model.embed(x), query_labels, labels, at=LIST)
-
-
-def topline(
-    x: Any, labels: Any, queries: Any, query_labels: Any, database: Any = None, database_labels: Any = None
-) -> dict[str, float]:
-    """MAP of a logistic regression: database rows are one-hot predicted classes, queries are class probabilities.
-
-    It learns from ``x`` with its ``labels``. The database is ``x``, or ``database`` with ``database_labels``.
-    """
-    try:
-        from sklearn.linear_model import LogisticRegression
-    except ImportError as error:
-        raise InputError("topline needs scikit-learn: pip install 'interlace[sklearn]'") from error
-    if (database is None) != (database_labels is None):
-        raise InputError("database and database_labels must be passed together")
-    rows = x if database is None else database
-    classifier = LogisticRegression(max_iter=300).fit(_flat(x), labels)
-    predicted = np.eye(len(classifier.classes_), dtype=np.float32)[
-        np.searchsorted(classifier.classes_, classifier.predict(_flat(rows)))
-    ]
-    probabilities = classifier.predict_proba(_flat(queries)).astype(np.float32)
-    # One-hot rows have equal length, so the nearest one is that of the most probable class.
-    own = labels if database is None else database_labels
-    return map_of_ranking(probabilities, predicted, query_labels, own, at=LIST)
-
-
-def random_codes(x: Any, labels: Any, queries: Any, query_labels: Any, seed: int) -> dict[str, float]:
-    """MAP of a random ranking for every query."""
-    rng = np.random.default_rng(seed)
-    database, points = rng.normal(size=(len(x), 16)), rng.normal(size=(len(queries), 16))
-    return map_of_ranking(points.astype(np.float32), database.astype(np.float32), query_labels, labels, at=LIST)
+    return result, {(CELLS, str(margin)): (index, margin) for margin in MARGINS}, queries, labels
 
 
 def cascade(judged: dict[str, Any]) -> dict[str, float]:
@@ -221,8 +277,3 @@ def flat_index(codebooks: Codebooks, codes: NDArray[np.uint8]) -> Index:
     zeros = np.zeros((len(codes), 1), np.uint8)
     order = [columns[j] for j in range(codebooks.n_books)]
     return Index.from_codes(flat, np.concatenate([zeros, np.stack(order, 1)], 1))
-
-
-def _flat(x: Any) -> Any:
-    """Images as flat rows."""
-    return x.reshape(len(x), -1) if getattr(x, "ndim", 2) > 2 else x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..estimators.models import Model
 from ..evaluate.answers import recall
-from .figures import RANDOM, TOPLINE
+from .figures import KNOWN, RANDOM, TOPLINE
 from .judge import LIST, float_map, judge, random_codes, topline
 from .problem import Problem
 
@@ -30,7 +31,7 @@ def measure(model: Model, problem: Problem) -> Measures:
     inputs = problem.x[np.concatenate([held_out, model.sample_])[:HELD_OUT_ROWS]]
     coded = problem.database is None and hasattr(model, "codes_")  # the fit has encoded the database
     database = (None, None) if coded else (rows, labels)
-    found = judge(model, problem.queries, problem.query_labels, inputs, *database, full=True)
+    found = judge(model, problem.queries, problem.query_labels, inputs, *database, full=True, clock=time.perf_counter)
     found["bytes"] = model.encode(inputs[:1]).shape[1]
     if labels is not None:
         return found | {"float": float_map(model, rows, labels, problem.queries, problem.query_labels)}
@@ -43,16 +44,17 @@ def _recalls(found: NDArray[Any], truth: NDArray[Any]) -> Measures:
 
 
 def baseline(name: str, problem: Problem, seed: int) -> Measures:
-    """Measures of a baseline: a search by the predictions of a classifier, or a random ranking."""
+    """Measures of a baseline: a search by predicted or known classes, or a random ranking."""
     rows, labels = problem.searched
     if labels is None:
         if name != RANDOM:
             raise InputError(f"the baseline {name!r} needs labels, {problem.name} has none")
         rng = np.random.default_rng(seed)
         return _recalls(np.stack([rng.permutation(len(rows))[:LIST] for _ in problem.queries]), problem.truth)
-    if name == TOPLINE:
+    if name in (TOPLINE, KNOWN):
         x, queries, database = _standardized(problem.x, problem.queries, rows)
-        return dict(topline(x, problem.labels, queries, problem.query_labels, database, labels))
+        known = name == KNOWN
+        return dict(topline(x, problem.labels, queries, problem.query_labels, database, labels, known=known))
     return dict(random_codes(rows, labels, problem.queries, problem.query_labels, seed))
 
 

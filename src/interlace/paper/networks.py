@@ -21,7 +21,9 @@ from .problem import Problem
 from .sizes import Size
 
 #: Epochs of training with cross-entropy.
-EPOCHS = {"lenet": 5, "alexnet": 8}
+EPOCHS = {"lenet": 5, "alexnet": 8, "cnn3": 30}
+#: Networks that learn from shifted and mirrored images.
+AUGMENTED = ("cnn3",)
 SEED = 0
 
 
@@ -45,7 +47,8 @@ def _trained(kind: str, images: Problem, size: Size, stem: Path, threads: int | 
         model = SQ.load(path)
     else:
         epochs = EPOCHS[kind] if size.network_epochs is None else size.network_epochs
-        recipe = Recipe(name="network", warm_up=epochs, epochs=0)
+        augment = "crops" if kind in AUGMENTED else "none"
+        recipe = Recipe(name="network", warm_up=epochs, epochs=0, augment=augment)
         settings: dict[str, Any] = {"embedding": kind, "loss": "cross_entropy", "checkpoint": checkpoint}
         model = SQ("cq", n_books=2, recipe=recipe, seed=SEED, threads=threads, progress="auto", **settings)
         model.fit(images.x, images.labels)
@@ -56,7 +59,7 @@ def _trained(kind: str, images: Problem, size: Size, stem: Path, threads: int | 
 
 
 def _without_last_layer(network: Network) -> Network:
-    """The network with the identity as last layer, which has as many inputs as outputs."""
+    """The network with the identity as last layer, which has as many inputs as outputs by default."""
     dim = network.dim
     last = {"out.weight": np.eye(dim, dtype=np.float32), "out.bias": np.zeros(dim, np.float32)}
     return Network(network.name, network.input_shape, dim, {**network.weights, **last})

@@ -5,24 +5,31 @@ from __future__ import annotations
 import glob
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from .provenance import Origin, origins
 from .runs import Run
 
-#: Increase it when the meaning of the JSON changes; older results are then refused.
-FORMAT = 1
+#: Increase it when the meaning of the JSON changes.
+FORMAT = 2
+#: Formats that can be read. Results of format 1 have no provenance, and no MAP of the lists of each search.
+FORMATS = (1, FORMAT)
 
 Result = dict[str, Any]
 
 
 class ResultFolder:
-    """``DIR/<figure>/<run>.json``, with checkpoints of unfinished fits."""
+    """``DIR/<figure>/<run>.json``, with checkpoints of unfinished fits.
 
-    def __init__(self, folder: str | os.PathLike[str], size: str = "full") -> None:
-        self.folder, self.size = Path(folder), size
+    Results of different code are refused, unless ``mixed``.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], size: str = "full", *, mixed: bool = False) -> None:
+        self.folder, self.size, self.mixed = Path(folder), size, mixed
 
     def path(self, run: Run) -> Path:
         """Path of the JSON file of a run."""
@@ -31,6 +38,31 @@ class ResultFolder:
     def checkpoint(self, run: Run) -> Path:
         """Path of the checkpoint of its fit."""
         return self.folder / run.figure / f"{run.name}.checkpoint"
+
+    def claim(self, run: Run) -> bool:
+        """Mark a run as running in this process; False if another process of this machine runs it."""
+        path = self._claim(run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for _ in range(2):
+            try:
+                with open(path, "x", encoding="utf-8") as file:
+                    file.write(str(os.getpid()))
+                return True
+            except FileExistsError:
+                owner = _process_in(path)
+                if owner == os.getpid():
+                    return True
+                if owner is not None and _is_running(owner):
+                    return False
+                path.unlink(missing_ok=True)  # its process was killed
+        return False
+
+    def _claim(self, run: Run) -> Path:
+        return self.folder / run.figure / f"{run.name}.running"
+
+    def release(self, run: Run) -> None:
+        """Undo :meth:`claim`."""
+        self._claim(run).unlink(missing_ok=True)
 
     def forget(self, run: Run) -> None:
         """Remove its checkpoint, and temporary files of interrupted writes."""
@@ -83,6 +115,26 @@ class ResultFolder:
                     )
                 return
 
+    def every(self, figures: Iterable[str]) -> list[Result]:
+        """All results of some figures; raises if different code made them, unless ``mixed``."""
+        found = [result for figure in figures for result in self.all(figure)]
+        self._check_origins(origins(found))
+        return found
+
+    def check_origin(self, figures: Iterable[str], mine: Origin) -> None:
+        """Raise if other code than ``mine`` made existing results, unless ``mixed``."""
+        found = origins(result for figure in figures for result in self.all(figure))
+        self._check_origins(found + Counter({mine: 1}) if found else found, mine)
+
+    def _check_origins(self, found: Counter[Origin], mine: Origin | None = None) -> None:
+        if len(found) > 1 and not self.mixed:
+            listed = ", ".join(f"{n} of {origin.text}" for origin, n in sorted(found.items()) if origin != mine)
+            now = "" if mine is None else f", now runs {mine.text}"
+            raise InputError(
+                f"{str(self.folder)!r} would mix results of different code ({listed}{now}): pass another --out, move "
+                "the older results away, or pass --mixed"
+            )
+
     def check_writable(self) -> None:
         """Create the folder and raise if it is not writable, before fits take minutes."""
         probe = self.folder / f".{os.getpid()}.tmp"
@@ -125,10 +177,10 @@ class ResultFolder:
             raise InputError(f"{str(path)!r} is damaged ({error}): move it away to measure it again") from error
         if not isinstance(result, dict) or not {"format", "size", "run"} <= result.keys():
             raise InputError(f"{str(path)!r} is not a result of 'interlace reproduce': move it away")
-        if result["format"] != FORMAT:
+        if result["format"] not in FORMATS:
             raise InputError(
-                f"{str(path)!r} was written by another version (format {result['format']!r}, this one writes "
-                f"{FORMAT}); pass another --out, or move the folder away"
+                f"{str(path)!r} was written by another version (format {result['format']!r}, this one reads "
+                f"{', '.join(map(str, FORMATS))}); pass another --out, or move the folder away"
             )
         if result["size"] != self.size:
             raise InputError(
@@ -143,6 +195,24 @@ class ResultFolder:
                 f"{str(path)!r} is damaged (it has no data or no measures): move it away to measure it again"
             )
         return result
+
+
+def _process_in(path: Path) -> int | None:
+    """The process that made a claim; None if it cannot be read."""
+    try:
+        return int(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # signal 0 only asks
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _other_rows(data: str) -> str:

@@ -19,10 +19,13 @@ from ..learn.recipe import Recipe
 from .figures import BASELINES, FIGURES
 from .measure import baseline, measure
 from .problem import Problem
+from .provenance import current
 from .results import Result, ResultFolder
 from .runs import Run
 from .sizes import Size
 from .sources import GENERATED, load
+from .tuning import FIGURE as TUNING
+from .tuning import held_out
 
 #: Rough cost of a data set relative to a synthetic one, to estimate the remaining time.
 COSTS = {"mnist": 6.0, "cifar10": 6.0, "vectors": 4.0}
@@ -38,6 +41,8 @@ class Outcome:
     copied: list[Run] = field(default_factory=list)
     there: list[Run] = field(default_factory=list)
     failed: dict[Run, str] = field(default_factory=dict)
+    elsewhere: list[Run] = field(default_factory=list)  #: another process fits them now
+    left: list[Run] = field(default_factory=list)  #: not started, because the time was over
 
 
 def run_all(
@@ -47,6 +52,7 @@ def run_all(
     *,
     resume: bool = True,
     threads: int | None = None,
+    hours: float | None = None,
     say: Say = lambda text: None,
     progress: Callable[[], Any] = lambda: False,
     debug: bool = False,
@@ -54,8 +60,9 @@ def run_all(
     """Fit, measure and write every run that has no result yet.
 
     If a run fails (missing data, an error in a user's method), the error is reported and the other runs continue; with
-    ``debug`` it is raised. A folder that is not writable is an error before the first fit. With ``resume=False``
-    existing results are an error, and checkpoints of interrupted fits are removed. ``progress()`` returns the parameter
+    ``debug`` it is raised. A folder that is not writable, or that has results of other code (unless it is ``mixed``),
+    is an error before the first fit. With ``resume=False`` existing results are an error, and checkpoints of
+    interrupted fits are removed. After ``hours`` no further run starts. ``progress()`` returns the parameter
     ``progress`` of each estimator.
     """
     missing = store.missing(runs)
@@ -66,9 +73,14 @@ def run_all(
         store.forget(run)
     if missing:
         store.check_writable()
+        store.check_origin(FIGURES, current())
     left, clock = sum(_cost(run, size) for run in missing), _Clock()
     worker = _Worker(store, size, threads, progress, say)
     for number, run in enumerate(missing, 1):
+        if hours is not None and clock.hours >= hours:
+            outcome.left = missing[number - 1 :]
+            say(f"{hours:g} hours are over: {len(outcome.left)} runs are left; run the same command again to continue")
+            break
         if store.read(run) is not None:  # another process was faster
             outcome.there.append(run)
             continue
@@ -77,6 +89,9 @@ def run_all(
             store.write(run, {"copied_from": known["run"]["figure"], **_measured(known)})
             outcome.copied.append(run)
         else:
+            if not store.claim(run):  # another process fits it now
+                outcome.elsewhere.append(run)
+                continue
             say(f"[{number}/{len(missing)}{clock.left(left)}] {run.title}")
             try:
                 text = store.text(run, worker.result(run))
@@ -86,11 +101,15 @@ def run_all(
                 why = _why(error)
                 say("  failed with the same error" if why in outcome.failed.values() else f"  failed: {why}")
                 outcome.failed[run] = why
+            except BaseException:  # Ctrl-C
+                store.release(run)
+                raise
             else:
                 store.keep(run, text)  # a write error stops all runs: later results would be lost as well
                 store.forget(run)
                 outcome.done.append(run)
                 clock.passed(_cost(run, size))
+            store.release(run)
         left -= _cost(run, size)
     return outcome
 
@@ -102,18 +121,19 @@ class _Worker:
         self, store: ResultFolder, size: Size, threads: int | None, progress: Callable[[], Any], say: Say
     ) -> None:
         self.store, self.size, self.threads, self.progress, self.say = store, size, threads, progress, say
-        self._loaded: tuple[tuple[str, int], Problem] | None = None
-        self._refused: dict[tuple[str, int], Exception] = {}
+        self._loaded: tuple[tuple[str, int, bool], Problem] | None = None
+        self._refused: dict[tuple[str, int, bool], Exception] = {}
 
     def problem(self, run: Run) -> Problem:
         """Data of a run; a failure to load it is remembered."""
-        key = run.data, run.seed
+        key = run.data, run.seed, run.figure == TUNING
         if key in self._refused:
             raise self._refused[key]
         if self._loaded is None or self._loaded[0] != key:
             self._loaded = None  # never two data sets in memory
             try:
                 found = load(run.data, run.seed, self.size, self.store.folder / "networks", self.threads)
+                found = held_out(found) if run.figure == TUNING else found
             except (InterlaceError, FileNotFoundError) as error:
                 self._refused[key] = error
                 raise
@@ -137,6 +157,7 @@ class _Worker:
             "fit": {} if model is None else _fit_of(model),
             "fit_seconds": seconds,
             "seconds": time.perf_counter() - started,
+            "provenance": current().to_dict(),
             "versions": versions(),
             "warnings": texts,
         }
@@ -186,6 +207,11 @@ class _Clock:
     def __init__(self) -> None:
         self._started, self._cost = time.perf_counter(), 0.0
 
+    @property
+    def hours(self) -> float:
+        """Since the start."""
+        return (time.perf_counter() - self._started) / 3600
+
     def passed(self, cost: float) -> None:
         self._cost += cost
 
@@ -228,7 +254,7 @@ def _measured(result: Result) -> Result:
 def _fit_of(model: Model) -> dict[str, Any]:
     """Information about the fit, as far as the method provides it."""
     info = model.fit_info_
-    names = ("epochs", "validation_map", "loss", "recipe")
+    names = ("epochs", "validation_map", "loss", "recipe", "psi", "psi_share")
     return {name: info[name] for name in names if name in info}
 
 

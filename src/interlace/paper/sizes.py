@@ -32,8 +32,8 @@ class Size:
         return "" if self.name == "full" else self.name
 
 
-_SHORT = (("warm_up", 1), ("shape", 1), ("epochs", 2), ("hard_after", 1))
-_SHORTEST = (("warm_up", 1), ("shape", 1), ("epochs", 1), ("hard_after", 0), ("batch_size", 200))
+_SHORT = (("warm_up", 1), ("shape", 1), ("epochs", 2), ("hard_after", 1), ("triplets", 0))
+_SHORTEST = (("warm_up", 1), ("shape", 1), ("epochs", 1), ("hard_after", 0), ("batch_size", 200), ("triplets", 0))
 SIZES = {
     "full": Size("full"),
     "quick": Size(

@@ -19,6 +19,7 @@ from .sizes import Size
 #: SIFT rows and queries of ``vectors``.
 SIFT_ROWS, SIFT_QUERIES = 100_000, 1_000
 GENERATED = "generated"  #: source of ``vectors`` without the SIFT file
+KERNEL_WIDTH = 0.3  #: of the mean squared distance of two rows
 UNSEEN = 3  #: classes excluded from training
 
 
@@ -31,21 +32,32 @@ def load(name: str, seed: int, size: Size, networks: Path, threads: int | None =
         return _labelled(_cut(sets.synthetic(int(first[-1]), seed), size))
     if first == "vectors":
         return _vectors(seed, size)
+    if first == "text":
+        return _labelled(_cut(sets.text(), size))
+    if name in STANDARD:
+        return _standard(_cut(cifar.cifar10(), size), seed, name, size)
     if kind in ("gist", "unseen") and first == "cifar10":
         found = _gist(size)
     else:
         found = _cut(sets.mnist() if first == "mnist" else cifar.cifar10(), size)
     if kind == "unseen":
         return _unseen(found, seed)
-    if kind in ("lenet", "alexnet"):
+    if kind in ("lenet", "alexnet", "cnn3"):
         return features(name, _labelled(found), size, networks, threads)
+    if kind == "kernel":
+        return _kernel(_labelled(found), seed)
     return _labelled(found)
 
 
 NAMES = (
     *("synthetic1", "synthetic2", "synthetic3", "mnist", "mnist-images", "mnist-lenet", "mnist-unseen"),
-    *("cifar10-gist", "cifar10-images", "cifar10-alexnet", "cifar10-unseen", "vectors"),
+    *("mnist-kernel", "cifar10-gist", "cifar10-images", "cifar10-alexnet", "cifar10-cnn3", "cifar10-unseen"),
+    *("cifar10-54k", "cifar10-59k", "text", "vectors"),
 )
+#: The protocols of papers on CIFAR-10 and whether their database has the rows that were learned from.
+STANDARD = {"cifar10-54k": False, "cifar10-59k": True}
+#: Rows whose similarities to all rows are the features of a kernel, as in supervised discrete hashing.
+ANCHORS = 1_000
 
 
 def _cut(whole: DataSet, size: Size) -> DataSet:
@@ -79,6 +91,33 @@ def _unseen(found: DataSet, seed: int) -> Problem:
     """Training rows of the seen classes; database and queries of the unseen classes."""
     seen, unseen = splits.unseen_classes(found, UNSEEN, seed)
     return Problem(unseen.name, seen.x, unseen.queries, seen.labels, unseen.query_labels, unseen.x, unseen.labels)
+
+
+def _standard(found: DataSet, seed: int, name: str, size: Size) -> Problem:
+    """1K queries, 5K rows to learn from and 54K or 59K rows to search; fewer in a smaller size."""
+    per_class = {} if size.rows is None else {"queries": 3, "learn": size.rows // 40}
+    learn, base = splits.standard_split(found, seed, with_learned=STANDARD[name], **per_class)
+    return Problem(name, learn.x, learn.queries, learn.labels, learn.query_labels, base.x, base.labels)
+
+
+def _kernel(found: Problem, seed: int) -> Problem:
+    """Gaussian similarities to some of the training rows; the width is a third of the mean squared distance."""
+    rng = np.random.default_rng(seed)
+    anchors = found.x[rng.choice(len(found.x), min(ANCHORS, len(found.x)), replace=False)].astype(np.float32)
+    lengths = (anchors**2).sum(1)
+
+    def distances(rows: NDArray[Any]) -> NDArray[np.float32]:
+        block = rows.astype(np.float32)
+        found = (block**2).sum(1)[:, None] - 2.0 * block @ anchors.T + lengths
+        return np.asarray(np.maximum(found, 0.0), np.float32)
+
+    width = 2.0 * float(distances(found.x[:2_000]).mean()) * KERNEL_WIDTH
+
+    def features_of(rows: NDArray[Any]) -> NDArray[np.float32]:
+        parts = [np.exp(-distances(rows[i : i + 5_000]) / width) for i in range(0, len(rows), 5_000)]
+        return np.concatenate(parts).astype(np.float32)
+
+    return replace(found, name="mnist-kernel", x=features_of(found.x), queries=features_of(found.queries))
 
 
 def _vectors(seed: int, size: Size) -> Problem:

@@ -3,43 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
 from ..errors import InputError
 from ..evaluate.measures import effective_length
+from .provenance import Origin, origins, other_recipes
 from .results import Result
+from .statistics import t_quantile, two_sided
 
-#: Measures by name, with their keys in a JSON file.
-MEASURES: dict[str, tuple[str, ...]] = {
-    "map": ("map",),
-    "map@100": ("map@100",),
-    "precision@100": ("precision@100",),
-    "error": ("relative_error",),
-    "bytes": ("bytes",),
-    "recall@1": ("recall@1",),
-    "recall@10": ("recall@10",),
-    "recall@100": ("recall@100",),
-    "float": ("float", "map"),
-    "two-step": ("searches", "two-step, 0.999", "ops"),
-    "two-step exact": ("searches", "two-step, exact", "ops"),
-    "two-step paper": ("searches", "two-step, paper", "ops"),
-    "crude order": ("searches", "crude order, 0.999", "ops"),
-    "crude order exact": ("searches", "crude order, exact", "ops"),
-    "own": ("searches", "crude order, 0.999", "ops_in_cells"),
-    "own exact": ("searches", "crude order, exact", "ops_in_cells"),
-    "agreement": ("searches", "two-step, 0.999", "agreement"),
-    "agreement in crude order": ("searches", "crude order, 0.999", "agreement"),
-    "agreement of paper": ("searches", "two-step, paper", "agreement"),
-    "psi": ("n_psi",),
+#: The operations that claims and figures are about: of the calibrated search of the library's index, for lists of 100.
+OPS = "ops"
+_OURS, _STORED = "crude order, 0.999", "two-step, 0.999"
+#: Measures by name, with their keys in a JSON file. The last key that a result has is used: older results have no MAP
+#: of the lists of each search, only that of the exhaustive scan of the same index.
+MEASURES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "map": (("map",),),
+    "map@100": (("map@100",), ("searches", _OURS, "map@100")),
+    "precision@100": (("precision@100",),),
+    "error": (("relative_error",),),
+    "bytes": (("bytes",),),
+    "recall@1": (("recall@1",),),
+    "recall@10": (("recall@10",),),
+    "recall@100": (("recall@100",),),
+    "float": (("float", "map"),),
+    "float@100": (("float", "map@100"),),
+    OPS: (("searches", _OURS, "ops"),),
+    "ops exact": (("searches", "crude order, exact", "ops"),),
+    "agreement": (("searches", _OURS, "agreement"),),
+    "in cells": (("searches", _OURS, "ops_in_cells"),),
+    "in cells exact": (("searches", "crude order, exact", "ops_in_cells"),),
+    "stored order": (("searches", _STORED, "ops"),),
+    "stored order map@100": (("searches", _STORED, "map@100"),),
+    "stored order map": (("two-step map",),),
+    "paper ops": (("searches", "crude order, paper", "ops"),),
+    "paper agreement": (("searches", "crude order, paper", "agreement"),),
+    "codes sigma ops": (("searches", "crude order, paper, codes", "ops"),),
+    "codes sigma agreement": (("searches", "crude order, paper, codes", "agreement"),),
+    "psi": (("n_psi",),),
+    "seconds": (("searches", _OURS, "seconds"),),
+    "exhaustive seconds": (("exhaustive_seconds", "crude order"),),
 }
+#: Measures in another unit than that of the JSON file.
+FACTORS = {"milliseconds": ("seconds", 1e3), "exhaustive milliseconds": ("exhaustive seconds", 1e3)}
 
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean of a measure over seeds."""
+    """Mean of a measure, or of paired differences, over seeds."""
 
     value: float
     spread: float  #: standard deviation; 0 for one seed
@@ -51,14 +65,38 @@ class Mean:
         return cls(mean(values), stdev(values) if len(values) > 1 else 0.0, len(values))
 
     @property
-    def noise(self) -> float:
-        """Two standard errors; 0 for one seed, for which it is unknown."""
-        return 2 * self.spread / math.sqrt(self.n)
+    def half(self) -> float:
+        """Half of Student's 95 % interval of the mean; nan for one seed, for which it is unknown."""
+        return t_quantile(self.n - 1) * self.spread / math.sqrt(self.n) if self.n > 1 else math.nan
+
+    @property
+    def p(self) -> float:
+        """Probability of a mean this far from 0 if the true one is 0; nan for one seed."""
+        if self.n < 2:
+            return math.nan
+        if self.spread == 0:
+            return float(self.value == 0)
+        return two_sided(self.value / (self.spread / math.sqrt(self.n)), self.n - 1)
+
+    def sign(self, least: float = 0.0) -> int | None:
+        """1 or -1 if the interval is above or below 0 and the mean at least ``least`` from it, else 0.
+
+        None for one seed.
+        """
+        if self.n < 2:
+            return None
+        return 0 if abs(self.value) <= max(self.half, least) else 1 if self.value > 0 else -1
 
     def text(self, places: int = 3) -> str:
-        """``0.894 ± 0.003``."""
+        """``0.894 ± 0.003``: the mean and the standard deviation."""
         spread = f" ± {self.spread:.{places}f}" if self.n > 1 else ""
         return f"{self.value:.{places}f}{spread}"
+
+    def interval(self, places: int = 3) -> str:
+        """``+0.012 [+0.004, +0.020]``: a difference and its interval."""
+        low, high = self.value - self.half, self.value + self.half
+        bounds = f" [{low:+.{places}f}, {high:+.{places}f}]" if self.n > 1 else " (one seed)"
+        return f"{self.value:+.{places}f}{bounds}"
 
 
 def value_of(result: Result, measure: str) -> float | None:
@@ -66,12 +104,14 @@ def value_of(result: Result, measure: str) -> float | None:
     if measure == "exhaustive":
         n_books = int(result["run"]["n_books"])
         return float(n_books) if n_books else None
-    found: Any = result["measures"]
-    for key in MEASURES[measure]:
-        if not isinstance(found, dict) or key not in found:
-            return None
-        found = found[key]
-    return float(found)
+    name, factor = FACTORS.get(measure, (measure, 1.0))
+    for keys in reversed(MEASURES[name]):
+        found: Any = result["measures"]
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        if found is not None:
+            return factor * float(found)
+    return None
 
 
 class Results:
@@ -124,6 +164,14 @@ class Results:
         """Versions of interlace that made these results."""
         return sorted({str(result.get("versions", {}).get("interlace", "unknown")) for result in self._results})
 
+    def origins(self) -> Counter[Origin]:
+        """Number of results by the code that made them."""
+        return origins(self._results)
+
+    def other_recipes(self) -> dict[str, int]:
+        """Number of results of each label with other values of the recipe than most."""
+        return other_recipes(self._results)
+
     def labels(self, data: str | None = None, codes: bool = True) -> list[str]:
         """Labels in order; with ``codes=False`` those without books."""
         found = {
@@ -166,9 +214,35 @@ class Results:
         gaps = [x - y for x, y in pairs if x is not None and y is not None]
         return Mean.of(gaps) if gaps else None
 
+    def pooled(
+        self,
+        ours: str,
+        theirs: str,
+        measure: str,
+        their_measure: str | None = None,
+        *,
+        data: Sequence[str] | None = None,
+        books: Callable[[int], bool] = lambda n: True,
+    ) -> Mean | None:
+        """Mean over seeds of ours minus theirs, averaged over the cases (data sets and books) that every seed has."""
+        sets = self.data if data is None else [name for name in data if name in self.data]
+        cases: list[dict[int, float]] = []
+        for name in sets:
+            for n_books in filter(books, self.books(name, ours)):
+                a, b = self.of(name, ours, n_books), self.of(name, theirs, n_books)
+                pairs = {
+                    s: (value_of(a[s], measure), value_of(b[s], their_measure or measure)) for s in a.keys() & b.keys()
+                }
+                gaps = {s: x - y for s, (x, y) in pairs.items() if x is not None and y is not None}
+                cases += [gaps] if gaps else []
+        if not cases:
+            return None
+        seeds = sorted(set.intersection(*(set(gaps) for gaps in cases)))
+        return Mean.of([mean(gaps[s] for gaps in cases) for s in seeds]) if seeds else None
+
     def effective_length(self, data: str, label: str, n_books: int, reference: str, of_theirs: str) -> float | None:
         """Code length with which the reference needs the same operations: l * ops / ops of the reference."""
-        ours = self.mean(data, label, n_books, "two-step")
+        ours = self.mean(data, label, n_books, OPS)
         theirs = self.mean(data, reference, n_books, of_theirs)
         return None if ours is None or theirs is None else effective_length(8 * n_books, ours.value, theirs.value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,3 +110,19 @@ def test_bad_input():
         interleaving(torch.zeros(3, 4), xi(1, 0, 0, 1))
     with raises(InputError, "xi", "[4]"):
         interleaving(some_words(), torch.ones(4))
+
+
+def test_as_written_it_is_the_sum_of_products_of_lengths():
+    words = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 5, 6)))
+    words[0, 0, :2] = 0.0  # a word that is off psi
+    on_psi = torch.tensor([True, True, False, False, False, False])
+    total = 0.0
+    for book in words.tolist():
+        for word in book:
+            total += math.sqrt(sum(v * v for v in word[:2])) * math.sqrt(sum(v * v for v in word[2:]))
+    words.requires_grad_()
+    found = interleaving(words, on_psi, raw=True)
+    assert found.item() == pytest.approx(total)
+    assert interleaving(10 * words, on_psi, raw=True).item() == pytest.approx(100 * total)  # in the unit of the data
+    found.backward()
+    assert bool(words.grad.isfinite().all())

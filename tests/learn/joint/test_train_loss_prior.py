@@ -198,12 +198,28 @@ def test_the_number_of_dimensions_does_not_matter():
     assert loss(tensor(np.tile(TWO, 8))).item() == pytest.approx(loss(tensor(TWO)).item(), rel=1e-9)
 
 
-def test_the_paper_as_written_breaks_off_scale():
+def test_the_paper_as_written_is_finite_off_scale_but_not_the_same():
     """Why raw is not the default: Theta of one unit, data of another."""
     loss = PriorLoss(raw=True)
     loss.start(TWO)
-    assert math.isfinite(loss(tensor(TWO)).item())
-    assert not math.isfinite(loss(tensor(TWO * 1e4)).item())
+    first = loss(tensor(TWO)).item()
+    for scale in (1e4, 1e-4):
+        variances = tensor(TWO * scale).requires_grad_()
+        found = loss(variances)
+        found.backward()
+        assert math.isfinite(found.item())
+        assert bool(variances.grad.isfinite().all())
+        assert all(bool(parameter.grad.isfinite()) for parameter in loss.parameters())
+        assert abs(found.item() - first) > 1
+
+
+def test_raw_sigmas_are_positive_whatever_the_optimiser_does():
+    loss = PriorLoss(raw=True)
+    for value in (-20.0, -1.0, 0.0, 20.0):
+        with torch.no_grad():
+            for parameter in (loss._sigma1, loss._sigma2):
+                parameter.fill_(value)
+        assert min(loss.sigma1.item(), loss.sigma2.item()) > 0
 
 
 # --- to and from the prior
@@ -308,7 +324,7 @@ def test_collapses_are_named():
         loss._sigma1.fill_(math.nan)
     assert "not finite" in loss.collapsed(tensor(spread))
     with torch.no_grad():
-        loss._sigma1.fill_(-1.0)
+        loss._sigma1.fill_(-30.0)
     assert "a sigma ran to 0" in loss.collapsed(tensor(spread))
     with raises(InputError, "sigma1"):
         loss.high(tensor(spread))

@@ -33,12 +33,10 @@ def test_the_scale_of_the_data_changes_nothing():
 @pytest.mark.parametrize("settings", [{}, {"theta": "em"}])
 def test_the_method_as_written_warns_and_goes_on(scale, settings):
     model, found = caught(lambda: icq(Recipe.paper(**SHORT, **settings), n_books=8).fit(X * scale, Y))
-    assert {*found} <= {il.PriorCollapsedWarning, RuntimeWarning}
+    assert {*found} <= {il.PriorCollapsedWarning, il.DegeneratePsiWarning}  # and no batch is skipped
     assert len(found) == len({*found})
     assert np.isfinite(model.embed(X * scale)).all()
     assert 0.2 < model.score(X * scale, Y) <= 1
-    if scale == 0.01 and not settings:
-        assert il.PriorCollapsedWarning in found
 
 
 @pytest.mark.parametrize("embedding", ["linear", "identity"])
@@ -56,7 +54,8 @@ def test_psi_is_never_empty_or_everything_without_a_warning(kind, recipe, embedd
     psi = model.codebooks_.crude_dims
     assert (0 < len(psi) < dim) or il.PriorCollapsedWarning in found
     told = {il.EmbeddingCollapsedWarning} if kind.startswith("constant") else set()
-    assert {*found} <= {il.PriorCollapsedWarning, RuntimeWarning, *told}
+    told |= {RuntimeWarning} if kind == "constant far out" else set()  # which the paper's recipe does not standardize
+    assert {*found} <= {il.PriorCollapsedWarning, il.DegeneratePsiWarning, *told}
     assert np.isfinite(model.embed(x)).all()
     assert np.isfinite(model.embed(x + 1)).all()
     assert model.index(x).search(x[:3], 5, margin=math.inf).ids.shape == (3, 5)

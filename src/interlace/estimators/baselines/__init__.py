@@ -22,6 +22,7 @@ from .pq import PQ
 from .pqn import PQN
 from .registry import Method, load, method, methods, register, unregister
 from .sq import SQ
+from .sq_closed import ClosedFormSQ
 from .vectors import FitRun, VectorModel
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "PQN",
     "SQ",
     "CKMeans",
+    "ClosedFormSQ",
     "FitRun",
     "Fitted",
     "Method",
@@ -53,6 +55,7 @@ register("SupervisedICQ", SupervisedICQ, labels=True, compare=False)
 register("UnsupervisedICQ", UnsupervisedICQ, compare=False)
 register("SQ+CQ", partial(SQ, "cq"), labels=True)
 register("SQ+PQ", partial(SQ, "pq"), labels=True)
+register("SQ", ClosedFormSQ, labels=True)
 register("PQ", PQ)
 register("OPQ", OPQ)
 register("CKMeans", CKMeans)

@@ -20,7 +20,9 @@ from .modules import device_of_module
 ALEXNET = ((48, 5, True), (128, 3, True), (192, 3, False), (192, 3, False), (128, 3, True))
 DROPOUT = 0.5
 #: Flat rows of these lengths are read as the images that the network was made for.
-IMAGES = {"lenet": (1, 28, 28), "alexnet": (3, 32, 32)}
+IMAGES = {"lenet": (1, 28, 28), "alexnet": (3, 32, 32), "cnn3": (3, 32, 32)}
+#: Channels of the three convolutions of ``cnn3``, and outputs of its hidden layer.
+CHANNELS, HIDDEN = (32, 32, 64), 500
 
 
 class EmbeddingNetwork(nn.Module):
@@ -133,6 +135,33 @@ class AlexNet(EmbeddingNetwork):
         x = torch.relu(self.fc(self.drop1(x.flatten(1))))
         dropped: Tensor = self.drop2(x)
         return dropped
+
+
+class CNN3(EmbeddingNetwork):
+    """The network of PQN and SUBIC for CIFAR-10: three 5x5 convolutions with pools, 500; batch norm is added."""
+
+    def __init__(self, input_shape: Shape, dim: int, generator: torch.Generator) -> None:
+        channels, height, width = input_shape
+        if height % 8 or width % 8:
+            raise InputError(
+                "cnn3 takes images (channels, height, width) whose sides must be divisible by 8, such as "
+                f"{IMAGES['cnn3']}, got input_shape={input_shape}"
+            )
+        super().__init__("cnn3", input_shape, dim, input_shape)
+        layers: list[nn.Module] = []
+        for n in CHANNELS:
+            layers += [conv(channels, n, 5, generator, padding=2, bias=False), nn.BatchNorm2d(n), nn.ReLU()]
+            layers += [nn.MaxPool2d(2)]
+            channels = n
+        self.convolutions = nn.Sequential(*layers).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.drop = Dropout(DROPOUT)
+        self.fc = linear(channels * (height // 8) * (width // 8), HIDDEN, generator)
+        self.out = linear(HIDDEN, dim, generator, relu=False)
+
+    def features(self, x: Tensor) -> Tensor:
+        x = self.convolutions(x.contiguous(memory_format=torch.channels_last))
+        hidden: Tensor = torch.relu(self.fc(self.drop(x.flatten(1))))
+        return hidden
 
 
 class Wrapped(EmbeddingNetwork):

@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from ...errors import InputError
 from ...inputs.arrays import Rows, describe, positive
 from ...inputs.spool import yields_blocks
+from ..triplets import triplets
 from .datasets import Items, LoaderItems, looks_like_a_dataset, seeded
 from .labels import Labels, encode_labels
 from .layers import Shape
@@ -120,6 +121,13 @@ class Data:
             starts.pop()
         for number, (start, stop) in enumerate(zip(starts, [*starts[1:], len(self)], strict=True)):
             yield self._read(order[start:stop], seed, epoch, number)
+
+    def triplets(self, n: int, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
+        """``n`` triplets, drawn for this epoch, in batches of up to ``size`` rows: anchors, positives, negatives."""
+        drawn = triplets(self.labels, n, seed=seed * 1_000_003 + epoch)
+        step = max(1, size // 3)
+        for number, start in enumerate(range(0, n, step)):
+            yield self._read(drawn[start : start + step].T.reshape(-1), seed, epoch, number)
 
     def rows_in_order(self, size: int) -> Iterator[Batch]:
         """Every row once, in order, for encoding and statistics."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,40 @@ LIST_LENGTH, TRIAL_QUERIES = 100, 200
 LAYOUTS = {"icq": "subspace", "cq": "composite", "pq": "product"}
 
 
-def finish(state: TrainingState, data: Data, n_crude: int | None) -> Codebooks:
-    """Codebooks of the current state. Without ``n_crude`` the number of crude books with the least work is taken."""
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """Books in their final order, without the number of crude books: what an epoch would leave if it were the last."""
+
+    books: list[Book]
+    words: FloatArray  #: [n_books, n_words, dim], zero off the supports
+    codes: Codes  #: of the sample of rows that the constants were computed from
+    leading: int  #: books on psi, which come first
+    described: dict[str, Any]  #: the other arguments of :class:`Codebooks`
+    sigma: float  #: factor of the constant of margin="paper"
+    sigma_rule: str
+
+    def codebooks(self, n_crude: int) -> Codebooks:
+        """The codebooks with that many crude books. The exhaustive ranking does not depend on it."""
+        rest = 0.0
+        psi = self.described["crude_dims"]
+        if n_crude < len(self.books):
+            # The paper's sigma is the sum of lambda over the dimensions off psi; books without psi have none.
+            rest = (
+                off_psi(self.described["variances"], psi)
+                if self.sigma_rule == "variances" and len(psi)
+                else (float(_decoded(self.words[n_crude:], self.codes[:, n_crude:]).var(0).sum()))
+            )
+        return Codebooks(self.books, n_crude=n_crude, residual_variance=self.sigma * rest, **self.described)
+
+
+def draft(state: TrainingState, z: FloatArray) -> Draft:
+    """The books of the current state, which it leaves unchanged; ``z`` is a sample of embedded rows."""
     books, plan = state.planned_books()
     recipe, settings = state.recipe, state.settings
-    state.harden()
-    support = books.support.cpu().numpy() > 0
-    words = np.ascontiguousarray(books.effective().detach().cpu().numpy())
-    z = state.embed(data, SAMPLE_ROWS)
-    codes = books.encode(torch.from_numpy(z).to(state.device), recipe.sweeps).cpu().numpy()
+    support = plan.support if recipe.hard_end else books.support.cpu().numpy() > 0
+    words = np.ascontiguousarray(state.final_words().detach().cpu().numpy())
+    own = Books(torch.from_numpy(words), torch.from_numpy(support))
+    codes = own.encode(torch.from_numpy(z), recipe.sweeps).numpy()
     leading = list(range(plan.n_psi))
     if plan.xi is not None and not leading:
         leading = books_on_psi(words, plan.xi, recipe.crude)
@@ -53,23 +79,31 @@ def finish(state: TrainingState, data: Data, n_crude: int | None) -> Codebooks:
         "variances": z.astype(np.float64).var(0),
         "norms": _norms(words, support, codes, settings.cross),
     }
+    return Draft(final, words, codes, len(leading), described, recipe.sigma, recipe.sigma_rule)
 
-    def with_crude(crude: int) -> Codebooks:
-        rest = _decoded(words[crude:], codes[:, crude:]).var(0).sum() if crude < len(final) else 0.0
-        return Codebooks(final, n_crude=crude, residual_variance=recipe.sigma * float(rest), **described)
 
-    n_books, n_leading = len(final), len(leading)
+def finish(state: TrainingState, data: Data, n_crude: int | None) -> Codebooks:
+    """Codebooks of the current state. Without ``n_crude`` the number of crude books with the least work is taken."""
+    state.harden()
+    z = state.embed(data, SAMPLE_ROWS)
+    drafted, split = draft(state, z), state.planned_books()[1].xi is not None
+    n_books, n_leading = len(drafted.books), drafted.leading
     if n_crude is not None:
-        return with_crude(n_crude)
-    if n_books <= 2 or (plan.xi is not None and n_leading == 0):
-        return with_crude(n_books)  # no second step, as in the paper with two books
-    if plan.xi is None:  # product and composite books have no crude group
+        return drafted.codebooks(n_crude)
+    if n_books <= 2 or (split and n_leading == 0):
+        return drafted.codebooks(n_books)  # no second step, as in the paper with two books
+    if not split:  # product and composite books have no crude group
         n_leading = max(1, n_books // 4)
-    tried = [with_crude(crude) for crude in range(1, n_leading + 1)]
+    tried = [drafted.codebooks(crude) for crude in range(1, n_leading + 1)]
     if len(tried) == 1:
         return tried[0]
     coded = encode(tried[0], z, 1)  # once, because codes do not depend on the number of crude books
-    return min(tried, key=lambda codebooks: _search_work(codebooks, z, coded, settings.threads))
+    return min(tried, key=lambda codebooks: _search_work(codebooks, z, coded, state.settings.threads))
+
+
+def off_psi(variances: NDArray[np.floating[Any]], psi: Any) -> float:
+    """Sum of the variances of the dimensions that are not in ``psi``."""
+    return float(np.delete(np.asarray(variances, np.float64), psi).sum())
 
 
 def _by_energy(words: FloatArray, codes: Codes, leading: list[int]) -> list[int]:

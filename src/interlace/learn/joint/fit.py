@@ -86,10 +86,20 @@ def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLea
         "epochs": len(trainer.history),
         "validation_map": score,
         "network": describe(network),
+        "psi": len(codebooks.crude_dims),
+        "psi_share": _share(codebooks),
     }
     return JointlyLearned(
         codebooks, to_embedding(network), learn.rows, prior, trainer.history, score, stopped or not complete, info
     )
+
+
+def _share(codebooks: Codebooks) -> float | None:
+    """Share of the variance of the embedding that is on psi; None without psi."""
+    if not len(codebooks.crude_dims):
+        return None
+    total = float(codebooks.variances.sum(dtype=np.float64))
+    return float(codebooks.variances[codebooks.crude_dims].sum(dtype=np.float64)) / total if total > 0 else None
 
 
 def _finished(trainer: Trainer, n_crude: int | None) -> tuple[Codebooks, bool]:

@@ -6,6 +6,7 @@
 | ``linear`` | ``out`` | any, flattened | - |
 | ``mlp`` | hidden layers with relu (256), ``out`` | any, flattened | - |
 | ``lenet`` | conv 5x5 20, pool, conv 5x5 50, pool, 512, ``out`` | images, sides >= 16; made for 1 x 28 x 28 | 512 |
+| ``cnn3`` | three 5x5 convolutions (32, 32, 64) with batch norm and pools, 500, ``out`` | sides 8, 16, ..., 32 | 500 |
 | ``alexnet`` | five convolutions with batch norm, three pools, dropout, 1024, ``out`` | sides 16, 24, 32, ... | 1024 |
 """
 
@@ -19,11 +20,12 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...inputs.arrays import describe, positive
-from .architectures import IMAGES, AlexNet, EmbeddingNetwork, IdentityNetwork, LeNet, Perceptron, Wrapped
+from .architectures import CNN3, IMAGES, AlexNet, EmbeddingNetwork, IdentityNetwork, LeNet, Perceptron, Wrapped
+from .architectures import HIDDEN as CNN3_DIM
 from .layers import Shape
 from .modules import device_of_module, evaluating
 
-NAMES = ("identity", "linear", "mlp", "lenet", "alexnet")
+NAMES = ("identity", "linear", "mlp", "lenet", "cnn3", "alexnet")
 HIDDEN = (256,)
 
 
@@ -48,7 +50,7 @@ def build(
         if len(shape) != 3:
             expected = "images (channels, height, width)"
             raise InputError(f"{name} takes {expected}, such as {IMAGES[name]}, got input_shape={shape}")
-    default = {"identity": math.prod(shape), "lenet": 512, "alexnet": 1024}.get(name)
+    default = {"identity": math.prod(shape), "lenet": 512, "cnn3": CNN3_DIM, "alexnet": 1024}.get(name)
     if dim is None and default is None:
         raise InputError(f"the {name} embedding needs dim, the number of its outputs")
     dim = positive(default if dim is None else dim, "dim")
@@ -58,9 +60,10 @@ def build(
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     if name in ("linear", "mlp"):
         return Perceptron(name, shape, dim, widths, generator)
-    kinds: dict[str, type[IdentityNetwork | LeNet | AlexNet]] = {
+    kinds: dict[str, type[IdentityNetwork | LeNet | CNN3 | AlexNet]] = {
         "identity": IdentityNetwork,
         "lenet": LeNet,
+        "cnn3": CNN3,
         "alexnet": AlexNet,
     }
     return kinds[name](shape, dim, generator)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
 from ..recipe import LOSSES, Recipe
-from .losses.asymmetric_triplet import asymmetric_triplet
+from .losses.asymmetric_triplet import asymmetric_triplet, listed_triplet
 from .losses.classification import CrossEntropy
 from .losses.contrastive import supervised_contrastive
 from .losses.pairwise import pairwise
@@ -25,6 +25,8 @@ REGRESSION_WEIGHT = 10.0
 UNSEEN_SHARE = 1e-2
 #: Losses with a linear classifier, and losses of soft codes.
 HEADS, SOFT = ("cross_entropy", "soft_hard"), ("soft_hard", "soft_triplet")
+#: Losses that may learn from a list of triplets.
+TRIPLETS = ("asymmetric_triplet", "soft_triplet")
 
 
 class EmbeddingLoss(nn.Module):
@@ -38,8 +40,11 @@ class EmbeddingLoss(nn.Module):
         self.head = CrossEntropy(dim, n_classes, generator=generator) if name in HEADS else None
         self.takes_soft = name in SOFT
 
-    def of_embedding(self, z: Tensor, labels: Tensor, unit: float) -> Tensor:
-        """The loss before there are books. ``unit`` divides squared distances; 1 lets the embedding find its scale."""
+    def of_embedding(self, z: Tensor, labels: Tensor, unit: float, *, listed: bool = False) -> Tensor:
+        """The loss before there are books. ``unit`` divides squared distances; 1 lets the embedding find its scale.
+
+        ``listed``: z are the anchors, positives and negatives of a list of triplets.
+        """
         if self.head is not None:
             loss: Tensor = self.head(z, labels)
             return loss + self.recipe.central * joint_central(z, z, labels) if self.name == "soft_hard" else loss
@@ -51,9 +56,11 @@ class EmbeddingLoss(nn.Module):
             return REGRESSION_WEIGHT * ridge_regression(z, labels, self.n_classes, self.recipe.ridge)
         if self.name == "triplet":
             return triplet(z, labels, margin=self.recipe.triplet_margin)
-        return asymmetric_triplet(z, z, labels)
+        return listed_triplet(z, z) if listed else asymmetric_triplet(z, z, labels)
 
-    def of_codes(self, z: Tensor, st: Tensor, labels: Tensor, soft: Soft | None = None) -> Tensor:
+    def of_codes(
+        self, z: Tensor, st: Tensor, labels: Tensor, soft: Soft | None = None, *, listed: bool = False
+    ) -> Tensor:
         """The loss of asymmetric search: z are the queries, ``st`` quantized rows with straight-through gradients.
 
         ``soft`` are the soft codes for a loss that ``takes_soft``. The pairs of DQN depend only on z; its books learn
@@ -75,7 +82,8 @@ class EmbeddingLoss(nn.Module):
             return triplet(st, labels, margin=self.recipe.triplet_margin)
         if self.name == "pairwise":
             return pairwise(z, labels)
-        return asymmetric_triplet(z, st if soft is None else soft.rows, labels)
+        rows = st if soft is None else soft.rows
+        return listed_triplet(z, rows) if listed else asymmetric_triplet(z, rows, labels)
 
     def shear(self, z: FloatArray, labels: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """A matrix [dim, dim] that makes distances of z those of the loss's predictions; None for losses of distances.

@@ -12,10 +12,12 @@ from torch import Tensor
 
 from ...errors import InputError, warn_user
 from ...inputs.arrays import FloatArray
+from .augment import crops
 from .batches import Data
 from .losses.interleave import interleaving
 from .losses.norm_byte import norm_byte_error, norm_byte_values
 from .losses.quantization import cross_penalty, cross_terms, quantization_error
+from .objective import TRIPLETS
 from .phases import Phases
 from .soft import soften
 from .state import BLOCK_ROWS, TrainingState
@@ -52,13 +54,22 @@ class Passes:
         sums: dict[str, float] = {}
         seen = skipped = 0  # rows; a DataLoader may skip or repeat some
         size = recipe.batch_rows(len(self.data))
-        for inputs, labels, rows in self.data.batches(size, state.epoch, settings.seed):
-            self._set_rates(phase, min(1.0, seen / len(self.data)), embedding, books)
+        listed = self._listed(kept_codes)
+        total = 3 * listed if listed else len(self.data)
+        batches = (
+            self.data.triplets(listed, size, state.epoch, settings.seed)
+            if listed
+            else self.data.batches(size, state.epoch, settings.seed)
+        )
+        for number, (inputs, labels, rows) in enumerate(batches):
+            self._set_rates(phase, min(1.0, seen / total), embedding, books)
             seen += len(labels)
+            if recipe.augment == "crops" and inputs.ndim == 4:
+                inputs = crops(inputs, settings.seed, state.epoch, number)
             inputs, labels = inputs.to(state.device), labels.to(state.device)
             with self._precision():
                 z = state.network(inputs).float()
-            parts = self._losses(phase, z, labels, rows.numpy() if kept_codes else None)
+            parts = self._losses(phase, z, labels, rows.numpy() if kept_codes else None, listed=bool(listed))
             loss = sum(parts.values(), torch.zeros((), device=state.device))
             state.optimizer.zero_grad(set_to_none=True)
             if loss.requires_grad:  # not where the embedding has no parameters and there are no books yet
@@ -78,6 +89,13 @@ class Passes:
             )
         return {name: value / seen for name, value in sums.items()}
 
+    def _listed(self, kept_codes: bool) -> int:
+        """Triplets of this epoch: an equal share of those of the recipe; 0 if all rows of a batch are used."""
+        recipe, settings = self.state.recipe, self.state.settings
+        if not recipe.triplets or settings.loss not in TRIPLETS or kept_codes:
+            return 0
+        return max(1, recipe.triplets // max(1, self.phases.total))
+
     def _is_finite(self, loss: Tensor, parts: dict[str, Tensor]) -> bool:
         """Whether loss and gradients are finite. A raw prior may overflow, and a step would make all weights NaN."""
         assert self.state.optimizer is not None
@@ -95,13 +113,18 @@ class Passes:
             )
         return finite
 
-    def _losses(self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None) -> dict[str, Tensor]:
-        """The weighted losses by name: embedding, quantization, cross, prior, interleaving."""
+    def _losses(
+        self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None, *, listed: bool = False
+    ) -> dict[str, Tensor]:
+        """The weighted losses by name: embedding, quantization, cross, prior, interleaving.
+
+        A ``listed`` batch has anchors, positives and negatives of a list of triplets.
+        """
         state, recipe = self.state, self.state.recipe
         variances = self.online.update(z)
         parts: dict[str, Tensor] = {}
         if phase != "learn":
-            parts["embedding"] = state.objective.of_embedding(z, labels, state.unit)
+            parts["embedding"] = state.objective.of_embedding(z, labels, state.unit, listed=listed)
         else:
             books, plan = state.planned_books()
             if rows is None:
@@ -115,12 +138,12 @@ class Passes:
             takes_soft = state.objective.takes_soft
             soft = soften(z, words, books.support, codes, recipe.softness) if takes_soft else None
             error = recipe.soft_error if takes_soft and state.settings.kind == "pq" else recipe.error
-            parts["embedding"] = state.objective.of_codes(z, zq + z - z.detach(), labels, soft)
+            parts["embedding"] = state.objective.of_codes(z, zq + z - z.detach(), labels, soft, listed=listed)
             parts["quantization"] = error * quantization_error(z, zq)
             parts["cross"] = recipe.cross * self._cross(of_rows)
             if plan.xi is not None:
                 xi = torch.from_numpy(plan.xi).to(state.device)
-                parts["interleaving"] = recipe.gamma2 * interleaving(words, xi)
+                parts["interleaving"] = recipe.gamma2 * interleaving(words, xi, raw=recipe.raw_words)
         if phase != "warm-up" and state.has_split:
             parts["prior"] = recipe.gamma1 * state.prior(variances)
         return parts

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import EmbeddingCollapsedWarning, PriorCollapsedWarning, warn_user
+from ...errors import DegeneratePsiWarning, EmbeddingCollapsedWarning, PriorCollapsedWarning, warn_user
 from ..axes import axes_of_covariance
 from .axes import bimodal_axes
 from .batches import Data
@@ -28,9 +28,13 @@ ROUNDING = 1e-12
 MOST_VARIANCE, START_ROWS = 32.0, 1_000
 #: Factor of the rates of warm-up and shape for networks other than linear and mlp: larger steps kill their relus.
 NETWORK_SHARE = 0.2
-#: Dimensions up to which books learn at their full rate. The total variance is about 1, so with more dimensions the
-#: coordinates of words are smaller, but a step of Adam is not: with 1,024 dimensions three steps would cross the book.
-BOOK_DIMS = 16
+#: Dimensions up to which books, and the embedding while its variances are shaped, learn at their full rate. The total
+#: variance is about 1, so with more dimensions coordinates are smaller, but a step of Adam is not: with 1,024
+#: dimensions three steps would cross a book. For an embedding of 512 dimensions the full rate spread the variance over
+#: all of them, and L_P, whose unit is that of the largest variance, then left psi with two.
+FULL_RATE_DIMS = 16
+#: psi with less than this share of the variance is degenerate.
+LEAST_SHARE = 0.5
 
 
 class Phases:
@@ -122,8 +126,9 @@ class Phases:
 
     @property
     def _most_leading(self) -> int:
-        """The most axes that psi may get: linear maps separate classes in n_classes - 1 dimensions."""
-        return max(2, min(self.data.n_classes - 1, self.state.network.dim - 1))
+        """The most axes that are levelled: linear maps separate classes in n_classes - 1 dimensions."""
+        most = self.state.network.dim - 1
+        return max(2, min(self.data.n_classes - 1, most) if self.state.recipe.cap else most)
 
     def _start_books(self) -> None:
         state, recipe, settings = self.state, self.state.recipe, self.state.settings
@@ -149,16 +154,34 @@ class Phases:
                 PriorCollapsedWarning,
             )
         if state.recipe.raw_variances and wrong is None:
-            return np.asarray(state.prior.high_by_rule(variances).cpu().numpy())
-        if state.prior_of(variances) is None:
-            state.prior.fit_em(variances)
-        return np.asarray(state.prior.high(variances).cpu().numpy())
+            mask = np.asarray(state.prior.high_by_rule(variances).cpu().numpy())
+        else:
+            if state.prior_of(variances) is None:
+                state.prior.fit_em(variances)
+            mask = np.asarray(state.prior.high(variances).cpu().numpy())
+            if self._share(variances, mask) < LEAST_SHARE:  # Theta may lag behind the variances: EM fits it to them
+                state.prior.fit_em(variances)
+                mask = np.asarray(state.prior.high(variances).cpu().numpy())
+        if (share := self._share(variances, mask)) < LEAST_SHARE:
+            warn_user(
+                f"psi has {int(mask.sum())} of {len(mask)} dimensions and {share:.0%} of the variance, so the crude "
+                "books tell few rows apart and searches read most codes whole; see docs/joint.md",
+                DegeneratePsiWarning,
+            )
+        return mask
+
+    @staticmethod
+    def _share(variances: Tensor, mask: NDArray[np.bool_]) -> float:
+        """Share of the variance that is on psi."""
+        values = variances.double().cpu().numpy()
+        return float(values[mask].sum() / max(values.sum(), 1e-300))
 
 
 def optimizer_for(phase: str, state: TrainingState) -> torch.optim.Optimizer:
     """Adam with one group of parameters for each part of the state, each with its own ``rate``."""
     recipe = state.recipe
     share = 1.0 if state.network.name in ("identity", "linear", "mlp") else NETWORK_SHARE
+    narrow = min(1.0, math.sqrt(FULL_RATE_DIMS / state.network.dim))
     groups: list[dict[str, Any]] = [
         {"params": list(state.network.parameters()), "rate": recipe.rate_embedding},
         {"params": list(state.objective.parameters()), "rate": recipe.rate_head},
@@ -167,13 +190,12 @@ def optimizer_for(phase: str, state: TrainingState) -> torch.optim.Optimizer:
         groups[0] |= {"rate": share * recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
         groups[1] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
     elif phase == "shape":
-        groups[0]["rate"], groups[1]["rate"] = share * recipe.rate_shape, recipe.rate_shape
+        groups[0]["rate"], groups[1]["rate"] = share * narrow * recipe.rate_shape, recipe.rate_shape
     if phase != "warm-up" and recipe.theta == "gradient":
         groups.append({"params": list(state.prior.parameters()), "rate": recipe.rate_theta})
     if phase == "learn":
         books, _ = state.planned_books()
-        share = min(1.0, math.sqrt(BOOK_DIMS / state.network.dim))
-        groups.append({"params": list(books.parameters()), "rate": share * recipe.rate_books})
+        groups.append({"params": list(books.parameters()), "rate": narrow * recipe.rate_books})
     groups = [group for group in groups if group["params"]]
     # Fused: one pass over the weights instead of ten, which would take longer than the gradients.
     return torch.optim.Adam(groups, lr=recipe.rate_embedding, fused=state.device.type in ("cpu", "cuda"))

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from ...errors import DamagedFileError
-from ...evaluate.ranking import map_of_ranking
 from ...progress import Progress
 from ..recipe import Joint
 from .alternate import alternate
@@ -35,9 +34,11 @@ from .checkpoint import (
     write_checkpoint,
 )
 from .datasets import seeded
+from .finish import draft
 from .layers import statistics_of
 from .passes import Passes
 from .phases import Phases, optimizer_for
+from .scores import search_map
 from .state import BLOCK_ROWS, TrainingState
 
 #: For the score after each epoch, at most; more would take as long as the epoch itself on small data.
@@ -128,17 +129,19 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self) -> float | None:
-        """MAP of held-out rows as queries among codes of rows learned from (a sample); None without held-out rows."""
-        state = self.state
-        if self.validation is None or state.books is None:
+        """MAP of held-out rows as queries among rows learned from (a sample); None without held-out rows.
+
+        Rows are ranked as a search of the final index ranks them: by its codebooks, codes, and constants of the cross
+        terms, not by decoded vectors.
+        """
+        if self.validation is None or self.state.books is None:
             return None
         queries, database = self.validation.evenly(VALIDATION_QUERIES), self.data.evenly(VALIDATION_ROWS)
-        z = torch.from_numpy(state.embed(database)).to(state.device)
-        words = state.final_words()
-        codes = state.books.encode(z, self.recipe.sweeps, words)
-        decoded = torch.stack(state.books.of_rows(words, codes)).sum(0)
-        result = map_of_ranking(state.embed(queries), decoded.cpu().numpy(), queries.labels, database.labels)
-        return float(result["map"])
+        z = self.state.embed(database)
+        codebooks = draft(self.state, z).codebooks(1)
+        return search_map(
+            codebooks, z, database.labels, self.state.embed(queries), queries.labels, self.settings.threads
+        )
 
     def _report(self, row: dict[str, Any]) -> None:
         short = {"embedding": "L_E", "quantization": "L_C", "prior": "L_P", "interleaving": "L_ICQ"}

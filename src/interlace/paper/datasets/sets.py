@@ -29,6 +29,12 @@ _MNIST_SHA256 = {
 }
 
 
+_TEXT = Source(("text128k",), "it is not distributed; il.data.read_vectors opens files of other vectors")
+_TEXT_SHA256 = "463152265d86f5b7315b9e9db43fe7d5346ac941035418214dbe08560ef65869"
+#: Labelled text vectors that are queries.
+TEXT_QUERIES = 1_000
+
+
 @dataclass(frozen=True, eq=False)
 class DataSet:
     """Vectors to index and queries; other fields are None if the data set does not have them."""
@@ -69,6 +75,26 @@ def mnist(root: str | PathLike[str] | None = None) -> DataSet:
         labels=train_labels,
         query_labels=test_labels,
     )
+
+
+def text(root: str | PathLike[str] | None = None) -> DataSet:
+    """Text vectors with labels: 256 dimensions, unit length, 58 classes that differ in size.
+
+    Descriptions of software packages, labelled with their section. 1,000 of them, drawn once, are the queries. Rows of
+    the file without a label are left out.
+    """
+    path = find(_TEXT, ["text128k.npz"], root)
+    content = read(path)
+    check(path, content, _TEXT_SHA256)
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        x = np.concatenate([arrays["base"], arrays["query"]]).astype(np.float32)
+        labels = np.concatenate([arrays["labels"], arrays["query_labels"]]).astype(np.int64)
+    known = np.flatnonzero(labels >= 0)
+    counts = np.bincount(labels[known])
+    known = known[counts[labels[known]] > 1]  # a row alone in its class has nothing to find
+    order = np.random.default_rng(0).permutation(known)
+    queries, rows = order[:TEXT_QUERIES], order[TEXT_QUERIES:]
+    return DataSet("text", x[rows], x[queries], labels=labels[rows], query_labels=labels[queries])
 
 
 def digits(n_queries: int = 297) -> DataSet:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...inputs.arrays import describe, positive, to_numpy
+from ...inputs.arrays import positive
+from ...learn.triplets import triplets
 from .sets import DataSet
+
+__all__ = ["standard_split", "triplets", "unseen_classes"]
 
 
 def unseen_classes(dataset: DataSet, n_classes: int = 3, seed: int = 0) -> tuple[DataSet, DataSet]:
@@ -49,31 +51,40 @@ def unseen_classes(dataset: DataSet, n_classes: int = 3, seed: int = 0) -> tuple
     return part("seen", ~rows, ~queries), part("unseen", rows, queries)
 
 
-def triplets(labels: Any, n: int = 400_000, seed: int = 0) -> NDArray[np.int64]:
-    """Row numbers int64 [n, 3], drawn with ``seed``: an anchor, another row of its class, and a row of another class.
+def standard_split(
+    dataset: DataSet, seed: int = 0, *, queries: int = 100, learn: int = 500, with_learned: bool = True
+) -> tuple[DataSet, DataSet]:
+    """The split by which papers compare on CIFAR-10: of each class some ``queries`` and some rows to ``learn`` from.
 
-    Anchors are drawn uniformly from the rows that have both, positives from the other rows of the class, negatives from
-    the rows of other classes; triplets may repeat.
+    Rows and queries of ``dataset`` are pooled and drawn with ``seed``. The first data set holds the rows to learn from,
+    the second the database: all rows but the queries (59,000 of CIFAR-10), or without the learned ones (54,000). Both
+    have the same queries.
     """
-    array = to_numpy(labels, "labels")
-    if array.ndim != 1 or array.dtype.kind not in "iubUSTO":
-        raise InputError(f"labels must be integers or strings [rows], got {describe(array)}")
-    n, rng = positive(n, "n", least=0), np.random.default_rng(positive(seed, "seed", least=0))
-    classes, numbers = np.unique(array, return_inverse=True)
-    sizes = np.bincount(numbers.reshape(-1), minlength=len(classes))
-    if len(classes) < 2 or sizes.max(initial=0) < 2:
-        most = int(sizes.max(initial=0))
-        raise InputError(
-            f"triplets need two classes, one of them with two rows; got {len(classes)} classes of at most {most} rows"
+    if dataset.labels is None or dataset.query_labels is None:
+        raise InputError(f"standard_split needs a data set with labels, {dataset.name!r} has none")
+    x = np.concatenate([dataset.x, dataset.queries])
+    labels = np.concatenate([dataset.labels, dataset.query_labels])
+    rng = np.random.default_rng(positive(seed, "seed", least=0))
+    asked, learned = [], []
+    for name in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == name))
+        if len(rows) <= positive(queries, "queries") + positive(learn, "learn"):
+            raise InputError(f"class {name} of {dataset.name!r} has {len(rows)} rows, {queries} + {learn} are needed")
+        asked.append(rows[:queries])
+        learned.append(rows[queries : queries + learn])
+    of_queries, of_learned = (rng.permutation(np.concatenate(parts)) for parts in (asked, learned))
+    left_out = of_queries if with_learned else np.concatenate([of_queries, of_learned])
+    of_database = np.setdiff1d(np.arange(len(x)), left_out)
+
+    def part(rows: NDArray[np.int64]) -> DataSet:
+        return replace(
+            dataset,
+            x=x[rows],
+            queries=x[of_queries],
+            learn=None,
+            truth=None,
+            labels=labels[rows],
+            query_labels=labels[of_queries],
         )
-    order = np.argsort(numbers, kind="stable")  # sorted by class
-    first = np.cumsum(sizes) - sizes  # first position of each class
-    of_place = numbers[order]
-    place = rng.choice(np.flatnonzero(sizes[of_place] > 1), n)
-    mine = of_place[place]
-    size, start = sizes[mine], first[mine]
-    # The positive is 1 to size - 1 positions after the anchor in its class, cyclically.
-    positive_place = start + (place - start + rng.integers(1, size)) % size
-    other = rng.integers(0, len(order) - size)
-    negative_place = np.where(other < start, other, other + size)
-    return np.stack([order[place], order[positive_place], order[negative_place]], 1).astype(np.int64)
+
+    return part(of_learned), part(of_database)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ....errors import InputError
 from ....inputs.arrays import positive
 from .rows import as_rows, check_labels, one_if_zero, zero_loss
 
@@ -39,6 +40,18 @@ def asymmetric_triplet(
     total, slopes = _sum(similarity.detach(), same, partners, there)
     # The derivatives are computed with the sum, so autograd stores no sigmoid: the second term is 0 in value.
     return (total + (slopes * (similarity - similarity.detach())).sum()) / n_triplets
+
+
+def listed_triplet(z: Tensor, zq: Tensor, *, scale: float = SCALE) -> Tensor:
+    """The same mean over the triplets of a list: rows are all anchors, then all positives, then all negatives."""
+    z = as_rows(z)
+    zq = as_rows(zq, "zq", z)
+    if len(z) % 3:
+        raise InputError(f"a list of triplets has three rows for each, got {len(z)} rows")
+    n = len(z) // 3
+    anchors, near, far = z[:n], zq[n : 2 * n], zq[2 * n :]
+    gap = scale * ((anchors * far).sum(1) - (anchors * near).sum(1)) / _unit(z)
+    return gap.sigmoid().mean()
 
 
 def _unit(z: Tensor) -> Tensor:

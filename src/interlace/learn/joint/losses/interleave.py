@@ -13,15 +13,22 @@ from .rows import one_if_zero
 BEND = 1e-3
 
 
-def interleaving(words: Tensor, xi: Tensor) -> Tensor:
+def interleaving(words: Tensor, xi: Tensor, *, raw: bool = False) -> Tensor:
     """mean over books and words of |c o xi| |c o (1 - xi)|, relative to the book's mean |c|^2: 0 (a clean split) to 1/2
 
     words [n_books, n_words, dim]; xi bool [dim] marks psi. The paper sums. With a mean in the unit of each book, the
     weight gamma2 is valid for any number and scale of words. With one unit for all books, books of short words would
     ignore the split, and lose their part on psi when groups become hard. The norms are sqrt(|.|^2 + e^2) - e, which is
     0 with gradient 0 at 0, so that words on one side stay there.
+
+    ``raw=True`` is the paper's: the sum over all words of the plain product of both lengths.
     """
     words, on_psi = _checked(words, xi)
+    if raw:
+        # The gradient of vector_norm at 0 is 0.
+        inside, outside = (torch.linalg.vector_norm(words * part, dim=2) for part in (on_psi, ~on_psi))
+        total: Tensor = (inside * outside).sum()
+        return total
     words = words / one_if_zero(words.square().sum(2).mean(1)).sqrt()[:, None, None]
 
     def length(part: Tensor) -> Tensor:

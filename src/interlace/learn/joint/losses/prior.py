@@ -41,8 +41,9 @@ class PriorLoss(nn.Module):
     divided by dim, so that gamma1 is valid for any unit and dim. The gradient includes that unit, so scaling all
     variances together does not change the loss: L_P changes the shape of the spectrum, not the size of the embedding.
 
-    ``raw=True`` is the paper as written: raw variances, free parameters, densities without logarithms, a plain sum. On
-    data of the wrong scale it becomes inf or NaN, which :meth:`collapsed` reports.
+    ``raw=True`` is the paper as written: raw variances, a plain sum, no floors. It is computed in logarithms too, and
+    its sigmas are exponentials of the parameters, so that they stay positive. Sigmas may still run to 0, which
+    :meth:`collapsed` reports.
     """
 
     def __init__(
@@ -58,11 +59,11 @@ class PriorLoss(nn.Module):
     @property
     def sigma1(self) -> Tensor:
         """In units of :meth:`unit`, or of the variances when raw; so are sigma2 and mu2."""
-        return self._sigma1 if self.raw else SIGMA1_FLOOR + F.softplus(self._sigma1)
+        return self._sigma1.exp() if self.raw else SIGMA1_FLOOR + F.softplus(self._sigma1)
 
     @property
     def sigma2(self) -> Tensor:
-        return self._sigma2 if self.raw else SIGMA2_FLOOR + F.softplus(self._sigma2)
+        return self._sigma2.exp() if self.raw else SIGMA2_FLOOR + F.softplus(self._sigma2)
 
     @property
     def mu2(self) -> Tensor:
@@ -71,28 +72,18 @@ class PriorLoss(nn.Module):
     def forward(self, variances: Tensor) -> Tensor:
         """The loss: per dimension, or their sum when raw."""
         _check(variances)
-        if self.raw:
-            return self._as_written(variances)
-        values = variances / one_if_zero(self.unit(variances))
+        values = variances if self.raw else variances / one_if_zero(self.unit(variances))
         z1, z2 = values / self.sigma1, (values - self.mu2) / self.sigma2
         low = math.log(1.0 - self.pi2) - 0.5 * z1.square() - LOG_SQRT_2PI - self.sigma1.log()
         high = math.log(2.0 * self.pi2) - 0.5 * z2.square() - LOG_SQRT_2PI - self.sigma2.log()
         high = high + torch.special.log_ndtr(self.alpha2 * z2)
         likelihood: Tensor = torch.logaddexp(low, high).sum() + self.robustness * high.logsumexp(0)
-        return -likelihood / len(variances)
+        return -likelihood / (1 if self.raw else len(variances))
 
     def unit(self, variances: Tensor) -> Tensor:
         """The divisor of lambda; the mean if raw."""
         mean = variances.mean()
         return mean if self.raw else torch.maximum(mean, variances.max() / _WIDEST)
-
-    def _as_written(self, variances: Tensor) -> Tensor:
-        z1, z2 = variances / self.sigma1, (variances - self.mu2) / self.sigma2
-        normal = (-0.5 * z1.square()).exp() / (math.sqrt(2 * math.pi) * self.sigma1)
-        skew_normal = (-0.5 * z2.square()).exp() / (math.sqrt(2 * math.pi) * self.sigma2)
-        skew_normal = 2 * skew_normal * torch.special.ndtr(self.alpha2 * z2)
-        high: Tensor = self.pi2 * skew_normal
-        return -((1.0 - self.pi2) * normal + high).log().sum() - self.robustness * high.sum().log()
 
     # --- to and from a `Prior`
 
@@ -103,7 +94,11 @@ class PriorLoss(nn.Module):
                 f"the prior must have mu1 = 0, pi2 = {self.pi2} and alpha2 = {self.alpha2}, got {prior.to_dict()}"
             )
         if self.raw:
-            theta = [prior.scale * value for value in (prior.sigma1, prior.sigma2, prior.mu2)]
+            theta = [
+                math.log(prior.scale * prior.sigma1),
+                math.log(prior.scale * prior.sigma2),
+                prior.scale * prior.mu2,
+            ]
         else:
             theta = [
                 _inverse_softplus(max(prior.sigma1 - SIGMA1_FLOOR, _ABOVE_FLOOR * SIGMA1_FLOOR)),

@@ -1,0 +1,279 @@
+"""The first page of the results: what became of the claims of the paper, with effect sizes, intervals and causes.
+
+Each claim has one effect: the mean over seeds of a paired difference, averaged over all cases that the claim covers.
+Its verdict uses Student's t and a p-value that is corrected for the number of claims (Holm).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from .checks import FAILED, HELD, LEVEL, LISTS, OPEN, SAME_BOOKS, SINGLE
+from .statistics import CONFIDENCE, holm
+from .summary import OPS, Mean, Results
+
+Figures = Mapping[str, Results]
+Effect = Callable[[Figures], Mean | None]
+SYNTHETIC = ("synthetic1", "synthetic2", "synthetic3")
+#: Features of the network that deep methods learn on.
+CNN = "cifar10-cnn3"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A claim of the paper."""
+
+    sentence: str
+    place: str  #: in the paper
+    effect: Effect
+    unit: str
+    sign: int = 1  #: -1 if less is better
+    cause: Callable[[Figures], str] = lambda figures: "undecided"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of it."""
+
+    statement: Statement
+    effect: Mean | None
+    p: float  #: corrected; nan if unknown
+    verdict: str
+    cause: str
+
+    @property
+    def places(self) -> int:
+        """Decimal places of the effect."""
+        return 2 if self.statement.unit == "additions" else 3
+
+
+def _more(n: int) -> bool:
+    """Numbers of books with which ICQ has a crude step."""
+    return n > SAME_BOOKS
+
+
+def gap(
+    figure: str,
+    theirs: str,
+    measure: str = LISTS,
+    their_measure: str | None = None,
+    *,
+    books: Callable[[int], bool] = _more,
+) -> Effect:
+    """ICQ minus another line, averaged over data sets and numbers of books."""
+
+    def effect(figures: Figures) -> Mean | None:
+        if (results := figures.get(figure)) is None:
+            return None
+        return results.pooled("ICQ", theirs, measure, their_measure, books=books)
+
+    return effect
+
+
+def equal_cost(
+    figure: str, theirs: str, *, books: Callable[[int], bool] = _more, their_data: str | None = None
+) -> Effect:
+    """MAP@100 of ICQ minus that of another line at the code length that costs SQ as many additions."""
+
+    def effect(figures: Figures) -> Mean | None:
+        if (results := figures.get(figure)) is None:
+            return None
+        by_seed = []
+        for one in results.by_seed():
+            gaps = []
+            for data in one.data:
+                for k in filter(books, one.books(data, "ICQ")):
+                    bits = one.effective_length(data, "ICQ", k, "SQ+CQ", "exhaustive")
+                    own = one.mean(data, "ICQ", k, LISTS)
+                    other = None if bits is None else one.at_length(their_data or data, theirs, bits, LISTS)
+                    gaps += [own.value - other] if own is not None and other is not None else []
+            by_seed += [mean(gaps)] if gaps else []
+        return Mean.of(by_seed) if by_seed else None
+
+    return effect
+
+
+def most_books(figure: str) -> Effect:
+    """MAP@100 of ICQ with 16 books minus the best of fewer."""
+
+    def effect(figures: Figures) -> Mean | None:
+        if (results := figures.get(figure)) is None:
+            return None
+        by_seed = []
+        for one in results.by_seed():
+            gaps = []
+            for data in one.data:
+                values = {k: found.value for k in one.books(data, "ICQ") if (found := one.mean(data, "ICQ", k, LISTS))}
+                if len(values) > 1 and (top := max(values)) == 16:
+                    gaps.append(values.pop(top) - max(values.values()))
+            by_seed += [mean(gaps)] if gaps else []
+        return Mean.of(by_seed) if by_seed else None
+
+    return effect
+
+
+def informative(figures: Figures) -> Mean | None:
+    """Gain of ICQ over SQ+CQ on Dataset 1 minus that on Dataset 3."""
+    if (results := figures.get("synthetic-cq")) is None:
+        return None
+    gains = []
+    for one in results.by_seed():
+        pair = [one.pooled("ICQ", "SQ+CQ", LISTS, data=[data], books=_more) for data in (SYNTHETIC[0], SYNTHETIC[2])]
+        if pair[0] is not None and pair[1] is not None:
+            gains.append(pair[0].value - pair[1].value)
+    return Mean.of(gains) if gains else None
+
+
+# --- causes
+
+
+def share_of_cascade(results: Results, ours: str, theirs: str, books: Callable[[int], bool] = _more) -> float | None:
+    """Additions that another line saves in our search, as a share of those that ours saves."""
+    saved, of_theirs = [], []
+    for data in results.data:
+        for k in filter(books, results.books(data, ours)):
+            own, other = results.mean(data, ours, k, OPS), results.mean(data, theirs, k, OPS)
+            if own is not None and other is not None:
+                saved.append(k - own.value)
+                of_theirs.append(k - other.value)
+    return sum(of_theirs) / sum(saved) if saved and sum(saved) > 0 else None
+
+
+def by_cascade(figure: str, theirs: str) -> Callable[[Figures], str]:
+    """Whether the search saves the additions, or the learned split."""
+
+    def cause(figures: Figures) -> str:
+        share = share_of_cascade(figures[figure], "ICQ", theirs) if figure in figures else None
+        if share is None:
+            return "undecided"
+        what = "the method's search" if share > 0.5 else "the method's split"
+        return f"{what}: {theirs} saves {share:.0%} of it in the same search"
+
+    return cause
+
+
+def by_recipe(figures: Figures) -> str:
+    """Whether the method as written has the same effect as our recipe (Datasets 1-3, 8 books)."""
+    if (results := figures.get("ablation")) is None:
+        return "undecided"
+    pair = [results.pooled(label, "SQ+CQ", LISTS) for label in ("ICQ", "as written")]
+    if pair[0] is None or pair[1] is None:
+        return "undecided"
+    ours, written = pair[0].sign(), pair[1].sign()
+    if ours is None or written is None:
+        return "undecided"
+    told = f"as written {pair[1].interval()} against SQ+CQ at 8 books"
+    return f"the method ({told})" if ours == written else f"our recipe ({told})"
+
+
+def _always(text: str) -> Callable[[Figures], str]:
+    return lambda figures: text
+
+
+STATEMENTS: tuple[Statement, ...] = (
+    Statement("ICQ is as precise as SQ+PQ with the same books", "Fig. 1", gap("synthetic-pq", "SQ+PQ"), "MAP@100"),
+    Statement(
+        "ICQ searches faster than SQ+PQ",
+        "Fig. 1",
+        gap("synthetic-pq", "SQ+PQ", OPS, "exhaustive"),
+        "additions",
+        -1,
+        by_cascade("synthetic-pq", "SQ+CQ"),
+    ),
+    Statement(
+        "at the same speed ICQ is more precise than SQ+PQ", "Fig. 1", equal_cost("synthetic-pq", "SQ+PQ"), "MAP@100"
+    ),
+    Statement(
+        "ICQ is as precise as SQ+CQ with the same books (synthetic)",
+        "Fig. 2",
+        gap("synthetic-cq", "SQ+CQ"),
+        "MAP@100",
+        cause=by_recipe,
+    ),
+    Statement("ICQ gains more with many informative features", "Fig. 2", informative, "MAP@100"),
+    Statement(
+        "ICQ needs fewer operations than SQ+CQ (MNIST, CIFAR-10)",
+        "Fig. 3",
+        gap("real-sq", "SQ+CQ", OPS, "exhaustive"),
+        "additions",
+        -1,
+        by_cascade("real-sq", "SQ+CQ"),
+    ),
+    Statement(
+        "ICQ is as precise as SQ+CQ (MNIST, CIFAR-10)", "Fig. 3", gap("real-sq", "SQ+CQ"), "MAP@100", cause=by_recipe
+    ),
+    Statement("precision peaks with 16 books", "Fig. 3", most_books("real-sq"), "MAP@100"),
+    Statement("ICQ is ahead of SQ at equal effective length", "Fig. 4", equal_cost("effective", "SQ+CQ"), "MAP@100"),
+    Statement(
+        "linear ICQ is ahead of deep DQN at equal effective length",
+        "Fig. 4",
+        equal_cost("effective", "DQN (CNN)", their_data=CNN),
+        "MAP@100",
+        cause=_always("the embedding"),
+    ),
+    Statement(
+        "linear ICQ is ahead of deep DPQ at long codes",
+        "Fig. 4",
+        equal_cost("effective", "DPQ (CNN)", books=lambda n: n >= 16, their_data=CNN),
+        "MAP@100",
+        cause=_always("the embedding"),
+    ),
+    Statement(
+        "ICQ is ahead of PQN with the same code length",
+        "Fig. 5",
+        gap("pqn", "PQN", books=lambda n: True),
+        "MAP@100",
+        cause=_always("the loss, see the appendix"),
+    ),
+    Statement(
+        "the advantage persists if PQN uses CQ: operations",
+        "Fig. 5",
+        gap("pqn", "PQN+CQ", OPS, "exhaustive"),
+        "additions",
+        -1,
+        by_cascade("pqn", "PQN+CQ"),
+    ),
+    Statement("ICQ is ahead of SQ on unseen classes", "Fig. 6", gap("unseen", "SQ+CQ"), "MAP@100"),
+    Statement(
+        "ICQ does not increase the quantization error",
+        "abstract",
+        gap("real-sq", "SQ+CQ", "error"),
+        "share of variance",
+        -1,
+        _always("the method: books are restricted to their group"),
+    ),
+    Statement(
+        "(ours) ICQ needs fewer operations than SQ+CQ in the same search",
+        "-",
+        gap("real-sq", "SQ+CQ", OPS),
+        "additions",
+        -1,
+        _always("the method's split"),
+    ),
+)
+
+
+def verdicts(figures: Figures, statements: Sequence[Statement] = STATEMENTS) -> list[Verdict]:
+    """The verdict on every statement."""
+    effects = [statement.effect(figures) for statement in statements]
+    known = [i for i, effect in enumerate(effects) if effect is not None and not math.isnan(effect.p)]
+    corrected = dict(zip(known, holm([effects[i].p for i in known]), strict=True))  # type: ignore[union-attr]
+    found = []
+    for i, (statement, effect) in enumerate(zip(statements, effects, strict=True)):
+        p = corrected.get(i, math.nan)
+        cause = "-" if effect is None else statement.cause(figures)
+        found.append(Verdict(statement, effect, p, _verdict(effect, p, statement.sign), cause))
+    return found
+
+
+def _verdict(effect: Mean | None, p: float, sign: int) -> str:
+    if effect is None:
+        return OPEN
+    if math.isnan(p):
+        return SINGLE
+    if p >= 1 - CONFIDENCE:
+        return LEVEL
+    return HELD if sign * effect.value > 0 else FAILED

@@ -1,0 +1,41 @@
+"""Figures that the papers of the baselines report, and the runs here that follow their protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .summary import Results
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A figure of another paper, taken from summaries of it."""
+
+    method: str
+    data: str  #: as the paper has it
+    code: str
+    value: str
+    measure: str  #: in ``summary.MEASURES``
+    run: tuple[str, str, str, int]  #: figure, data, label and number of books of the run here
+
+
+REPORTED: tuple[Reported, ...] = (
+    Reported("SQ", "MNIST, kernel features", "64 bits", "about .94", "map", ("published", "mnist-kernel", "SQ", 8)),
+    Reported("SQ", "MNIST, pixels", "64 bits", "about .94", "map", ("published", "mnist", "SQ", 8)),
+    Reported("DQN", "CIFAR-10, 54K", "48 bits", ".55-.58", "map", ("published", "cifar10-54k", "DQN (CNN)", 6)),
+    Reported("DPQ", "CIFAR-10", "48 bits", ".75", "map", ("published", "cifar10-images", "DPQ (CNN)", 6)),
+    Reported("PQN", "CIFAR-10, 3-layer CNN", "48 bits", ".786", "map", ("published", "cifar10-images", "PQN (CNN)", 6)),
+    Reported("SUBIC", "CIFAR-10, 3-layer CNN", "48 bits", ".686", "map", ("published", "cifar10-images", "SUBIC", 6)),
+)
+
+
+def published_rows(figures: Mapping[str, Results]) -> list[tuple[str, ...]]:
+    """Cells of the table: method, data, code, reported, measured, measure."""
+    rows: list[tuple[str, ...]] = []
+    for one in REPORTED:
+        figure, data, label, n_books = one.run
+        found = figures[figure].mean(data, label, n_books, one.measure) if figure in figures else None
+        measured = "not measured" if found is None else found.text()
+        rows.append((one.method, one.data, one.code, f"{one.value} (reported)", measured, one.measure.upper()))
+    return rows
