@@ -9,7 +9,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo test explore check bench bench-cache report stub sanitize tsan levels faults fuzz clean
+.PHONY: demo test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -70,6 +70,11 @@ tsan: $(STAMP)
 FAULTS ?= --kills 1000
 faults: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/store/faults.py $(FAULTS)
+
+# A server killed 200 times while clients write and search.
+SERVE_FAULTS ?= --kills 200
+serve-faults: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/serve/serve_chaos.py $(SERVE_FAULTS)
 
 # Bad files for every reader, for a minute; a second one led by what they reach where atheris (the fuzz extra) is installed.
 FUZZ ?= --seconds 60

@@ -39,12 +39,14 @@ ORDER = [
     "plot",
     "paper",
     "integrations",
+    "client",  # il.connect: stores of a server
     "interlace",  # the package itself: the public names
     *("data", "embedding", "judge", "parts", "quantizers"),  # public names of the packages below, and nothing else
+    "serve",  # the HTTP server: FastAPI, of the serve extra
     "cli",
     "__main__",
 ]
-FACADES = ORDER[ORDER.index("interlace") + 1 : ORDER.index("cli")]
+FACADES = ORDER[ORDER.index("interlace") + 1 : ORDER.index("serve")]
 
 
 def module_name(path: Path) -> str:
@@ -166,12 +168,12 @@ def test_torch_is_imported_by_the_training_package_alone() -> None:
 def test_the_core_needs_numpy_and_nothing_else() -> None:
     allowed = {"numpy", *__import__("sys").stdlib_module_names}
     for module, found in OUTSIDE.items():
-        if not module.startswith(("learn.joint.", "cli", "paper", "plot")):
+        if not module.startswith(("learn.joint.", "cli", "paper", "plot", "serve")):
             assert {f.partition(".")[0] for f in found} <= allowed, module
 
 
 #: Public names whose modules are imported when they are first used.
-LAZY = ["ICQ", "Neighbors", "Recipe", "Store", "SupervisedICQ", "UnsupervisedICQ", "create", "open"]
+LAZY = ["ICQ", "Neighbors", "Recipe", "Store", "SupervisedICQ", "UnsupervisedICQ", "connect", "create", "open"]
 
 
 def test_all_is_what_is_exported() -> None:
@@ -199,9 +201,21 @@ def test_import_is_light() -> None:
     """Beside NumPy only a few small modules; ``benchmarks/latency.py`` measures the time."""
     names = run_python(IMPORTED)
     own = {name for name in names if name.partition(".")[0] == "interlace"}
-    lazy = {"cli", "estimators", "learn.joint", "learn.recipe", "paper", "plot", "reference", "store", *FACADES}
+    lazy = {
+        "cli",
+        "client",
+        "estimators",
+        "learn.joint",
+        "learn.recipe",
+        "paper",
+        "plot",
+        "reference",
+        "serve",
+        "store",
+        *FACADES,
+    }
     assert not own & {f"interlace.{name}" for name in lazy}
-    assert len(own) <= 104
+    assert len(own) <= 105
     others = {name.partition(".")[0] for name in names} - {"interlace", "numpy"}
     assert others <= sys.stdlib_module_names
     assert len(others) <= 20

@@ -16,7 +16,7 @@ from typing import Any
 SNAPSHOT = Path(__file__).parent / "data" / "public_api.json"
 MODULES = [
     "interlace",
-    *(f"interlace.{name}" for name in ("quantizers", "data", "evaluate", "plot", "store", "judge")),
+    *(f"interlace.{name}" for name in ("quantizers", "data", "evaluate", "plot", "store", "client", "judge")),
 ]
 
 #: Calls whose ``**`` stands for names that scikit-learn or the fields of a recipe define.

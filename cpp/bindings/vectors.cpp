@@ -42,13 +42,14 @@ std::unique_ptr<PyVectors> make_vectors(const std::string& kind, std::size_t dim
 void py_rerank(const PyVectors& self, bool is_squared, float offset, In<float, Two> queries, In<std::int64_t, Two> rows,
                std::size_t threads, Out<std::int64_t, Two> out_rows, Out<float, Two> out_distances) {
     const std::size_t n = queries.shape(0), k = out_rows.shape(1);
-    require(queries.shape(1) == self.vectors.dim() && rows.shape(0) == n && rows.shape(1) < (1ull << 32) &&
+    const bool shared = rows.shape(0) == 1; // the same rows for every query
+    require(queries.shape(1) == self.vectors.dim() && (shared || rows.shape(0) == n) && rows.shape(1) < (1ull << 32) &&
                 threads >= 1,
             "queries, rows or threads do not fit");
     require(out_rows.shape(0) == n && out_distances.shape(0) == n && out_distances.shape(1) == k,
             "an output has the wrong shape");
     Released released;
-    rerank(self.vectors, {is_squared, offset}, queries.data(), n, rows.data(), rows.shape(1), k, threads,
+    rerank(self.vectors, {is_squared, offset}, queries.data(), n, {rows.data(), rows.shape(1), shared}, k, threads,
            out_rows.data(), out_distances.data());
 }
 

@@ -133,14 +133,14 @@ const std::uint8_t* StoredVectors::at(std::uint64_t row) const {
 }
 
 void rerank(const StoredVectors& vectors, const RowDistance& distance, const float* queries, std::size_t n,
-            const std::int64_t* rows, std::size_t depth, std::size_t k, std::size_t threads, std::int64_t* out_rows,
+            const Candidates& candidates, std::size_t k, std::size_t threads, std::int64_t* out_rows,
             float* out_distances) {
-    const std::size_t group = std::max<std::size_t>(1, kRowsPerTask / std::max<std::size_t>(1, depth));
+    const std::size_t group = std::max<std::size_t>(1, kRowsPerTask / std::max<std::size_t>(1, candidates.depth));
     std::vector<std::unique_ptr<Reranker>> workers(threads);
     parallel_for((n + group - 1) / group, threads, [&](std::size_t task, std::size_t worker) {
         if (!workers[worker]) workers[worker] = std::make_unique<Reranker>(vectors, distance, k);
         for (std::size_t q = task * group; q < std::min(n, (task + 1) * group); ++q)
-            workers[worker]->run(queries + q * vectors.dim(), rows + q * depth, depth, out_rows + q * k,
+            workers[worker]->run(queries + q * vectors.dim(), candidates.of(q), candidates.depth, out_rows + q * k,
                                  out_distances + q * k);
     });
 }

@@ -37,11 +37,20 @@ struct RowDistance {
     float offset;
 };
 
-// rows [n][depth] -> the k nearest of each query by their originals, nearest first; of equal distances the lower row
+// The rows to compare with each query: [n][depth], or [depth] where all queries share them.
+struct Candidates {
+    const std::int64_t* rows;
+    std::size_t depth;
+    bool shared;
+
+    const std::int64_t* of(std::size_t query) const { return shared ? rows : rows + query * depth; }
+};
+
+// Candidates -> the k nearest of each query by their originals, nearest first; of equal distances the lower row
 // number first. Negative rows are none; out has -1 and inf beyond the last. A row twice is there twice. Distances that
 // overflow are inf. Throws Damaged for rows that there are not, and for originals that are not finite.
 void rerank(const StoredVectors& vectors, const RowDistance& distance, const float* queries, std::size_t n,
-            const std::int64_t* rows, std::size_t depth, std::size_t k, std::size_t threads, std::int64_t* out_rows,
+            const Candidates& candidates, std::size_t k, std::size_t threads, std::int64_t* out_rows,
             float* out_distances);
 
 } // namespace interlace

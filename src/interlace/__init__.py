@@ -42,6 +42,7 @@ from .integrations.faiss import from_faiss, to_faiss
 from .learn import registry as _learners
 
 if typing.TYPE_CHECKING:
+    from .client import connect
     from .estimators.icq import ICQ
     from .estimators.neighbors import Neighbors
     from .estimators.supervised_icq import SupervisedICQ
@@ -86,6 +87,7 @@ __all__ = [
     "UnknownIdError",
     "UnsupervisedICQ",
     "__version__",
+    "connect",
     "create",
     "from_faiss",
     "open",
@@ -102,10 +104,11 @@ _LATER = {
     "Store": ".store",
     "SupervisedICQ": ".estimators.supervised_icq",
     "UnsupervisedICQ": ".estimators.unsupervised_icq",
+    "connect": ".client",
     "create": ".store",
     "open": ".store",
 }
-_PACKAGES = ("data", "embedding", "judge", "parts", "plot", "quantizers", "store")
+_PACKAGES = ("client", "data", "embedding", "judge", "parts", "plot", "quantizers", "store")
 
 
 def _torch_runner() -> _TorchRunner:

@@ -46,6 +46,14 @@ class ForkLock:
     def __exit__(self, *error: object) -> None:
         self._lock.release()
 
+    def acquire(self, timeout: float) -> bool:
+        """Wait at most so many seconds; whether it was acquired. :meth:`release` follows."""
+        return self._lock.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        """Undo :meth:`acquire`."""
+        self._lock.release()
+
     def renew(self) -> None:
         """In a child: replace a lock that a thread of the parent holds."""
         if self._lock.acquire(blocking=False):

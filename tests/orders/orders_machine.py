@@ -118,15 +118,28 @@ class Orders(Questions):
     # --- beginnings
 
     @initialize(
-        begin=st.sampled_from(["large store", "rich store", "large store", "large index", "store", "index"]),
+        begin=st.sampled_from(
+            ["large store", "rich store", "empty store", "large store", "large index", "store", "index"]
+        ),
         metric=st.sampled_from(METRICS),
         ids=st.sampled_from(KINDS),
         embedded=st.booleans(),
         n=st.sampled_from([60, 0, 1, 300]),
         limits=st.sampled_from([SMALL, Limits()]),
         originals=st.sampled_from(["float16", "int8"]),
+        learns=st.booleans(),
     )
-    def begin(self, begin: str, metric: str, ids: str, embedded: bool, n: int, limits: Limits, originals: str) -> None:
+    def begin(
+        self,
+        begin: str,
+        metric: str,
+        ids: str,
+        embedded: bool,
+        n: int,
+        limits: Limits,
+        originals: str,
+        learns: bool,
+    ) -> None:
         if begin.startswith("large"):
             some = LARGE_METRICS[self.layout]
             metric = some[METRICS.index(metric) % len(some)]
@@ -139,6 +152,10 @@ class Orders(Questions):
             folder = Folder(self.path("store"), ids, True, limits)
             shutil.copytree(path, folder.path)
             self.keep(Subject(il.open(folder.path, mode="a", limits=limits), rows, "writer", ids, folder))
+            return
+        if begin == "empty store":
+            self.empty(metric, ids, None if embedded else originals, limits, learns)
+            self._add(self.subjects[0], n, 1)
             return
         books = learned(self.layout, metric)
         if embedded:
@@ -154,6 +171,14 @@ class Orders(Questions):
         self.keep(index)
         if begin == "store":
             self._to_store(index, bool(n % 7), limits)
+
+    def empty(self, metric: str, ids: str, originals: str | None, limits: Limits, learns: bool) -> None:
+        """A store without codebooks, which ``learns`` by itself, or by ``relearn``."""
+        folder = Folder(self.path("store"), ids, True, limits, learns)
+        how = {"layout": self.layout, "metric": metric, "relearn": "auto" if learns else "manual", "learn_at": 100}
+        options: dict[str, Any] = {"columns": COLUMNS, "originals": originals, "limits": limits, **how, **LEARNING}
+        store = il.create(folder.path, dim=DIM, **options)
+        self.keep(Subject(store, Rows.none(store.codebooks, originals, exact=True), "writer", ids, folder))
 
     @rule(at=AT, what=LIFE)
     def live(self, at: int, what: Call) -> None:
@@ -310,7 +335,7 @@ class Orders(Questions):
 
     def _relearn(self, subject: Subject, layout: str | None) -> None:
         n = len(subject.rows)
-        if subject.rows.originals is None or not n:
+        if (subject.rows.originals is None and not subject.rows.exact) or not n:
             with pytest.raises(il.InputError):
                 subject.thing.relearn()
             return
@@ -363,6 +388,12 @@ class Orders(Questions):
     def _create(self, subject: Subject, originals: str, limits: Limits, n: int) -> None:
         """A store with originals, of the books of whatever there is."""
         kind = "default" if subject.ids == "explicit" else subject.ids
+        if subject.rows.exact:
+            with pytest.raises(il.InputError, match="source"):
+                il.create(self.path("store"), subject.thing.codebooks)
+            self.empty(subject.rows.books.metric, kind, originals, limits, n > 3)
+            self._add(self.subjects[-1], n, 2)
+            return
         folder = Folder(self.path("store"), kind, True, limits)
         source = il.Index(subject.thing.codebooks, self.embedding)
         store = il.create(folder.path, source, columns=COLUMNS, originals=originals, limits=limits)
@@ -371,6 +402,10 @@ class Orders(Questions):
 
     def _to_file(self, subject: Subject, again: bool) -> None:
         """``again``: over a file that others may have open."""
+        if subject.rows.exact:
+            with pytest.raises(il.InputError, match="relearn"):
+                subject.thing.to_file(self.path("index"), payload=False)
+            return
         rows = subject.rows.plain()
         path = self.home / "same.index" if again else self.path("index")
         if subject.columns:

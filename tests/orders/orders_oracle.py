@@ -67,18 +67,20 @@ class Rows:
     payload: tuple[Payload, ...]
     next_id: int  #: what a store gives to the next row that comes without an id
     calibrated: bool = False  #: whether ``calibrate`` has measured recalls in a store with originals
+    exact: bool = False  #: a store without codebooks: rows are the vectors themselves
     vectors: DoubleArray = dataclasses.field(init=False)  #: [n, dim] what the codes stand for
     row_of: dict[Any, int] = dataclasses.field(init=False)
 
     @classmethod
-    def none(cls, books: il.Codebooks, originals: str | None = None) -> Rows:
+    def none(cls, books: il.Codebooks, originals: str | None = None, exact: bool = False) -> Rows:
         """No rows at all."""
         given = np.zeros((0, books.dim), np.float32)
         codes = np.zeros((0, 1 + len(books.columns)), np.uint8)
-        return cls(books, originals, (), codes, given, as_kept(given, originals), (), 0)
+        return cls(books, originals, (), codes, given, as_kept(given, originals), (), 0, exact, exact)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "vectors", decoded(self.books, self.codes))
+        vectors = self.given.astype(np.float64) if self.exact else decoded(self.books, self.codes)
+        object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "row_of", {value: row for row, value in enumerate(self.ids)})
         assert len(self.row_of) == len(self.ids)
 
@@ -95,6 +97,8 @@ class Rows:
         payload = [{}] * len(ids) if payload is None else payload
         before = self.without(ids)
         new, kept = encode(self.books, x, 1, effort), as_kept(x, self.originals)
+        if self.exact and kept is not None:  # until there are codes
+            kept = x
         numbers = [value + 1 for value in ids if not isinstance(value, str)]
         return dataclasses.replace(
             before,
@@ -123,6 +127,11 @@ class Rows:
 
     def recoded(self, books: il.Codebooks) -> Rows:
         """By other books, from what is kept of the vectors."""
+        if self.exact:
+            kept = as_kept(self.given, self.originals)
+            return dataclasses.replace(
+                self, books=books, codes=encode(books, self.given, 1), kept=kept, exact=False, calibrated=True
+            )
         assert self.kept is not None
         return dataclasses.replace(self, books=books, codes=encode(books, self.kept, 1), calibrated=True)
 
@@ -141,7 +150,7 @@ class Rows:
             return np.asarray(-(q @ v.T))
         if self.books.metric == "l2":
             return np.asarray(((q[:, None] - v[None]) ** 2).sum(2))
-        if originals:
+        if originals or self.exact:
             return np.asarray(((q[:, None] - v[None]) ** 2).sum(2) / 2)
         s = self.books.metric_type.query_length
         return np.asarray(1 - q @ v.T + ((v**2).sum(1) - 1) / (2 * s))

@@ -109,7 +109,9 @@ class Questions(World):
         if subject.kind != "snapshot":
             assert stats.survivors <= stats.scanned <= 2 * n * held  # twice where removed rows leave too few hits
         label = stats.margin
-        if isinstance(margin, str):
+        if subject.rows.exact and margin != math.inf:
+            assert label.startswith("exact")
+        elif isinstance(margin, str):
             assert label.startswith(margin)
         elif margin == math.inf:
             assert label == "inf"

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from orders_oracle import FloatArray, Mask, Payload, Rows, unit
 
 import interlace as il
-from helpers import LAYOUTS, METRICS, clustered
+from helpers import HANGS, LAYOUTS, METRICS, clustered
 from interlace.codec.embedding import Linear
 from interlace.store import Limits, verify
 
@@ -191,6 +191,7 @@ class Folder:
     ids: str  # kind
     columns: bool
     limits: Limits
+    learns: bool = False  # by itself
 
 
 @dataclasses.dataclass(eq=False)
@@ -209,6 +210,11 @@ class Subject:
         return self.folder is not None and self.folder.columns
 
     def become(self, rows: Rows) -> None:
+        if self.kind == "writer" and self.folder is not None and self.folder.learns:
+            assert self.thing.wait_until_learned(HANGS)
+            assert self.thing.health().learning_error is None
+            if self.thing.codebooks != rows.books:
+                rows = rows.recoded(self.thing.codebooks)
         self.rows, self.touched = rows, self.touched + 1
 
 

@@ -9,7 +9,8 @@ store is opened again: every acknowledged row must be there with its vector, the
 whole or not at all, and every byte of every file must verify. The store goes on from kill to kill. A child is a fork,
 so that a thousand take minutes.
 
-Every second store has columns and originals.
+One store in three has columns and originals, and one learns its codebooks while it is written to: in the background
+when it has rows enough, and again and again by relearn().
 
 A twentieth as many writers are disturbed before they are killed: their directory is renamed or removed and another
 store made at its path, or their lock is removed and a second writer comes. What they had acknowledged must be there
@@ -41,7 +42,7 @@ from typing import Any
 
 import numpy as np
 from scenario import Op, applied, holds, next_op, run
-from store_helpers import BOOKS, RICH, SMALL, Model, put, vectors
+from store_helpers import BOOKS, EMPTY, RICH, SMALL, Model, put, vectors
 
 import interlace as il
 from interlace.store import verify
@@ -51,8 +52,10 @@ def child(folder: Path, out: int, seed: int) -> None:
     """Write until killed."""
     rng = np.random.default_rng(seed)
     store = il.open(folder, mode="a", limits=SMALL)
+    learns = store.snapshot.plan is not None
+    begin: list[Op] = [{"what": "relearn"}] if learns and seed % 3 == 0 and len(store) > 3 else []
     while True:
-        op = next_op(rng, store.ids.tolist(), store.snapshot.next_id)
+        op = begin.pop() if begin else next_op(rng, store.ids.tolist(), store.snapshot.next_id, learns=learns)
         os.write(out, (json.dumps(op) + "\n").encode())
         run(store, op)
         os.write(out, b"done\n")
@@ -108,19 +111,39 @@ def killed(
     return ops[:acknowledged], ops[acknowledged] if len(ops) > acknowledged else None
 
 
-def kills(folder: Path, count: int, seed: int, rich: bool) -> str:
+#: What stores that are written to have: a name, and arguments of create().
+KINDS: dict[str, dict[str, Any]] = {
+    "": {},
+    ", with columns and originals": RICH,
+    ", learning by itself": {**EMPTY, "learn_at": 12},
+}
+
+
+def warm_up(folder: Path) -> None:
+    """Import what learning needs."""
+    with il.create(folder, **{**EMPTY, "relearn": "manual", "limits": SMALL}) as store:
+        put(store, "add", vectors(30), list(range(30)))
+        store.relearn(progress=False)
+
+
+def kills(folder: Path, count: int, seed: int, kind: str) -> str:
     """Kill that many writers, one after the other; what was seen."""
-    rng, model = np.random.default_rng(seed), Model()
-    il.create(folder, BOOKS, limits=SMALL, **(RICH if rich else {})).close()
-    if rich:
+    rng, model, extras = np.random.default_rng(seed), Model(exact="dim" in KINDS[kind]), KINDS[kind]
+    il.create(folder, **{"source": BOOKS, "limits": SMALL, **extras}).close()
+    states, longest = set[str](), 0.12
+    if "learn_at" in extras:
+        warm_up(folder.with_name("learned"))  # once, and not in every child
+        longest = 0.4
+    if extras:
         importlib.import_module("pyarrow.ipc")  # once, and not in every child
     writes = under_way = survived = 0
     for number in range(count):
-        done, begun = killed(folder, seed * 1_000_003 + number, float(rng.uniform(0, 0.12)), number % 4 > 0)
+        done, begun = killed(folder, seed * 1_000_003 + number, float(rng.uniform(0, longest)), number % 4 > 0)
         for op in done:
             model = applied(model, op)
         writes += len(done)
         with il.open(folder, mode="r" if number % 2 else "a") as store:
+            states.add("collecting" if store.snapshot.collecting else store.session.state.manifest.books)
             if begun is not None and not holds(store, model):
                 model = applied(model, begun)
                 survived += 1
@@ -129,10 +152,14 @@ def kills(folder: Path, count: int, seed: int, rich: bool) -> str:
                 raise SystemExit(f"kill {number} of seed {seed}: rows were lost or are wrong; see {folder}")
         if verify(str(folder)).rows != len(model.rows):
             raise SystemExit(f"kill {number} of seed {seed}: another number of rows; see {folder}")
-    kind = ", with columns and originals" if rich else ""
+    learned = ""
+    if "learn_at" in extras:
+        if count >= 100 and (len(states) < 3 or "collecting" not in states):
+            raise SystemExit(f"seed {seed}: the store was only {states}")
+        learned = f"; {len(states)} sets of codebooks were seen"
     return (
         f"{count} kills, seed {seed}{kind}: all {writes} acknowledged writes were there and every file verified; "
-        f"{under_way} kills hit a write that was under way, {survived} of them were there, whole"
+        f"{under_way} kills hit a write that was under way, {survived} of them were there, whole{learned}"
     )
 
 
@@ -239,9 +266,8 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "pytest", "-q", str(tests)], check=True, cwd=tests.parents[2], env=env)
     folder = Path(tempfile.mkdtemp(prefix="interlace-faults-"))
     print(f"{args.kills} kills with seed {args.seed}", flush=True)
-    print(kills(folder / "store", (args.kills + 1) // 2, args.seed, False), flush=True)
-    print(kills(folder / "rich", args.kills // 2, args.seed, True), flush=True)
-    shutil.rmtree(folder / "store")
+    for number, kind in enumerate(KINDS):
+        print(kills(folder / f"kind {number}", -(-args.kills // len(KINDS)), args.seed, kind), flush=True)
     print(disturbances(folder, max(3, args.kills // 20), args.seed), flush=True)
     if not args.no_text:
         print(bad_text(folder / "text"))

@@ -15,10 +15,14 @@ import interlace as il
 Op = dict[str, Any]  # JSON: what, ids, seed of the vectors, steps of a batch
 
 
-def next_op(rng: np.random.Generator, present: list[int], next_id: int, *, inside: bool = False) -> Op:
+def next_op(
+    rng: np.random.Generator, present: list[int], next_id: int, *, inside: bool = False, learns: bool = False
+) -> Op:
     """A write that makes sense for a store with these ids; whole stores neither vanish nor grow without end."""
-    kinds = ["add", "upsert", "remove", "large", "batch", "compact"]
+    kinds = ["add", "upsert", "remove", "large", "batch", "compact", *(["relearn"] if learns else [])]
     weights = np.array([4, 5, 4 if present else 0, 1, 0 if inside else 2, 0 if inside else 1], float)
+    if learns:
+        weights = np.append(weights, 0 if inside or len(present) < 4 else 2)
     if len(present) > 150:
         weights[[0, 3]] = 0.2
     what = str(rng.choice(kinds, p=weights / weights.sum()))
@@ -59,6 +63,8 @@ def run(store: il.Store, op: Op) -> None:
     what = op["what"]
     if what == "compact":
         store.compact()
+    elif what == "relearn":
+        store.relearn(progress=False)
     elif what == "remove":
         assert store.remove(op["ids"]) == len(op["ids"])
     elif what == "batch":
@@ -84,9 +90,15 @@ def applied(model: Model, op: Op) -> Model:
 
 
 def holds(store: il.Store, model: Model) -> bool:
-    """Whether a store has these rows, in this order, with these vectors; and their columns and originals, if any."""
+    """Whether a store has these rows, in this order, with these vectors; and their columns and originals, if any.
+
+    What codes of a store that learns stand for is not known here; it has originals.
+    """
     ids = list(model.rows)
-    if store.ids.tolist() != ids or (ids and not np.array_equal(store.get(ids), np.array(list(model.rows.values())))):
+    if store.ids.tolist() != ids:
+        return False
+    coded = model.exact and not store.snapshot.collecting
+    if ids and not coded and not np.array_equal(store.get(ids), np.array(list(model.rows.values()))):
         return False
     if store.columns is None:
         return True

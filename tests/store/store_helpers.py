@@ -23,6 +23,19 @@ LARGE = Limits(removed_share=None)
 #: What a store may have beside ids and codes; whole numbers are exact in float16.
 RICH: dict[str, Any] = {"columns": {"n": "int32", "tag": "string"}, "originals": "float16"}
 
+#: A store that starts without codebooks, and learns small ones quickly, beside columns and originals.
+EMPTY: dict[str, Any] = {
+    **RICH,
+    "source": None,
+    "dim": 4,
+    "n_bytes": 2,
+    "n_words": 4,
+    "layout": "subspace",
+    "effort": "fastest",
+    "iterations": 0,
+    "threads": 1,
+}
+
 FloatArray = NDArray[np.float32]
 
 
@@ -43,21 +56,25 @@ def values(x: FloatArray) -> list[dict[str, Any]]:
 
 
 class Model:
-    """A store as a dict of vectors in the order of insertion, searched exhaustively."""
+    """A store as a dict of vectors in the order of insertion, searched exhaustively.
 
-    def __init__(self) -> None:
+    ``exact``: the store has no codebooks, and keeps vectors as they are.
+    """
+
+    def __init__(self, exact: bool = False) -> None:
+        self.exact = exact
         self.rows: dict[Any, FloatArray] = {}
         self.originals: dict[Any, FloatArray] = {}
         self.next_id = 0
 
     def copy(self) -> Model:
-        other = Model()
+        other = Model(self.exact)
         other.rows, other.originals, other.next_id = dict(self.rows), dict(self.originals), self.next_id
         return other
 
     def put(self, x: FloatArray, ids: list[Any]) -> None:
         """Add or replace; a row that replaces another comes last."""
-        for i, vector, original in zip(ids, decoded(x), x, strict=True):
+        for i, vector, original in zip(ids, x if self.exact else decoded(x), x, strict=True):
             self.rows.pop(i, None)
             self.rows[i], self.originals[i] = vector, original
             if not isinstance(i, str):

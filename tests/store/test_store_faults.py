@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scenario import Faults, Op, PowerCut, applied, holds, next_op, run
-from store_helpers import BOOKS, RICH, SMALL, Model, put
+from store_helpers import BOOKS, EMPTY, RICH, SMALL, Model, put
 
 import interlace as il
 from helpers import HANGS
@@ -22,13 +22,15 @@ from interlace.store import files, verify
 STEPS = 10
 #: Every call fails in `make faults`, every third in the test suite.
 STRIDE = int(os.environ.get("INTERLACE_FAULT_STRIDE", "3"))
+#: Starts without codebooks, and learns when it is told to.
+MANUAL = {**EMPTY, "relearn": "manual"}
 
 
-def scenario(seed: int) -> list[Op]:
+def scenario(seed: int, learns: bool = False) -> list[Op]:
     """The same writes every time."""
     rng, model, ops = np.random.default_rng(seed), Model(), []
     for _ in range(STEPS):
-        ops.append(next_op(rng, [int(i) for i in model.rows], model.next_id))
+        ops.append(next_op(rng, [int(i) for i in model.rows], model.next_id, learns=learns))
         model = applied(model, ops[-1])
     return ops
 
@@ -37,9 +39,9 @@ def calls(
     folder: Path, ops: list[Op], faults: Faults, monkeypatch: pytest.MonkeyPatch, extras: dict[str, Any] | None = None
 ) -> tuple[il.Store, Model]:
     """Run a scenario with faults; what fails must leave no trace, and later writes must not suffer."""
-    model = Model()
+    model = Model(exact="dim" in (extras or {}))
     failed: list[Model] = []  # of which one may be on disk, whole, until the next write that succeeds
-    store = il.create(folder, BOOKS, limits=SMALL, **(extras or {}))
+    store = created(folder, extras)
     monkeypatch.setattr(files, "call", faults)
     for number, op in enumerate(ops):
         if not _possible(op, model):
@@ -69,6 +71,10 @@ def calls(
     return store, applied(model, last)
 
 
+def created(folder: Path, extras: dict[str, Any] | None) -> il.Store:
+    return il.create(folder, **{"source": BOOKS, "limits": SMALL, **(extras or {})})
+
+
 def _possible(op: Op, model: Model) -> bool:
     if op["what"] == "batch":
         probe = model
@@ -77,6 +83,8 @@ def _possible(op: Op, model: Model) -> bool:
                 return False
             probe = applied(probe, step)
         return True
+    if op["what"] == "relearn":
+        return len(model.rows) > 3
     if op["what"] == "remove":
         return all(i in model.rows for i in op["ids"])
     if op["what"] in ("add", "large"):
@@ -96,15 +104,23 @@ def count_calls(
 
 
 @pytest.mark.parametrize(
-    ("error", "seed", "rich"), [(errno.ENOSPC, 1, False), (errno.EIO, 2, False), (errno.EIO, 5, True)]
+    ("error", "seed", "extras"),
+    [
+        (errno.ENOSPC, 1, {}),
+        (errno.EIO, 2, {}),
+        (errno.EIO, 5, RICH),
+        (errno.EIO, 3, MANUAL),
+        (errno.ENOSPC, 19, MANUAL),
+    ],
 )
 def test_each_call_to_the_disk_fails_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, seed: int, rich: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, seed: int, extras: dict[str, Any]
 ) -> None:
-    ops, extras = scenario(seed), RICH if rich else {}
+    ops = scenario(seed, learns=extras is MANUAL)
+    assert any(op["what"] == "relearn" for op in ops) == (extras is MANUAL)
     total = count_calls(tmp_path / "s", ops, monkeypatch, extras)
     assert total > 40
-    for n in range(1, total + 1, STRIDE if STRIDE == 1 or not rich else 4 * STRIDE):
+    for n in range(1, total + 1, STRIDE if STRIDE == 1 or not extras else 4 * STRIDE):
         store, model = calls(tmp_path / "s", ops, Faults(range(n, n + 1), error), monkeypatch, extras)
         store.close()
         with il.open(tmp_path / "s", mode="a") as again:
@@ -151,14 +167,14 @@ def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.Monke
     assert verify(str(tmp_path / "s")).rows == len(model.rows)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(7))
 def test_the_power_goes_at_any_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """The last one with columns and originals."""
+    """The last ones with columns and originals, two of them without codebooks at first."""
     rng = np.random.default_rng(seed)
-    store = il.create(tmp_path / "s", BOOKS, limits=SMALL, **(RICH if seed == 4 else {}))
+    store = created(tmp_path / "s", {4: RICH, 5: MANUAL, 6: MANUAL}.get(seed))
     disk = PowerCut(tmp_path / "s", rng)
     left: list[tuple[dict[str, bytes], Model, Model]] = []
-    model = after = Model()
+    model = after = Model(exact=seed > 4)
 
     def call(name: str, *arguments: object, **where: int) -> object:
         result = disk(name, *arguments, **where)
@@ -166,7 +182,7 @@ def test_the_power_goes_at_any_call(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return result
 
     monkeypatch.setattr(files, "call", call)
-    for op in scenario(10 + seed):
+    for op in scenario({5: 19, 6: 23}.get(seed, 10 + seed), learns=seed > 4):
         after = applied(model, op)
         run(store, op)
         model = after
@@ -197,15 +213,16 @@ def test_the_simulated_disk_forgets_what_was_not_synced(tmp_path: Path, monkeypa
 
 
 def test_killed_while_writing() -> None:
-    """Twenty of the kills that `make faults` does a thousand of."""
+    """Thirty of the kills that `make faults` does a thousand of."""
     script = Path(__file__).with_name("faults.py")
-    command = [sys.executable, str(script), "--kills", "20", "--seed", "5", "--no-injection", "--no-text"]
+    command = [sys.executable, str(script), "--kills", "30", "--seed", "5", "--no-injection", "--no-text"]
     paths = [str(script.parents[1]), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "10 kills, seed 5: all" in done.stdout
     assert "10 kills, seed 5, with columns and originals: all" in done.stdout
+    assert "10 kills, seed 5, learning by itself: all" in done.stdout
     assert "3 writers disturbed, seed 5: all" in done.stdout
 
 

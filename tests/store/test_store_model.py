@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from store_helpers import BOOKS, RICH, SMALL, Model, check, check_extras, files_of, put, vectors
+from store_helpers import BOOKS, EMPTY, RICH, SMALL, Model, check, check_extras, files_of, put, vectors
 
 import interlace as il
 from interlace.store import verify
@@ -33,9 +33,17 @@ class StoreMachine(RuleBasedStateMachine):
         self.reader: il.Store | None = None
         self.seen = Model()
 
-    @initialize(kind=st.sampled_from(["int64", "string"]), rows=st.integers(0, 30), rich=st.booleans())
-    def make(self, kind: str, rows: int, rich: bool) -> None:
-        self.kind, self.rich = kind, rich
+    @initialize(
+        kind=st.sampled_from(["int64", "string"]), rows=st.integers(0, 30), rich=st.booleans(), books=st.booleans()
+    )
+    def make(self, kind: str, rows: int, rich: bool, books: bool) -> None:
+        """With books, or with vectors that are kept as they are."""
+        self.kind, self.rich, self.books = kind, rich, books
+        if not books:
+            self.model = Model(exact=True)
+            extras = EMPTY if rich else {**EMPTY, "columns": None, "originals": None}
+            self.store = il.create(self.path, limits=SMALL, **extras, relearn="manual")
+            return
         if rich:
             self.store = il.create(self.path, BOOKS, limits=SMALL, **RICH)
             return
@@ -111,7 +119,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.compact()
         assert len(self.store.snapshot.rows.parts) <= 1
         assert self.store.snapshot.rows.ids.removed is None
-        assert len(files_of(self.path)) == 3 + bool(self.model.rows) * (3 if self.rich else 1)  # nothing is left behind
+        beside = 3 if self.rich else 1 if self.books else 2
+        assert len(files_of(self.path)) == 3 + bool(self.model.rows) * beside  # nothing is left behind
 
     @rule()
     def calibrate(self) -> None:

@@ -28,6 +28,7 @@ from . import (
     remove,
     reproduce,
     search,
+    serve,
     verify,
 )
 from .help import Help
@@ -35,6 +36,7 @@ from .help import Help
 COMMANDS = (
     *(demo, plan, build, search, evaluate, fit, encode, info, verify),
     *(create, add, remove, get, compact, health, calibrate, relearn, export),  # of stores
+    serve,
     reproduce,
 )
 EPILOG = """\
@@ -43,6 +45,7 @@ start here:
   interlace build vectors.npy -o my.index
   interlace search my.index queries.npy -k 10
   interlace create my.store --from my.index    a crash-safe store: add, remove, get, ...
+  interlace serve my-stores                    an HTTP server for the stores of a directory
 """
 
 

@@ -21,7 +21,8 @@ HELP = "add rows to a store, from a file or from stdin"
 DESCRIPTION = """\
 Encodes rows and adds them to a store, block by block. Each block is on disk before the next one is
 read. The command stops at a row that it cannot read or when the disk is full; the error says how
-many rows were added.
+many rows were added. A store that learns by itself (`interlace create --dim`) then learns its
+codebooks, if there are rows enough or if the rows have changed.
 
 DATA is a file that `interlace build` reads, or text with one row per line (.jsonl, .csv, ...), or -
 for stdin, which may be a .npy array or such text:
@@ -72,10 +73,18 @@ def run(args: argparse.Namespace) -> int:
                 print_json({"store": args.store, "added": adding.n, "rows": len(store), "error": str(error)})
             raise
         seconds, rows = time.perf_counter() - started, len(store)
+        learning = store.health().state == "learning"
+        store.wait_until_learned()  # else a store that learns by itself would begin, and never end
+        health = store.health()
     if args.json:
-        print_json({"store": args.store, "added": adding.n, "rows": rows, "seconds": seconds})
-    else:
-        print(f"{args.store}: {adding.n:,} row{'s' * (adding.n != 1)} added in {seconds:.1f} s; {rows:,} in the store")
+        facts = {"added": adding.n, "rows": rows, "seconds": seconds}
+        print_json({"store": args.store, **facts, "state": health.state, "learning_error": health.learning_error})
+        return 0
+    print(f"{args.store}: {adding.n:,} row{'s' * (adding.n != 1)} added in {seconds:.1f} s; {rows:,} in the store")
+    if health.learning_error is not None:
+        print(f"learning codebooks failed, the rows stay as they are: {health.learning_error}")
+    elif learning:
+        print(f"learned codebooks in {time.perf_counter() - started - seconds:.1f} s")
     return 0
 
 

@@ -90,6 +90,7 @@ def _store(path: str) -> dict[str, Any]:
     made = state.books.calibration
     found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": store.version}
     found |= {"rows": len(store), "ids": state.rows.kind or "none yet", "generation": store.generation}
+    found["state"] = "collecting" if state.collecting else "learned"
     found["calibration"] = (
         None if made is None else {name: made.to_arrays()[1][name] for name in ("n", "ks", "targets")}
     )
@@ -114,18 +115,22 @@ def _text(found: dict[str, Any]) -> str:
     facts.append(("kind", f"{found['kind']}, format version {found['version']}"))
     if "rows" in found:
         facts += [("rows", f"{found['rows']:,}"), ("ids", found["ids"])]
-    if "codebooks" in found:
+    if found.get("state") == "collecting":
+        facts += [("metric", found["metric"]), ("dim", str(found["dim"]))]
+    elif "codebooks" in found:
         facts += [("layout", found["layout"]), ("metric", found["metric"]), ("codebooks", found["codebooks"])]
     if "embedding" in found:
         facts.append(("embedding", found["embedding"]))
     if found.get("choice") is not None:
         facts.append(("choice", found["choice"]))
-    if "rows" in found:
+    if "rows" in found and found.get("state") != "collecting":
         made = found["calibration"]
         text = "none: a margin below 1 runs exactly"
         if made is not None:
             text = f"for {made['n']:,} rows, k up to {max(made['ks'])}"
         facts.append(("calibration", text))
+    if found.get("state") == "collecting":
+        facts.append(("state", "collecting: rows are kept as vectors until codebooks are learned"))
     if found["kind"] == "store":
         columns = ", ".join(f"{name} ({kind})" for name, kind in (found["columns"] or {}).items())
         facts += [("columns", columns or "none"), ("originals", found["originals"] or "not kept")]

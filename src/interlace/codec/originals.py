@@ -2,8 +2,9 @@
 
 Vectors are stored after the embedding and before any rotation, with length 1 for the cosine metric. ``float16`` takes
 two bytes per dimension. ``int8`` takes one, the number of steps above the smallest value of the row, and eight bytes
-per row for that value and the step. Each row is a row of bytes, so that files, logs and compaction work for both
-formats. Native code reads the same bytes (``Stored`` in cpp/simd/kernels.h).
+per row for that value and the step. ``float32`` takes four and loses nothing: a store that has not learned codebooks
+yet keeps its rows so. Each row is a row of bytes, so that files, logs and compaction work for all formats. Native code
+reads the same bytes (``Stored`` in cpp/simd/kernels.h).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ..errors import InputError
 from ..inputs.arrays import FloatArray
 
 Bytes = NDArray[np.uint8]
-KINDS = ("float16", "int8")
+KINDS = ("float16", "int8")  # that users choose from
+WHOLE = "float32"
 HEAD = 8  # bytes of an int8 row before the steps: smallest value and step, float32 each
 STEPS = 255
 LARGEST_HALF = 65504.0
@@ -33,16 +35,22 @@ class OriginalsFormat:
         self.kind, self.dim = kind, dim
         self.width = 2 * dim if kind == "float16" else HEAD + dim  # bytes of a row
 
+    def check(self, x: FloatArray, first_row: int = 0) -> None:
+        """Raise InputError if the format has no room for a value of x; ``first_row`` is for messages."""
+        if self.kind != "float16":
+            return
+        beyond = np.abs(x) > LARGEST_HALF
+        if beyond.any():
+            row, column = (int(v) for v in np.argwhere(beyond)[0])
+            raise InputError(
+                f"x[{first_row + row}, {column}] is {x[row, column]:g}, but float16 ends at {LARGEST_HALF:g}: "
+                "scale the vectors, or keep them with originals='int8'"
+            )
+
     def to_bytes(self, x: FloatArray, first_row: int = 0) -> Bytes:
         """Checked vectors [n, dim] -> [n, width]; ``first_row`` is for messages."""
+        self.check(x, first_row)
         if self.kind == "float16":
-            beyond = np.abs(x) > LARGEST_HALF
-            if beyond.any():
-                row, column = (int(v) for v in np.argwhere(beyond)[0])
-                raise InputError(
-                    f"x[{first_row + row}, {column}] is {x[row, column]:g}, but float16 ends at {LARGEST_HALF:g}: "
-                    "scale the vectors, or keep them with originals='int8'"
-                )
             return np.ascontiguousarray(x, np.dtype("<f2")).view(np.uint8)
         low = x.min(1, keepdims=True)
         step = ((x.max(1, keepdims=True).astype(np.float64) - low) / STEPS).astype(np.float32)
@@ -66,9 +74,35 @@ class OriginalsFormat:
     def verify(self, rows: Bytes) -> None:
         """Raise ValueError unless every value is finite."""
         for part in in_parts(rows, None):
-            values = part.view("<f2") if self.kind == "float16" else np.ascontiguousarray(part[:, :HEAD]).view("<f4")
-            if not np.isfinite(values).all():
+            if not np.isfinite(self._numbers(part)).all():
                 raise ValueError("a value that is not finite")
+
+    def _numbers(self, rows: Bytes) -> NDArray[np.floating]:
+        """The floats among the bytes of rows, which may be any number."""
+        return rows.view("<f2") if self.kind == "float16" else np.ascontiguousarray(rows[:, :HEAD]).view("<f4")
+
+
+class WholeVectors(OriginalsFormat):
+    """Vectors as they are, in float32."""
+
+    def __init__(self, dim: int) -> None:
+        self.kind, self.dim, self.width = WHOLE, dim, 4 * dim
+
+    def to_bytes(self, x: FloatArray, first_row: int = 0) -> Bytes:
+        """Vectors [n, dim] -> [n, width]."""
+        return np.array(x, np.dtype("<f4"), order="C").view(np.uint8)
+
+    def to_vectors(self, rows: Bytes) -> FloatArray:
+        """The same vectors, float32 [n, dim]."""
+        return np.ascontiguousarray(rows).view("<f4").astype(np.float32)
+
+    def _numbers(self, rows: Bytes) -> NDArray[np.floating]:
+        return np.ascontiguousarray(rows).view("<f4")
+
+
+def stored_format(kind: str, dim: int) -> OriginalsFormat:
+    """The format that a manifest names."""
+    return WholeVectors(dim) if kind == WHOLE else OriginalsFormat(kind, dim)
 
 
 def _from_halves(rows: Bytes) -> FloatArray:

@@ -23,6 +23,7 @@ from .filters import Allowed, Mask, filters_of
 from .hits import STRAYS, RangeHits, RowHits, SearchStats
 from .margins import Calibration, Rule
 from .options import MAX_ANSWERS, SearchOptions
+from .originals import KeptVectors
 from .scan import Scanned, codes_of, range_rows, search_rows
 from .segments import Segment
 from .tombstones import Removed
@@ -56,6 +57,8 @@ class Engine:
     segments: tuple[Segment, ...] = ()
     removed: Removed | None = None
     calibration: Calibration | None = None
+    #: The rows themselves, if searches compare these instead of codes (engine/exact.py).
+    vectors: KeptVectors | None = None
 
     @cached_property
     def n_rows(self) -> int:

@@ -52,10 +52,12 @@ def rerank(
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """The k nearest of the rows [n, depth] of each query, and their distances [n, k]; -1 and inf beyond the last.
 
-    Ties go to the earlier row, as everywhere. Native code reads the stored bytes (cpp/core/rerank.h); a result does not
-    depend on the other queries of a batch, on threads or on the SIMD level. ``reference.rerank`` is the same in NumPy.
+    Rows [1, depth] are those of every query. Ties go to the earlier row, as everywhere. Native code reads the stored
+    bytes (cpp/core/rerank.h); a result does not depend on the other queries of a batch, on threads or on the SIMD
+    level. ``reference.rerank`` is the same in NumPy.
     """
-    found, distances = np.empty((len(rows), k), np.int64), np.empty((len(rows), k), np.float32)
+    n = len(queries)
+    found, distances = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
     candidates = np.ascontiguousarray(rows)
     kept = metric.of_originals
     originals.native.rerank(kept.is_squared, kept.offset, queries, candidates, threads, found, distances)

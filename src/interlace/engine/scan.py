@@ -48,11 +48,7 @@ def search_rows(
     n, n_rows = len(queries), 0
     for segment in segments:
         n_rows += segment.n_rows
-    if k > n_rows and n * k > MAX_PADDED:
-        raise InputError(
-            f"{n} queries x {k} hits (k and offset together) are more than {MAX_PADDED} answers, most of them empty: "
-            f"there are {n_rows} rows; ask for at most that many hits"
-        )
+    check_padding(n, k, n_rows)
     width = max(1, min(k, n_rows))  # the rest of k can only be padding
     rows, distances = np.empty((n, width), np.int64), np.empty((n, width), np.float32)
     counts, work = np.empty(n, np.int64), np.empty((n, WORK), np.uint64)
@@ -62,10 +58,25 @@ def search_rows(
         part = slice(start, start + step)
         out = (rows[part], distances[part], counts[part], work[part], trace)
         _native.search(codebooks.native, native, given, queries[part], rule.native, threads, *out)
-    if width < k:
-        rows = np.pad(rows, ((0, 0), (0, k - width)), constant_values=-1)
-        distances = np.pad(distances, ((0, 0), (0, k - width)), constant_values=np.inf)
-    return Scanned(rows, distances, counts, work)
+    return Scanned(*padded(rows, distances, k), counts, work)
+
+
+def check_padding(n: int, k: int, n_rows: int) -> None:
+    """Raise InputError if the answers to n queries would be mostly padding, and large."""
+    if k > n_rows and n * k > MAX_PADDED:
+        raise InputError(
+            f"{n} queries x {k} hits (k and offset together) are more than {MAX_PADDED} answers, most of them empty: "
+            f"there are {n_rows} rows; ask for at most that many hits"
+        )
+
+
+def padded(rows: NDArray[np.int64], distances: FloatArray, k: int) -> tuple[NDArray[np.int64], FloatArray]:
+    """Rows and distances [n, k], with -1 and inf beyond those that were found."""
+    missing = k - rows.shape[1]
+    if missing <= 0:
+        return rows, distances
+    rows = np.pad(rows, ((0, 0), (0, missing)), constant_values=-1)
+    return rows, np.pad(distances, ((0, 0), (0, missing)), constant_values=np.inf)
 
 
 def range_rows(

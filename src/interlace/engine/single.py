@@ -38,14 +38,15 @@ def search_one(
 ) -> OneAnswer | None:
     """The nearest rows of a query float32 [1, dim]; re-ranked by originals if the options say so.
 
-    None where it takes more than one scan of all rows: filters, removed rows, fewer rows than hits, a query that the
-    margin is not calibrated for. ``Engine.search`` and ``search_reranked`` give the same answer, and have no limits.
+    None where it takes more than one scan of all codes: filters, removed rows, fewer rows than hits, a query that the
+    margin is not calibrated for, rows without codes. ``Engine.search`` and ``search_reranked`` give the same answer
+    and have no limits.
     """
     started = time.perf_counter()
     k, depth = options.k + options.offset, options.rerank
     reranked = depth is not None
     depth = k if depth is None else min(depth, max(k, engine.n_rows))
-    if engine.removed is not None or options.filter is not None or depth > engine.n_rows:
+    if engine.removed is not None or options.filter is not None or depth > engine.n_rows or engine.vectors is not None:
         return None
     rule, metric = engine.cached_rule(options.margin, depth, reranked), engine.codebooks.metric_type
     searched = metric.searched(query) if metric.is_converted else query

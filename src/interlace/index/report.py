@@ -12,8 +12,8 @@ class Report:
     """Bytes by part. ``code_bytes_per_vector`` counts code columns, padding and row numbers."""
 
     rows: int
-    n_bytes: int  #: code bytes asked for
-    codes: int  #: code columns, padding included
+    n_bytes: int  #: code bytes asked for; bytes of a vector, where a store has not learned codes yet
+    codes: int  #: code columns, padding included; with the vectors that stand in for codes
     row_numbers: int  #: which row stands where, and the bounds of the cells
     ids: int  #: explicit ids and their sorted section; 0 for default ids
     learned: int  #: words, rotation, mean
@@ -29,10 +29,13 @@ class Report:
         """Measure the rows of an index or of a snapshot; ``file`` is the size of its files."""
         space, segments, ids = searcher.space, searcher.engine.segments, searcher.ids
         codebooks, embedding = space.codebooks, space.embedding
+        codes, n_bytes, originals = sum(s.code_bytes for s in segments), codebooks.n_bytes, searcher.originals
+        if (vectors := searcher.engine.vectors) is not None:  # which stand in for codes
+            codes, n_bytes, originals = codes + vectors.n_bytes, vectors.format.width, None
         return cls(
             rows=ids.n_kept,
-            n_bytes=codebooks.n_bytes,
-            codes=sum(s.code_bytes for s in segments),
+            n_bytes=n_bytes,
+            codes=codes,
             row_numbers=sum(s.row_bytes for s in segments),
             ids=sum(a.nbytes for a in ids.arrays.values()),
             learned=sum(a.nbytes for a in codebooks.to_arrays()[0].values()),
@@ -40,8 +43,8 @@ class Report:
             file=file,
             embedding=0 if embedding is None else embedding.n_bytes,
             embedding_kind=None if embedding is None else embedding.label,
-            originals=0 if searcher.originals is None else searcher.originals.n_bytes,
-            originals_kind=None if searcher.originals is None else searcher.originals.format.kind,
+            originals=0 if originals is None else originals.n_bytes,
+            originals_kind=None if originals is None else originals.format.kind,
         )
 
     @property

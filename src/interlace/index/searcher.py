@@ -14,6 +14,7 @@ from .._threads import thread_count
 from ..codec.space import Space
 from ..engine import margins
 from ..engine.engine import Engine
+from ..engine.exact import ExactEngine
 from ..engine.explaining import Explanation, explain_row
 from ..engine.filters import Allowed, Mask
 from ..engine.hits import RowHits
@@ -86,7 +87,8 @@ class Searcher:
         if recall is not None:
             k, offset = positive(k, "k"), positive(offset, "offset", least=0)
             wanted = check_recall(recall, rerank, margin)
-            margin, rerank = effort(wanted, k + offset, self.engine.n_kept, self.engine.calibration)
+            if self.engine.vectors is None:
+                margin, rerank = effort(wanted, k + offset, self.engine.n_kept, self.engine.calibration)
         if allowed is None:
             return SearchOptions.cached(k, offset, margin, threads, rerank)
         return SearchOptions.checked(k, offset, margin, threads, allowed, rerank)
@@ -154,14 +156,17 @@ class Searcher:
         if row < 0:
             row = int(self.ids.rows_of([id], "id")[0])
         options = self.options(k, 0, margin, 1, filter)
-        found = explain_row(
-            self.engine,
-            vectors,
-            row,
-            options.k,
-            lambda filtered: self.engine.rule(margin, options.k, filtered=filtered),
-            options.filter,
-        )
+        if isinstance(self.engine, ExactEngine):
+            found = self.engine.explain(vectors, row, options.k, margin, options.filter)
+        else:
+            found = explain_row(
+                self.engine,
+                vectors,
+                row,
+                options.k,
+                lambda filtered: self.engine.rule(margin, options.k, filtered=filtered),
+                options.filter,
+            )
         return replace(found, id=self.ids.take(np.array([row])).tolist()[0])
 
     # --- rows

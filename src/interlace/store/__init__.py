@@ -2,10 +2,12 @@
 
 store.py        calls that write: add, upsert, remove, batch, compact, calibrate, relearn
 reading.py      calls that read: get, payload, health, report, evaluate, verify; searches are those of an index
-opening.py      create and open
+creating.py, opening.py    create and open
 session.py      a store that a process has open: current state, one write at a time, batches
 adding.py       rows of the user -> records
 relearning.py   new codebooks from kept originals
+restructuring.py    other columns for the rows of a store
+learning_plan.py    how a store that starts without codebooks learns some
 writer.py       how a write reaches the disk: log, checkpoint
 compaction.py   which segments a checkpoint rewrites
 loading.py      files -> state
@@ -21,8 +23,9 @@ drift.py, health.py      errors of added rows; the state of a store and what to 
 """
 
 from .compaction import Limits
+from .creating import create
 from .health import Health
-from .opening import create, open
+from .opening import open
 from .snapshot import Snapshot
 from .store import Store
 from .verifying import Verified, verify

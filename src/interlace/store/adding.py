@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._threads import thread_count
-from ..codec.codebooks import Codebooks, Codes
+from ..codec.codebooks import Codes
 from ..codec.encode import check_effort, encode_rows
 from ..codec.originals import Bytes
 from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError
@@ -20,9 +21,8 @@ from ..inputs.arrays import FloatArray, Rows, to_numpy
 from ..inputs.literals import Effort
 from ..inputs.spool import yields_blocks
 from ..progress import Progress, silent
-from .columns import Table
+from .columns import Columns, Table
 from .drift import ErrorMeter
-from .extras import Extras
 from .session import Session
 from .snapshot import Snapshot
 
@@ -75,13 +75,16 @@ class Insertion:
         session, given = self.session, None if ids is None else parse_ids(ids, len(rows))
         if given is not None and not session.in_batch:
             self._rows_to_replace(session.state.snapshot, given)  # fails before minutes of encoding
-        extras, codebooks = session.state.snapshot.rows.extras, session.open_state.snapshot.books.codebooks
-        pieces = () if table is None or extras.columns is None else extras.columns.to_pieces(table)
-        encoded = self._encode(rows, codebooks, extras)  # without the lock: other threads can write in the meantime
+        before = session.open_state.snapshot
+        columns = before.rows.extras.columns
+        _check_columns(table, columns)
+        pieces = () if table is None or columns is None else columns.to_pieces(table)
+        encoded = self._encode(rows, before)  # without the lock: other threads can write in the meantime
         with session.writing() as writer:
             current = session.current
-            if current.books.codebooks != codebooks:  # another thread called relearn()
-                encoded = self._encode(rows, current.books.codebooks, extras)
+            if current.books.codebooks != before.books.codebooks:  # another thread learned new ones
+                encoded = self._encode(rows, current)
+            _check_columns(table, current.rows.extras.columns)
             codes, originals, error = encoded
             new = current.default_ids(len(rows)) if given is None else given
             replaced = self._rows_to_replace(current, new)
@@ -131,18 +134,30 @@ class Insertion:
             raise DuplicateIdError(f"id {first} is already in the store; upsert replaces rows")
         return rows[rows >= 0]
 
-    def _encode(self, rows: Rows, codebooks: Codebooks, extras: Extras) -> tuple[Codes, Bytes | None, float]:
-        """Codes, originals if the store keeps them, and the sum of the errors."""
+    def _encode(self, rows: Rows, snapshot: Snapshot) -> tuple[Codes, Bytes | None, float]:
+        """Codes, originals if the store keeps them, and the sum of the errors; NaN while it keeps vectors only."""
         kept: list[Bytes] = []
+        codebooks, originals, later = snapshot.books.codebooks, snapshot.rows.extras.originals, snapshot.originals
         meter = ErrorMeter(codebooks)
 
         def watch(block: FloatArray, codes: Codes) -> None:
-            meter.measure(block, codes)
-            if extras.originals is not None:
-                kept.append(extras.originals.to_bytes(block, sum(map(len, kept))))
+            first = sum(map(len, kept))
+            if not snapshot.collecting:
+                meter.measure(block, codes)
+            elif later is not None:
+                later.check(block, first)  # what learning could not store must not be acknowledged
+            if originals is not None:
+                kept.append(originals.to_bytes(block, first))
 
         codes = encode_rows(codebooks, rows, self.threads, self.effort, self.progress, watch)
-        return codes, np.concatenate(kept) if kept else None, meter.error
+        return codes, np.concatenate(kept) if kept else None, math.nan if snapshot.collecting else meter.error
+
+
+def _check_columns(table: Table | None, columns: Columns | None) -> None:
+    """Raise InputError if another thread changed the columns of the store since the payload was read."""
+    of_table, of_store = None if table is None else table.schema, None if columns is None else columns.schema
+    if of_table != of_store:
+        raise InputError("the columns of the store were changed while rows were added: add the rows again")
 
 
 def _slice(table: Table, first: int, n: int) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codec.originals import OriginalsFormat
+from ..codec.originals import OriginalsFormat, stored_format
 from .columns import Columns
 from .manifest import Manifest
 
@@ -22,8 +22,13 @@ class Extras:
         columns, originals = manifest.columns, manifest.originals
         return cls(
             None if columns is None else Columns(columns),
-            None if originals is None else OriginalsFormat(originals, dim),
+            None if originals is None else stored_format(originals, dim),
         )
+
+    @property
+    def any(self) -> bool:
+        """Whether there is more than ids and codes."""
+        return self.columns is not None or self.originals is not None
 
     @property
     def width(self) -> int:

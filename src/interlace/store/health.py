@@ -9,6 +9,12 @@ from .compaction import Limits
 from .drift import LEAST, Drift
 from .snapshot import Snapshot
 
+_STATES = {
+    "learned": "learned: rows are coded",
+    "collecting": "collecting: rows are kept as vectors until codebooks are learned",
+    "learning": "learning: codebooks are learned in the background",
+}
+
 
 @dataclass(frozen=True)
 class Health:
@@ -30,14 +36,25 @@ class Health:
     drift: float | None  #: recent_error / training_error; None while there are too few rows
     drift_limit: float  #: the drift above which relearning is due
     relearn: bool  #: whether relearning is due
+    #: ``learned``; ``collecting``: the store keeps vectors until it has enough rows to learn codebooks; ``learning``:
+    #: this process is learning codebooks from its rows
+    state: str = "learned"
+    learning_due: str | None = None  #: why the store should learn codebooks now, if it can learn by itself
+    learning_error: str | None = None  #: why the last attempt of this process to learn by itself failed
+    learns: bool = False  #: whether the store learns by itself, while it is open for writing
 
     @classmethod
-    def of(cls, snapshot: Snapshot, n_bytes: int) -> Health:
-        """The health of one state of a store."""
-        removed = snapshot.rows.ids.removed
+    def of(cls, snapshot: Snapshot, n_bytes: int, *, learning: bool = False, error: str | None = None) -> Health:
+        """The health of one state of a store; whether this process is ``learning``, and its last ``error``."""
+        removed, drift, plan = snapshot.rows.ids.removed, snapshot.drift, snapshot.plan
         calibrated, why = _calibration(snapshot.books.calibration, len(snapshot))
-        drift = snapshot.drift
+        if snapshot.collecting:
+            calibrated, why = True, "not needed: searches compare the vectors themselves"
         return cls(
+            state="learning" if learning else "collecting" if snapshot.collecting else "learned",
+            learning_due=None if plan is None else plan.due(len(snapshot), drift),
+            learning_error=error,
+            learns=plan is not None and plan.relearn == "auto",
             rows=len(snapshot),
             removed=0 if removed is None else removed.count,
             segments=len(snapshot.rows.parts),
@@ -65,7 +82,12 @@ class Health:
     def advice(self) -> list[str]:
         """What to do, most urgent first; empty if there is nothing to do."""
         found = []
-        if self.relearn:
+        if self.learning_error is not None:
+            found.append(f"relearn(), after removing the cause: the last attempt failed ({self.learning_error})")
+        elif self.learning_due is not None and self.state != "learning":
+            when = "keep the store open for writing, or call relearn()" if self.learns else "relearn()"
+            found.append(f"{when}: {self.learning_due}")
+        elif self.relearn:
             found.append(
                 "relearn(), or create the store again with new codebooks: the current ones do not fit recent rows"
             )
@@ -79,11 +101,13 @@ class Health:
         summary = (
             f"{_counted(self.rows, 'row')} in {_counted(self.segments, 'segment')} and {self.log_rows:,} in the log"
         )
-        facts = [("size", f"{self.bytes:,} bytes")]
+        facts = [("state", _STATES[self.state]), ("size", f"{self.bytes:,} bytes")]
         removed = f"{_counted(self.removed, 'row')} not compacted yet ({self.removed_share:.1%})"
         facts.append(("removed", removed if self.removed else "no rows to compact"))
         facts.append(("calibration", self.calibration))
-        if self.training_error is None:
+        if self.state != "learned" and self.training_error is None:
+            pass  # there are no codes yet
+        elif self.training_error is None:
             facts.append(("error", f"unknown: {self.training_from}"))
         else:
             facts.append(("error", f"{self.training_error:.4g} of {self.training_from}"))
@@ -91,7 +115,9 @@ class Health:
             facts.append(("", f"{self.added_error:.4g} of {_counted(self.added, 'row')} added since learning"))
         if self.recent_error is not None and self.recent != self.added:
             facts.append(("", f"{self.recent_error:.4g} of the last {_counted(self.recent, 'row')}"))
-        if self.drift is None:
+        if self.drift is None and self.state == "collecting":
+            pass
+        elif self.drift is None:
             facts.append(("drift", f"unknown: it needs {LEAST:,} recent rows"))
         else:
             verdict = f"{'above' if self.relearn else 'below'} the limit of {self.drift_limit:g} for relearning"

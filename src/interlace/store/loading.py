@@ -96,7 +96,7 @@ def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: St
     removed = [parts.open_removed(folder, entry, manifest.store) for entry in manifest.segments]
     tail, none = Tail.empty(books.codebooks, extras.width), Tombstones(0)
     rows = StoredRows(segments, (*removed, none), tail, manifest.ids, extras)
-    return Snapshot(books, rows, manifest.next_id, manifest.drift)
+    return Snapshot(books, rows, manifest.next_id, manifest.drift, manifest.learning)
 
 
 def read_log(

@@ -15,23 +15,24 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..codec.originals import KINDS
+from ..codec.originals import KINDS, WHOLE
 from ..engine.segments import MAX_ROWS
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 from . import files
 from .drift import Drift
 from .files import Folder
+from .learning_plan import LearningPlan
 
 NAME = "MANIFEST.json"
 UNFINISHED = "CREATING"  # exists while a store is created; files without it and without a manifest are damage
-VERSION = 2  # if the store has columns or originals, else 1
+VERSION = 3  # if the store learns by itself, 2 if it has columns or originals, else 1
 LARGEST = 16 << 20  # bytes; a manifest has a few hundred per segment
 
 _START = b'{"format":"interlace store",'
 _CRC = '"crc32":"%s"'
 _FILE = re.compile(r"(books|segment|payload|originals|removed|log)-([1-9][0-9]{0,17})\.(interlace|log)")
 _ID_KINDS = ("", "int64", "string")
-_SINCE_2 = ("columns", "originals", "payload_file", "originals_file")
+_OPTIONAL = ("columns", "originals", "payload_file", "originals_file", "learning")
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,12 @@ class Manifest:
     drift: Drift = field(default_factory=Drift)  #: errors of the rows added so far
     columns: str | None = None  #: schema of the payload (columns.py), if there is one
     originals: str | None = None  #: format of the originals (originals.py), if they are kept
+    learning: LearningPlan | None = None  #: how the store learns codebooks, if it started without
 
     @property
     def version(self) -> int:
         """The oldest version of the format that can represent it."""
-        return 1 + self.extended
+        return 3 if self.learning is not None else 1 + self.extended
 
     @property
     def extended(self) -> bool:
@@ -103,8 +105,8 @@ def to_bytes(manifest: Manifest) -> bytes:
 
 
 def _without_unused(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Leaves out unused fields that version 1 does not have."""
-    return {key: value for key, value in items if value is not None or key not in _SINCE_2}
+    """Leaves out unused fields that older versions do not have."""
+    return {key: value for key, value in items if value is not None or key not in _OPTIONAL}
 
 
 def from_bytes(text: bytes, path: str) -> Manifest:
@@ -188,6 +190,7 @@ def _parsed(found: dict[str, Any]) -> Manifest:
         drift=Drift.stored(found["drift"]) if "drift" in found else Drift(),
         columns=found.get("columns"),
         originals=found.get("originals"),
+        learning=None if found.get("learning") is None else LearningPlan.stored(found["learning"]),
     )
     if re.fullmatch("[0-9a-f]{32}", manifest.store) is None:
         raise ValueError(f"store is {manifest.store!r:.100}")
@@ -195,7 +198,9 @@ def _parsed(found: dict[str, Any]) -> Manifest:
         raise ValueError(f"ids of kind {manifest.ids!r}")
     if manifest.columns is not None and not isinstance(manifest.columns, str):
         raise ValueError(f"columns is {manifest.columns!r:.100}")
-    if manifest.originals is not None and manifest.originals not in KINDS:
+    plan = manifest.learning
+    kinds = (None, *KINDS) if plan is None else (WHOLE,) if plan.collecting else (plan.originals,)
+    if manifest.originals not in kinds:
         raise ValueError(f"originals is {manifest.originals!r:.100}")
     if len(set(manifest.names)) != len(manifest.names):
         raise ValueError("it names the same file twice")

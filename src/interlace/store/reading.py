@@ -16,6 +16,7 @@ from ..index.searchable import Searchable
 from ..index.searcher import Searcher
 from ..inputs.arrays import FloatArray
 from . import files
+from .background import Background
 from .health import Health
 from .loading import State, opened
 from .manifest import NAME
@@ -29,6 +30,7 @@ class Reading(Searchable):
 
     path: str
     session: Session  #: the open store; internal
+    background: Background  #: what learns for it; internal
 
     @property
     def searcher(self) -> Searcher:
@@ -58,7 +60,7 @@ class Reading(Searchable):
     @property
     def originals(self) -> str | None:
         """The format in which the store keeps vectors: ``float16``, ``int8``, or None."""
-        originals = self.session.open_state.snapshot.rows.extras.originals
+        originals = self.session.open_state.snapshot.originals
         return None if originals is None else originals.kind
 
     @property
@@ -133,7 +135,8 @@ class Reading(Searchable):
     def health(self) -> Health:
         """Removed rows, segments and log size; whether the calibration is valid; whether the codebooks fit the rows."""
         state = self.session.open_state
-        return Health.of(state.snapshot, self._size(state))
+        learning, error = self.background.learning, self.background.error
+        return Health.of(state.snapshot, self._size(state), learning=learning, error=error)
 
     def _size(self, state: State) -> int:
         """Bytes of all files."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .._threads import ForkLock
 from ..errors import InputError, RelearnWarning, StoreError, warn_user
@@ -14,6 +14,12 @@ from .loading import State, load
 from .records import Record
 from .snapshot import Snapshot
 from .writer import Writer
+
+POLL = 0.05  # seconds between two looks at whether to go on waiting
+
+
+def _nothing() -> None:
+    """What follows a write of a store that does not learn by itself."""
 
 
 class Session:
@@ -26,6 +32,7 @@ class Session:
         self._batch: Snapshot | None = None  # inside a batch: the state with its writes so far
         self._pending: list[Record] = []  # writes of the batch
         self._warned = False  # a session warns of drift once
+        self.after_write: Callable[[], None] = _nothing  #: called after each write that is durable
         self.closed = False
 
     # --- reading
@@ -71,10 +78,18 @@ class Session:
     # --- writing
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[Writer]:
-        """Wait for other writes of this process; StoreError if this process cannot write."""
-        with self._lock:
+    def writing(self, waiting: Callable[[], None] | None = None) -> Iterator[Writer]:
+        """Wait for other writes of this process; StoreError if this process cannot write.
+
+        ``waiting`` is called every now and then while it waits, and may raise.
+        """
+        while not self._lock.acquire(-1 if waiting is None else POLL):
+            if waiting is not None:
+                waiting()
+        try:
             yield self.check_writable()
+        finally:
+            self._lock.release()
 
     def check_writable(self) -> Writer:
         """The writer; StoreError if the store is closed, open for reading, or was opened before a fork."""
@@ -100,7 +115,7 @@ class Session:
         before, after = self.current, self.current.apply(record)
         if self._batch is None:
             writer.write(record, after)
-            self._warn_of_drift(before.drift)
+            self._written(before.drift)
         else:
             self._pending.append(record)
             self._batch = after
@@ -120,7 +135,7 @@ class Session:
                 self._batch, self._pending = None, []
                 if pending:
                     writer.write(Record.joined(pending), after)
-                    self._warn_of_drift(before.drift)
+                    self._written(before.drift)
 
     def check_no_batch(self, call: str) -> None:
         """Raise InputError inside a batch; ``call`` is named in the message."""
@@ -128,6 +143,11 @@ class Session:
         inherited = isinstance(self._source, Writer) and self._source.process != os.getpid()
         if self._batch is not None and not inherited:
             raise InputError(f"{call} cannot run inside a batch, whose rows are not written yet")
+
+    def check_can_close(self) -> None:
+        """Wait for other writes of this process; InputError inside a batch of this thread."""
+        with self._lock:
+            self.check_no_batch("close()")
 
     def close(self) -> None:
         """See :meth:`Store.close`."""
@@ -138,9 +158,13 @@ class Session:
                 self._source.close()
                 self._source = self._source.state
 
-    def _warn_of_drift(self, before: Drift) -> None:
-        """Warn once, when a write raises the drift above its limit."""
-        drift = self.state.snapshot.drift
+    def _written(self, before: Drift) -> None:
+        """Warn once, when a write raises the drift above its limit, unless the store learns by itself."""
+        snapshot = self.state.snapshot
+        drift, plan = snapshot.drift, snapshot.plan
+        self.after_write()
+        if plan is not None and plan.relearn == "auto" and plan.originals is not None:
+            return
         if drift.due and not before.due and not self._warned:
             self._warned = True
             warn_user(

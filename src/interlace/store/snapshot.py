@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from .._threads import cached_property, thread_count
 from ..codec.codebooks import Codes
-from ..codec.originals import Bytes
+from ..codec.originals import Bytes, OriginalsFormat
 from ..engine.engine import Engine
+from ..engine.exact import ExactEngine
 from ..engine.margins import Calibration
 from ..engine.segments import Segment
 from ..errors import InputError
-from ..index.calibration import calibrated
+from ..files import storage
+from ..index.calibration import calibrated, calibration_vectors, sampled_rows
 from ..index.id_values import IdArray, is_id
 from ..index.ids import Ids
 from ..index.index import Index
@@ -27,7 +29,9 @@ from ..inputs.arrays import FloatArray
 from .books import StoredBooks
 from .columns import Table
 from .drift import Drift
+from .extras import Extras
 from .ids import without_padding
+from .learning_plan import LearningPlan
 from .records import Record
 from .rows import StoredRows
 from .tail import Pieces
@@ -38,8 +42,23 @@ ROWS = 4096  # ids made at a time while iterating
 class Snapshot(Searchable):
     """One state of a :class:`Store`; later writes do not change it."""
 
-    def __init__(self, books: StoredBooks, rows: StoredRows, next_id: int, drift: Drift) -> None:
+    def __init__(
+        self, books: StoredBooks, rows: StoredRows, next_id: int, drift: Drift, plan: LearningPlan | None = None
+    ) -> None:
         self.books, self.rows, self.next_id, self.drift = books, rows, next_id, drift
+        self.plan = plan  # how codebooks are learned, if the store started without
+
+    @property
+    def collecting(self) -> bool:
+        """Whether the store has learned no codebooks yet: it keeps vectors, and compares these."""
+        return self.plan is not None and self.plan.collecting
+
+    @property
+    def originals(self) -> OriginalsFormat | None:
+        """The format in which the store keeps vectors beside codes, or will once it has codes; None: it does not."""
+        if self.plan is None or not self.plan.collecting:
+            return self.rows.extras.originals
+        return None if self.plan.originals is None else OriginalsFormat(self.plan.originals, self.books.space.dim)
 
     # --- reading
 
@@ -48,8 +67,11 @@ class Snapshot(Searchable):
         """The rows of this state, ready to be searched."""
         rows, books = self.rows, self.books
         segments = (*(part.segment for part in rows.parts), *rows.tail.segments)
-        engine = Engine(books.codebooks, segments, rows.ids.removed, books.calibration)
-        originals = None if rows.extras.originals is None else rows.vectors
+        if self.collecting:
+            engine: Engine = ExactEngine(books.codebooks, segments, rows.ids.removed, vectors=rows.vectors)
+        else:
+            engine = Engine(books.codebooks, segments, rows.ids.removed, books.calibration)
+        originals = None if self.originals is None else rows.vectors
         return Searcher(books.space, engine, rows.ids, originals, rows.allowed)
 
     def get(self, ids: Any, *, originals: bool = False) -> FloatArray:
@@ -93,8 +115,17 @@ class Snapshot(Searchable):
         for start in range(0, len(rows), ROWS):
             yield from self.rows.ids.take(rows[start : start + ROWS]).tolist()
 
-    def calibrated(self, queries: Any, threads: int | None, embedded: bool) -> Calibration:
-        """A calibration for the current rows; with originals also the re-rank depth for each recall."""
+    def calibrated(self, queries: Any, threads: int | None, embedded: bool) -> Calibration | None:
+        """A calibration for the current rows; with originals also the re-rank depth for each recall.
+
+        None while rows are not coded, and every search is exact.
+        """
+        if self.collecting:
+            if queries is None:
+                sampled_rows(self.searcher)
+            else:
+                calibration_vectors(self.searcher, queries, embedded)
+            return None
         return calibrated(self.searcher, queries, thread_count(threads), embedded)
 
     # --- writes
@@ -151,7 +182,7 @@ class Snapshot(Searchable):
                 raise InputError(f"rows of segment {part} are removed, but there are only {len(removed) - 1} segments")
             removed[part] = removed[part].adding(record.rows[record.parts == part].astype(np.int64))
         rows = dataclasses.replace(rows, removed=tuple(removed), tail=tail, kind=kind)
-        return Snapshot(self.books, rows, next_id, drift)
+        return Snapshot(self.books, rows, next_id, drift, self.plan)
 
     # --- copies
 
@@ -159,8 +190,21 @@ class Snapshot(Searchable):
         """Codes and ids of the kept rows of consecutive parts, in insertion order."""
         return self.rows.merged(first, stop)
 
+    @property
+    def extras(self) -> Extras:
+        """What files that are written from this state have beside ids and codes."""
+        return self.rows.extras
+
+    def merged_originals(self, first: int, stop: int) -> storage.Blocks:
+        """Originals of the kept rows of consecutive parts, in the format of :attr:`extras`."""
+        return self.rows.merged_originals(first, stop)
+
     def to_index(self) -> Index:
         """An index in memory with one segment and no removed rows."""
+        if self.collecting:
+            raise InputError(
+                f"an index has codes, but this store of {len(self)} rows has not learned codebooks yet: call relearn()"
+            )
         books = self.books
         if len(self) == 0:
             return Index.of(books.without_rows())

@@ -18,9 +18,11 @@ from ..index.id_values import IdArray, as_id_array, is_id, shown_id
 from ..inputs.literals import Auto, Cross, Effort, Layout, Missing, PriorFit, Rotation
 from ..progress import Progress, as_progress, silent
 from .adding import Insertion
+from .background import Background
 from .loading import State
 from .reading import Reading
 from .relearning import relearned
+from .restructuring import with_columns, without_columns
 from .session import Session
 from .writer import Writer
 
@@ -39,6 +41,10 @@ class Store(Reading):
     def __init__(self, folder: str, source: State | Writer) -> None:
         self.path = folder
         self.session = Session(folder, source)
+        self.background = Background(self.session)
+        if self.mode == "a":
+            self.session.after_write = self.background.check
+            self.background.check()  # a process that ended may have left something to learn
 
     @property
     def mode(self) -> str:
@@ -142,17 +148,37 @@ class Store(Reading):
             if not compact or writer.doubtful:
                 writer.checkpoint(snapshot, everything=True)
 
+    def add_columns(self, columns: Any, payload: Any = None) -> None:
+        """Add payload columns, as :func:`interlace.create` declares them.
+
+        ``payload`` has their values for all rows, in the order of :attr:`ids`; without it they are null. All rows are
+        written again, in one step: after an error or a crash the store is unchanged. Searches continue meanwhile.
+        """
+        with self.session.writing() as writer:
+            self.session.check_no_batch("add_columns()")
+            after = with_columns(self.session.state.snapshot, columns, payload)
+            writer.checkpoint(after, everything=True, rewrite=True)
+
+    def drop_columns(self, names: Any) -> None:
+        """Drop payload columns by name; at least one must be left. All rows are written again, in one step."""
+        with self.session.writing() as writer:
+            self.session.check_no_batch("drop_columns()")
+            after = without_columns(self.session.state.snapshot, names)
+            writer.checkpoint(after, everything=True, rewrite=True)
+
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Recalibrate ``margin`` for the current rows and store the result; see :meth:`Index.calibrate`.
 
         If the store keeps originals, they are the default queries, and the re-rank depth for ``recall`` is measured
-        too: each of up to 256 queries is compared with all originals.
+        too: each of up to 256 queries is compared with all originals. A store that has not learned codebooks yet
+        searches exactly, and has nothing to calibrate.
         """
         with self.session.writing() as writer:
             self.session.check_no_batch("calibrate()")
             snapshot = self.session.state.snapshot
             calibration = snapshot.calibrated(queries, threads, embedded)
-            writer.checkpoint(snapshot, books=dataclasses.replace(snapshot.books, calibration=calibration))
+            if calibration is not None:
+                writer.checkpoint(snapshot, books=dataclasses.replace(snapshot.books, calibration=calibration))
 
     def relearn(
         self,
@@ -177,6 +203,9 @@ class Store(Reading):
         start: str | None = None,
     ) -> None:
         """Learn new codebooks from the kept originals, encode all rows again, and calibrate.
+
+        A store that was created without codebooks learns with the settings of :func:`interlace.create`, and with those
+        that you pass instead, which it then keeps for the next time.
 
         The method that learned the current codebooks learns the new ones, with the same number of bytes and the same
         layout, unless you pass others. The parameters are those of its class, :class:`interlace.ICQ` or a class of
@@ -210,19 +239,35 @@ class Store(Reading):
         }
         settings = {name: value for name, value in given.items() if value is not None}
         report = as_progress(progress)
+        self.session.check_writable()
+        self.session.check_no_batch("relearn()")
+        self.background.stop()  # it would learn the same, or less
         with self.session.writing() as writer:
             self.session.check_no_batch("relearn()")
             before = self.session.state.snapshot
-            after = relearned(before, settings, lambda what, done: report(f"learning: {what}", 0.7 * done))
+            new = relearned(before, settings, lambda what, done: report(f"learning: {what}", 0.7 * done))
             report("coding", 0.7)
-            writer.checkpoint(after, everything=True, rewrite=True, books=after.books)
+            writer.checkpoint(new.applied(before), everything=True, rewrite=True, books=new.books)
             report("calibrating", 0.9)
             self.calibrate(threads=threads)
         report("done", 1.0)
 
     def close(self) -> None:
-        """Release the lock, so that another process can write. All writes are on disk already."""
+        """Release the lock, so that another process can write. All writes are on disk already.
+
+        Learning in the background stops, and starts again when the store is opened for writing;
+        :meth:`wait_until_learned` waits for it.
+        """
+        self.session.check_can_close()
+        self.background.stop()
         self.session.close()
+
+    def wait_until_learned(self, timeout: float | None = None) -> bool:
+        """Wait while the store learns in the background, at most so many seconds; returns whether it has ended.
+
+        Returns at once if nothing is being learned. :meth:`health` has the state, and the error after a failure.
+        """
+        return self.background.wait(timeout)
 
     def __enter__(self) -> Store:
         return self
@@ -236,7 +281,9 @@ class Store(Reading):
     def __repr__(self) -> str:
         snapshot, closed = self.session.state.snapshot, ", closed" * self.session.closed
         rows = snapshot.rows
+        books = snapshot.books.codebooks
+        coded = f"vectors ({books.metric}, dim={books.dim}) without codes" if snapshot.collecting else repr(books)
         return (
             f"Store({self.path!r}, mode={self.mode!r}{closed}: {len(snapshot)} rows, {rows.kind or 'no'} ids, "
-            f"{len(rows.parts)} segments, {rows.tail.n} rows in the log, {snapshot.books.codebooks!r})"
+            f"{len(rows.parts)} segments, {rows.tail.n} rows in the log, {coded})"
         )

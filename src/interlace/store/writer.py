@@ -127,7 +127,8 @@ class Writer:
         if books is not None:
             write_books(path("books"), books, before.store)
             books_name = written[-1]
-        log = Log.create(path("log"), before.store, 1 + before.extended)
+        extras = after.extras
+        log = Log.create(path("log"), before.store, 1 + extras.any)
         self.folder.sync()
         self._generation += 1  # also if the checkpoint fails: readers distinguish manifests by it
         manifest = Manifest(
@@ -140,8 +141,9 @@ class Writer:
             next_id=after.next_id,
             next_file=self._next_file,
             drift=after.drift.at_checkpoint(),
-            columns=before.columns,
-            originals=before.originals,
+            columns=None if extras.columns is None else extras.columns.text,
+            originals=None if extras.originals is None else extras.originals.kind,
+            learning=after.plan,
         )
         return manifest, log
 
@@ -169,7 +171,7 @@ class Writer:
 
     def _write_extras(self, after: Snapshot, group: Group, entry: Entry, path: Callable[[str], At]) -> Entry:
         """Write the columns and originals of the rows of a new segment."""
-        mark, extras = self.state.manifest.store, after.rows.extras
+        mark, extras = self.state.manifest.store, after.extras
         if extras.columns is not None:
             file = path("payload")
             table = after.rows.merged_payload(group.first, group.stop)
@@ -177,7 +179,7 @@ class Writer:
             entry = dataclasses.replace(entry, payload_file=file.name)
         if extras.originals is not None:
             file = path("originals")
-            vectors = after.rows.merged_originals(group.first, group.stop)
+            vectors = after.merged_originals(group.first, group.stop)
             parts.write_originals(file, entry.file, vectors, extras.originals.kind, mark)
             entry = dataclasses.replace(entry, originals_file=file.name)
         return entry

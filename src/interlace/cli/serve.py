@@ -1,0 +1,126 @@
+"""``interlace serve``: an HTTP server for the stores of a directory."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import sys
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..serve import Keys, RequestLimits
+
+HELP = "serve the stores of a directory over HTTP"
+DESCRIPTION = """\
+Serves every store of a directory as a collection. The routes follow Qdrant's REST API, so that its
+clients work. Needs the serve extra: pip install 'interlace[serve]'.
+
+API keys come from the environment (INTERLACE_API_KEY, INTERLACE_READ_ONLY_API_KEY) or from files,
+never from the command line. Without a key, the server only listens on the loopback interface.
+"""
+EPILOG = """\
+examples:
+  interlace serve stores
+  INTERLACE_API_KEY=... interlace serve stores --host 0.0.0.0
+  interlace serve stores --api-key-file key.txt --tls-cert cert.pem --tls-key key.pem
+  interlace serve stores --limit k=1000 --limit body_bytes=1000000
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``interlace serve``."""
+    parser.add_argument("folder", metavar="DIR", help="directory with stores; new collections are created in it")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=6333, help="port to listen on (default: %(default)s); 0: a free one"
+    )
+    keys = parser.add_argument_group("access")
+    keys.add_argument("--api-key-file", metavar="FILE", help="file with the key that may do everything")
+    keys.add_argument("--read-only-api-key-file", metavar="FILE", help="file with a key that may only read")
+    keys.add_argument("--insecure", action="store_true", help="listen beyond the loopback interface without a key")
+    keys.add_argument("--tls-cert", metavar="FILE", help="certificate, for HTTPS")
+    keys.add_argument("--tls-key", metavar="FILE", help="private key of the certificate")
+    more = parser.add_argument_group("searches and limits")
+    more.add_argument("--threads", type=int, default=0, help="threads that search (default: one per CPU)")
+    more.add_argument(
+        "--rerank",
+        type=int,
+        default=100,
+        help="rows that a query compares with kept originals unless it says otherwise (default: %(default)s)",
+    )
+    more.add_argument("--n-bytes", type=int, default=32, help="code bytes of new collections (default: %(default)s)")
+    more.add_argument(
+        "--limit", action="append", default=[], metavar="NAME=VALUE", help="change a limit of requests (docs/serve.md)"
+    )
+    more.add_argument("--grace", type=float, default=30.0, help="seconds for open requests at the end (default: 30)")
+    more.add_argument(
+        "--log-level", choices=["debug", "info", "warning", "error"], default="info", help="default: %(default)s"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM."""
+    try:
+        from ..serve import RequestLimits, ServerSettings
+        from ..serve.run import Tls, log_to_stderr, server
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the server needs {error.name}, which is not installed: pip install 'interlace[serve]'"
+        ) from error
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise InputError("--tls-cert and --tls-key belong together")
+    settings = ServerSettings(
+        args.folder,
+        host=args.host,
+        port=args.port,
+        keys=_keys(args),
+        limits=_limits(RequestLimits(), args.limit),
+        threads=args.threads,
+        rerank=args.rerank,
+        n_bytes=args.n_bytes,
+        insecure=args.insecure,
+    )
+    tls = None if args.tls_cert is None else Tls(args.tls_cert, args.tls_key)
+    made = server(settings, tls, grace=args.grace)
+    log_to_stderr(args.log_level)
+    scheme = "http" if tls is None else "https"
+    if args.port:
+        print(f"serving {args.folder!r} on {scheme}://{args.host}:{args.port}", file=sys.stderr, flush=True)
+    made.run()
+    return 0 if made.started else 1
+
+
+def _keys(args: argparse.Namespace) -> Keys:
+    from ..serve import Keys
+
+    found = []
+    for path, name in ((args.api_key_file, "API_KEY"), (args.read_only_api_key_file, "READ_ONLY_API_KEY")):
+        key = os.environ.get(f"INTERLACE_{name}") or None
+        if path is not None:
+            if key is not None:
+                raise InputError(f"the key is in the environment (INTERLACE_{name}) and in {path!r}: use one of them")
+            with open(path, encoding="ascii", errors="replace") as file:
+                key = file.read(10_000).strip()
+            if os.stat(path).st_mode & (stat.S_IRGRP | stat.S_IROTH) and not path.startswith("/run/"):
+                print(f"interlace: warning: other users can read {path!r}: chmod 600", file=sys.stderr)
+        found.append(key)
+    return Keys(*found)
+
+
+def _limits(limits: RequestLimits, given: list[str]) -> RequestLimits:
+    kinds = {field.name: type(getattr(limits, field.name)) for field in fields(limits)}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator or name not in kinds:
+            raise InputError(f"--limit takes NAME=VALUE with one of the names {', '.join(kinds)}, got {text!r}")
+        try:
+            limits = replace(limits, **{name: kinds[name](value)})
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"--limit {name} must be a number, got {value!r}") from None
+    return limits

@@ -1,0 +1,84 @@
+"""The application: routes, behind the guard."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from .._version import __version__
+from .endpoint import Routes
+from .guard import Guard
+from .problems import ProblemDetails, of_error
+from .routes import collections, insight, points, snapshots, stored
+from .routes import service as service_routes
+from .service import Service
+from .settings import ServerSettings
+
+PAGE = Path(__file__).parent / "page"
+
+
+def create_app(settings: ServerSettings) -> ASGIApp:
+    """The ASGI application of a directory of stores. It holds the directory until its lifespan ends."""
+    service = Service.of(settings)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opening = asyncio.get_running_loop().run_in_executor(None, service.catalog.open_all)
+        try:
+            yield
+        finally:
+            await opening
+            await asyncio.get_running_loop().run_in_executor(None, service.work.close)
+            service.catalog.close()
+
+    app = FastAPI(
+        title="interlace",
+        version=__version__,
+        description="Similarity search in a few bytes per vector. Routes follow Qdrant's REST API (docs/serve.md).",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+    )
+    collections.add(Routes(app, "collections"), service)
+    points.add(Routes(app, "points"), service)
+    snapshots.add(Routes(app, "snapshots"), service)
+    insight.add(Routes(app, "insight"), service)
+    stored.add(Routes(app, "il.connect"), service)
+    service_routes.add(Routes(app, "service"), service, app)
+
+    async def root(request: Request) -> Response:
+        """The page for browsers, the version for programs."""
+        if "text/html" in request.headers.get("accept", "") and (PAGE / "index.html").exists():
+            return FileResponse(PAGE / "index.html")
+        return Response(json.dumps(service_routes.version()), media_type="application/json")
+
+    Routes(app, "service").add("GET", "/", root, reads=True)
+    app.mount("/page", StaticFiles(directory=PAGE), name="page")
+    app.add_exception_handler(HTTPException, _http_problem)
+    app.add_exception_handler(ProblemDetails, _problem)
+    return Guard(app, settings, service.metrics)
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    """Unknown paths and methods."""
+    assert isinstance(error, HTTPException)
+    code = {404: "unknown_path", 405: "method"}.get(error.status_code, "http")
+    text = f"{request.method} {request.url.path[:200]}: {error.detail}"
+    problem = ProblemDetails(error.status_code, code, text, dict(error.headers or {}))
+    return problem.response(request.state.request_id)
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    """Of the guard, while a body is read."""
+    return of_error(error).response(request.state.request_id)

@@ -1,0 +1,92 @@
+"""Counters and gauges for Prometheus, in a registry of the application's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from ..engine.hits import SearchStats
+from ..errors import InterlaceError
+from .catalog import Catalog
+from .work import Workers
+
+SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """What the server has done, and what it holds."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        made: dict[str, Any] = {"registry": self.registry}
+        self._requests = Counter("interlace_requests", "Requests", ["method", "route", "status"], **made)
+        self._seconds = Histogram("interlace_request_seconds", "Time to answer", ["route"], buckets=SECONDS, **made)
+        self.active = Gauge("interlace_requests_active", "Requests being served", **made)
+        of = ["collection"]
+        self._searches = Counter("interlace_queries", "Queries searched", of, **made)
+        self._scanned = Counter("interlace_rows_scanned", "Rows whose crude distance was computed", of, **made)
+        self._survivors = Counter("interlace_rows_survived", "Rows compared by their whole code", of, **made)
+        self._reranked = Counter("interlace_rows_reranked", "Rows compared with kept originals", of, **made)
+        self._batches = Histogram(
+            "interlace_batch_queries", "Queries in a batch", buckets=(1, 2, 4, 8, 16, 32, 64), **made
+        )
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """One request."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def searched(self, collection: str, stats: SearchStats) -> None:
+        """One search."""
+        self._searches.labels(collection).inc(stats.queries)
+        self._scanned.labels(collection).inc(stats.scanned)
+        self._survivors.labels(collection).inc(stats.survivors)
+        self._reranked.labels(collection).inc(stats.reranked)
+        self._batches.observe(stats.queries)
+
+    def watch(self, catalog: Catalog, work: Workers) -> None:
+        """Read the state of collections and threads whenever metrics are asked for."""
+        self.registry.register(_State(catalog, work))
+
+    def text(self) -> bytes:
+        """The answer of /metrics."""
+        return generate_latest(self.registry)
+
+
+class _State:
+    """Gauges that are read, not kept."""
+
+    def __init__(self, catalog: Catalog, work: Workers) -> None:
+        self._catalog, self._work = catalog, work
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """All of them."""
+        yield GaugeMetricFamily("interlace_queue", "Searches that wait or run", self._work.waiting)
+        yield GaugeMetricFamily("interlace_writes", "Writes that wait or run", self._work.writing)
+        names = {"rows": "Rows", "bytes": "Bytes of all files", "drift": "Error of recent rows over that of learning"}
+        families = {
+            n: GaugeMetricFamily(f"interlace_collection_{n}", text, labels=["collection"]) for n, text in names.items()
+        }
+        up = GaugeMetricFamily("interlace_collection_up", "1 if the collection could be opened", labels=["collection"])
+        open_ones = {each.name: each for each in self._catalog.collections}
+        for name in self._catalog.names:
+            up.add_metric([name], float(name in open_ones))
+        for name, each in open_ones.items():
+            try:
+                health = each.store.health()
+            except InterlaceError:  # closed meanwhile, or damaged
+                continue
+            families["rows"].add_metric([name], health.rows)
+            families["bytes"].add_metric([name], health.bytes)
+            if health.drift is not None:
+                families["drift"].add_metric([name], health.drift)
+        yield up
+        yield from families.values()
+
+    def describe(self) -> list[Any]:
+        """Nothing: names are known when they are collected."""
+        return []

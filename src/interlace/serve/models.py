@@ -1,0 +1,232 @@
+"""Bodies of requests, as Qdrant's REST API has them. What this server does not support is named in the answer.
+
+Fields of type :data:`Unsupported` are known to Qdrant's clients, which send null for them; any other value is refused.
+Fields of type :data:`Ignored` tune the inside of Qdrant and change no answer.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+LARGEST = 2**64 - 1
+
+
+def _only_null(value: Any) -> None:
+    if value not in (None, [], {}):
+        raise PydanticCustomError("unsupported", "this is not supported by this server (docs/serve.md lists what is)")
+
+
+Unsupported = Annotated[None, BeforeValidator(_only_null)]
+Ignored = Any
+PointId = Annotated[int, Field(strict=True, ge=0, le=LARGEST)] | Annotated[str, Field(strict=True)]
+Vector = list[float]
+Payload = dict[str, Any]
+
+
+class Body(BaseModel):
+    """Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=True)
+
+
+class VectorParams(Body):
+    """Dimensions and distance of the vectors of a collection."""
+
+    size: int = Field(ge=1, le=65_536, strict=True)
+    distance: str
+    hnsw_config: Ignored = None
+    quantization_config: Payload | None = None
+    on_disk: Ignored = None
+    memory: Ignored = None
+    datatype: str | None = None
+    multivector_config: Unsupported = None
+
+
+class Own(Body):
+    """What only this server has: sizes of codes and originals of a new collection."""
+
+    n_bytes: int | None = Field(default=None, ge=1, le=128, strict=True)
+    originals: str | None = "float16"
+    columns: dict[str, str] | None = None  #: typed columns in place of a JSON payload
+
+
+class CreateCollection(Body):
+    """PUT /collections/{name}"""
+
+    vectors: VectorParams | dict[str, VectorParams]
+    interlace: Own = Own()
+    hnsw_config: Ignored = None
+    wal_config: Ignored = None
+    optimizers_config: Ignored = None
+    quantization_config: Payload | None = None
+    on_disk_payload: Ignored = None
+    payload: Ignored = None
+    id_tracker: Ignored = None
+    shard_number: int | None = Field(default=None, le=1)
+    replication_factor: int | None = Field(default=None, le=1)
+    write_consistency_factor: Ignored = None
+    strict_mode_config: Ignored = None
+    sharding_method: Unsupported = None
+    sparse_vectors: Unsupported = None
+    init_from: Unsupported = None
+    metadata: Unsupported = None
+
+
+class UpdateCollection(Body):
+    """PATCH /collections/{name}: tuning of Qdrant's inside, without effect here."""
+
+    optimizers_config: Ignored = None
+    params: Ignored = None
+    hnsw_config: Ignored = None
+    vectors: Ignored = None
+    quantization_config: Ignored = None
+    strict_mode_config: Ignored = None
+    sparse_vectors: Unsupported = None
+    metadata: Unsupported = None
+
+
+class CreateIndex(Body):
+    """PUT /collections/{name}/index"""
+
+    field_name: str = Field(min_length=1, max_length=512)
+    field_schema: str | Payload | None = None
+
+
+class Point(Body):
+    """One point."""
+
+    id: PointId
+    vector: Vector | dict[str, Vector]
+    payload: Payload | None = None
+
+
+class Batch(Body):
+    """Many points by column."""
+
+    ids: list[PointId]
+    vectors: list[Vector] | dict[str, list[Vector]]
+    payloads: list[Payload | None] | None = None
+
+
+class Upsert(Body):
+    """PUT /collections/{name}/points: one of points and batch."""
+
+    points: list[Point] | None = None
+    batch: Batch | None = None
+    shard_key: Unsupported = None
+    update_filter: Unsupported = None
+    update_mode: str | None = None
+
+
+class Selector(Body):
+    """POST /collections/{name}/points/delete: one of points and filter."""
+
+    points: list[PointId] | None = None
+    filter: Payload | None = None
+    shard_key: Unsupported = None
+
+
+class Select(Body):
+    """Keys of a payload."""
+
+    include: list[str] | None = None
+    exclude: list[str] | None = None
+
+
+WithPayload = bool | list[str] | Select | None
+WithVector = bool | list[str] | None
+
+
+class Retrieve(Body):
+    """POST /collections/{name}/points"""
+
+    ids: list[PointId]
+    with_payload: WithPayload = None
+    with_vector: WithVector = None
+    shard_key: Unsupported = None
+
+
+class Scroll(Body):
+    """POST /collections/{name}/points/scroll"""
+
+    offset: PointId | None = None
+    limit: int | None = Field(default=None, ge=1, strict=True)
+    filter: Payload | None = None
+    with_payload: WithPayload = None
+    with_vector: WithVector = None
+    order_by: Unsupported = None
+    shard_key: Unsupported = None
+
+
+class Count(Body):
+    """POST /collections/{name}/points/count; the answer is always exact."""
+
+    filter: Payload | None = None
+    exact: bool | None = None
+    shard_key: Unsupported = None
+
+
+class Quantization(Body):
+    """Re-ranking, as Qdrant names it."""
+
+    ignore: bool | None = None
+    rescore: bool | None = None
+    oversampling: float | None = Field(default=None, ge=1)
+
+
+class SearchParams(Body):
+    """How to search. margin, recall and rerank are ours (docs/searching.md)."""
+
+    exact: bool | None = None
+    quantization: Quantization | None = None
+    hnsw_ef: Ignored = None
+    indexed_only: Ignored = None
+    acorn: Ignored = None
+    idf: Unsupported = None
+    margin: float | str | None = None
+    recall: float | None = None
+    rerank: int | None = Field(default=None, ge=0, strict=True)
+
+
+class Mmr(Body):
+    """Hits that are unlike each other: ``{"nearest": ..., "mmr": {"diversity": 0.5}}``."""
+
+    diversity: float | None = Field(default=None, ge=0, le=1)
+    candidates_limit: int | None = Field(default=None, ge=1, strict=True)
+
+
+class Query(Body):
+    """POST /collections/{name}/points/query"""
+
+    query: PointId | Vector | Payload | None = None
+    limit: int | None = Field(default=None, ge=1, strict=True)
+    offset: int | None = Field(default=None, ge=0, strict=True)
+    filter: Payload | None = None
+    params: SearchParams | None = None
+    score_threshold: float | None = None
+    with_payload: WithPayload = None
+    with_vector: WithVector = None
+    with_stats: bool = False
+    using: str | None = None
+    prefetch: Unsupported = None
+    lookup_from: Unsupported = None
+    shard_key: Unsupported = None
+
+
+class Queries(Body):
+    """POST /collections/{name}/points/query/batch"""
+
+    searches: list[Query]
+
+
+class Explain(Body):
+    """POST /collections/{name}/points/explain: what a query does with one point."""
+
+    query: Vector | PointId | Payload
+    id: PointId
+    limit: int | None = Field(default=None, ge=1, strict=True)
+    filter: Payload | None = None
+    params: SearchParams | None = None

@@ -1,0 +1,98 @@
+"""Points and hits as JSON text. Payloads are kept as JSON text and are copied into answers as they are."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.hits import SearchStats
+from ..store import Snapshot
+from . import ids as point_ids
+from .fields import PAYLOAD, payload_texts, selected
+from .models import Select, WithPayload, WithVector
+from .problems import unsupported
+from .searching import QueryHits, has_originals
+
+
+def points(
+    snapshot: Snapshot,
+    ids: NDArray[Any],
+    with_payload: WithPayload,
+    with_vector: WithVector,
+    scores: Sequence[float] | None = None,
+) -> list[str]:
+    """A JSON object for each id; with scores for hits."""
+    if not len(ids):
+        return []
+    shown = [json.dumps(value) for value in point_ids.from_store(ids.tolist())]
+    parts = [shown_id if scores is None else shown_id + ',"version":0,"score":' for shown_id in shown]
+    if scores is not None:
+        parts = [part + number(score) for part, score in zip(parts, scores, strict=True)]
+    for name, texts in (
+        ("payload", payloads(snapshot, ids, with_payload)),
+        ("vector", _vectors(snapshot, ids, with_vector)),
+    ):
+        if texts is not None:
+            parts = [f'{part},"{name}":{text}' for part, text in zip(parts, texts, strict=True)]
+    return [f'{{"id":{part}}}' for part in parts]
+
+
+def hits(
+    snapshot: Snapshot, found: Sequence[QueryHits], with_payload: WithPayload, with_vector: WithVector
+) -> list[str]:
+    """A JSON list of points for each query; payloads of all of them are read at once."""
+    ids = np.concatenate([each.ids for each in found]) if len(found) > 1 else found[0].ids
+    scores = [score for each in found for score in each.scores]
+    each_point = iter(points(snapshot, ids, with_payload, with_vector, scores))
+    return ["[" + ",".join(next(each_point) for _ in each.scores) + "]" for each in found]
+
+
+def number(value: float) -> str:
+    """A number as JSON has it; null for what JSON cannot say."""
+    return repr(value) if math.isfinite(value) else "null"
+
+
+def plain(value: Any) -> Any:
+    """Numbers that JSON has no name for -> null, anywhere inside."""
+    if isinstance(value, dict):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def stats(found: SearchStats) -> dict[str, Any]:
+    """What a search cost."""
+    return {**asdict(found), "ops_per_vector": found.ops_per_vector}
+
+
+def payloads(snapshot: Snapshot, ids: NDArray[Any], wanted: WithPayload) -> Iterable[str] | None:
+    """JSON text of each payload; None if it is not wanted."""
+    if not wanted and not isinstance(wanted, list | Select):
+        return None
+    schema = snapshot.columns
+    if schema is None:
+        return ["{}"] * len(ids)
+    table = snapshot.payload(ids, [PAYLOAD] if PAYLOAD in schema.names else None)
+    texts = payload_texts(table)
+    if wanted is True:
+        return texts
+    include, exclude = (wanted, None) if isinstance(wanted, list) else (wanted.include, wanted.exclude)
+    return (selected(text, include, exclude) for text in texts)
+
+
+def _vectors(snapshot: Snapshot, ids: NDArray[Any], wanted: WithVector) -> Iterable[str] | None:
+    if isinstance(wanted, list) and any(wanted):
+        raise unsupported(f"the named vector {wanted[0]!r}")
+    if not wanted and wanted != [""]:
+        return None
+    vectors = snapshot.get(ids, originals=has_originals(snapshot))
+    return (json.dumps(vector) for vector in vectors.tolist())

@@ -1,0 +1,1 @@
+"""Routes by subject; each module adds its own to an application."""

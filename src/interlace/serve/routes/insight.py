@@ -1,0 +1,78 @@
+"""Routes of the page: overview, funnel, explanation, curve of margins, map, what was learned (serve/insight.py)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .. import insight
+from ..endpoint import Routes, ok, parsed
+from ..models import Body, Explain, PointId, Query, Vector
+from ..problems import over_limit
+from ..rendering import plain
+from ..service import Service
+
+
+class MapRequest(Body):
+    """POST /collections/{name}/insight/map"""
+
+    sample: int = Field(default=insight.SAMPLE, ge=1)
+    query: Vector | PointId | None = None
+    limit: int = Field(default=10, ge=1)
+
+
+def add(routes: Routes, service: Service) -> None:
+    """Add the routes."""
+
+    async def answered(request: Request, function: Callable[..., Any], *args: Any) -> Response:
+        found = service.collection(request)
+        return ok(request, json.dumps(plain(await service.read(found, function, found, *args))))
+
+    async def explain_point(request: Request) -> Response:
+        """Why a query finds or loses a point: at which step, and by how much."""
+        return await answered(request, insight.explained, await parsed(request, Explain))
+
+    async def overview(request: Request) -> Response:
+        """Rows, bytes by part, cells, health and drift."""
+        return await answered(request, insight.overview)
+
+    async def funnel(request: Request) -> Response:
+        """One query step by step, with numbers and times."""
+        given = await parsed(request, Query)
+        return await answered(request, insight.funnel, given)
+
+    async def margin_curve(request: Request) -> Response:
+        """Agreement, recall, operations and time of each margin, measured with rows of the collection."""
+        text = request.query_params.get("k", "10")
+        k = int(text) if text.isdecimal() and len(text) < 9 else 0
+        if not 1 <= k <= 100:
+            raise over_limit(422, "k", 100, text[:20])
+        return await answered(request, insight.margins, k)
+
+    async def sample_map(request: Request) -> Response:
+        """A sample of the rows in two dimensions with their cells, and what a query visited and found."""
+        given = await parsed(request, MapRequest)
+        return await answered(request, insight.sampled_map, given.sample, given.query, min(given.limit, 1_000))
+
+    async def learned(request: Request) -> Response:
+        """Variances, psi, the prior, and the books."""
+        return await answered(request, insight.learned)
+
+    async def random_point(request: Request) -> Response:
+        """The id of a random point."""
+        found = service.collection(request)
+        return ok(request, json.dumps({"id": await service.read(found, insight.random_id, found)}))
+
+    one = "/collections/{name}/insight/"
+    routes.add("POST", "/collections/{name}/points/explain", explain_point, reads=True, body=Explain)
+    routes.add("GET", one + "overview", overview, reads=True)
+    routes.add("POST", one + "funnel", funnel, reads=True, body=Query)
+    routes.add("GET", one + "margins", margin_curve, reads=True, query=["k"])
+    routes.add("POST", one + "map", sample_map, reads=True, body=MapRequest)
+    routes.add("GET", one + "learned", learned, reads=True)
+    routes.add("GET", one + "random", random_point, reads=True)

@@ -1,0 +1,197 @@
+"""Points: upsert, query, scroll, count, delete, retrieve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ...errors import InterlaceError
+from .. import bodies, rendering
+from ..collection import Collection, id_array
+from ..endpoint import Routes, ok, parsed
+from ..models import Count, Queries, Query, Retrieve, Scroll, Selector, Upsert
+from ..problems import ProblemDetails, over_limit
+from ..searching import How, QueryHits, as_vectors, search
+from ..service import Service
+from .stored import check_hits
+
+#: Bodies beyond this are parsed in a thread, so that other requests do not wait.
+LARGE = 1 << 16
+BINARY = (bodies.NPY, bodies.ARROW)
+DONE = '{"operation_id":0,"status":"completed"}'
+
+
+def add(routes: Routes, service: Service) -> None:
+    """Add the routes."""
+
+    async def upsert_points(request: Request) -> Response:
+        """Add points, or replace those with the same ids. The answer comes when they are on disk."""
+        found, body = service.collection(request), await request.body()
+        kind = bodies.kind_of(request.headers.get("content-type", ""))
+        if kind in BINARY:
+            first = request.query_params.get("first_id")
+            await service.write(found, found.put_rows, await service.read(found, bodies.rows_in, body, kind, first))
+            return ok(request, DONE)
+        given = await service.read(found, Upsert.model_validate_json, body)
+        await service.write(found, found.upsert, given)
+        return ok(request, DONE)
+
+    async def delete_points(request: Request) -> Response:
+        """Delete points by id or by filter."""
+        given, found = await parsed(request, Selector), service.collection(request)
+        await service.write(found, found.delete, given)
+        return ok(request, DONE)
+
+    async def retrieve_points(request: Request) -> Response:
+        """Points by id."""
+        given, found = await parsed(request, Retrieve), service.collection(request)
+        return ok(request, "[" + ",".join(await service.read(found, found.retrieve, given)) + "]")
+
+    async def get_point(request: Request) -> Response:
+        """One point by id."""
+        found, text = service.collection(request), request.path_params["id"]
+        wanted: int | str = int(text) if text.isdecimal() and text.isascii() else text
+        points = await service.read(found, found.retrieve, Retrieve(ids=[wanted], with_vector=True))
+        if not points:
+            raise ProblemDetails(404, "unknown_id", f"there is no point {wanted!r:.140}")
+        return ok(request, points[0])
+
+    async def scroll_points(request: Request) -> Response:
+        """Points in the order of their ids, page by page."""
+        given, found = await parsed(request, Scroll), service.collection(request)
+        return ok(request, await service.read(found, found.scroll, given))
+
+    async def count_points(request: Request) -> Response:
+        """The number of points that match a filter, always exact."""
+        given, found = await parsed(request, Count), service.collection(request)
+        return ok(request, json.dumps({"count": await service.read(found, found.count, given)}))
+
+    async def query_points(request: Request) -> Response:
+        """The nearest points of a vector or of a point."""
+        kind = bodies.kind_of(request.headers.get("content-type", ""))
+        if kind in BINARY:
+            return await _query_binary(service, request, kind)
+        given, found = await parsed(request, Query), service.collection(request)
+        if given.with_stats or given.filter is not None or not isinstance(given.query, list) or given.using:
+            text, stats = await service.read(found, found.query, given)
+            if stats is None:
+                return ok(request, f'{{"points":{text}}}')
+            service.metrics.searched(found.name, stats)
+            more = f',"stats":{json.dumps(rendering.plain(rendering.stats(stats)))}' if given.with_stats else ""
+            return ok(request, f'{{"points":{text}}}', more)
+        how = How.of(given.limit or 10, given.offset or 0, given.params, found.snapshot(), service.settings)
+        text = await service.work.read_batched((found.name, how), _Batch(service, found, how), given)
+        return ok(request, f'{{"points":{text}}}')
+
+    async def query_batch_points(request: Request) -> Response:
+        """Several queries; those that differ only in their vectors are searched together."""
+        found, body = service.collection(request), await request.body()
+        given = await service.read(found, Queries.model_validate_json, body)
+        if len(given.searches) > service.settings.limits.batch:
+            raise over_limit(422, "batch", service.settings.limits.batch, f"{len(given.searches)} searches")
+        for each in given.searches:
+            check_hits(len(given.searches), each.limit or 10, each.offset or 0, service.settings.limits)
+        texts = await service.read(found, query_many, service, found, given.searches)
+        return ok(request, "[" + ",".join(f'{{"points":{text}}}' for text in texts) + "]")
+
+    points = "/collections/{name}/points"
+    routes.add("PUT", points, upsert_points, body=Upsert, other_bodies=BINARY, query=["first_id"])
+    routes.add("POST", points, retrieve_points, reads=True, body=Retrieve)
+    routes.add("POST", points + "/delete", delete_points, body=Selector)
+    routes.add("POST", points + "/scroll", scroll_points, reads=True, body=Scroll)
+    routes.add("POST", points + "/count", count_points, reads=True, body=Count)
+    own = list(bodies.QueryString.model_fields)
+    routes.add("POST", points + "/query", query_points, reads=True, body=Query, other_bodies=BINARY, query=own)
+    routes.add("POST", points + "/query/batch", query_batch_points, reads=True, body=Queries)
+    routes.add("GET", points + "/{id}", get_point, reads=True)
+
+
+async def _query_binary(service: Service, request: Request, kind: str) -> Response:
+    """Queries as .npy or Arrow; the answer is JSON, or Arrow if the client accepts that."""
+    found, body = service.collection(request), await request.body()
+    given = bodies.QueryString.model_validate(dict(request.query_params))
+    filter = None if given.filter is None else Count.model_validate_json(f'{{"filter":{given.filter}}}').filter
+    query, as_arrow = given.query(filter), bodies.ARROW in request.headers.get("accept", "")
+    done = await service.read(found, _searched_binary, service, found, query, body, kind, as_arrow)
+    if isinstance(done, bytes):
+        return Response(done, media_type=bodies.ARROW)
+    return ok(request, "[" + ",".join(f'{{"points":{text}}}' for text in done) + "]")
+
+
+def _searched_binary(
+    service: Service, found: Collection, given: Query, body: bytes, kind: str, as_arrow: bool
+) -> list[str] | bytes:
+    snapshot, vectors = found.snapshot(), bodies.vectors_in(body, kind)
+    how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, service.settings)
+    check_hits(len(vectors), how.k, how.offset, service.settings.limits)
+    matches = search(snapshot, vectors, how, found.condition(snapshot, given.filter))
+    service.metrics.searched(found.name, matches.stats)
+    hits = [QueryHits.of(matches, i, given.score_threshold) for i in range(len(vectors))]
+    if not as_arrow:
+        return [found.render(snapshot, given, each) for each in hits]
+    ids = [i for each in hits for i in each.ids.tolist()]
+    payloads = rendering.payloads(snapshot, id_array(ids), True) if given.with_payload and ids else None
+    return bodies.hits_out(ids, [each.scores for each in hits], None if payloads is None else list(payloads))
+
+
+class _Batch:
+    """Runs single queries that wait at the same time as one search."""
+
+    def __init__(self, service: Service, collection: Collection, how: How) -> None:
+        self._service, self._collection, self._how = service, collection, how
+
+    def __call__(self, given: Sequence[Query]) -> list[Any]:
+        if len(given) == 1:
+            return [self._alone(given[0])]
+        try:
+            return list(_searched(self._service, self._collection, given, self._how))
+        except InterlaceError:  # of one of them
+            return [self._alone(each) for each in given]
+
+    def _alone(self, given: Query) -> Any:
+        try:
+            return _searched(self._service, self._collection, [given], self._how)[0]
+        except Exception as error:
+            self._collection.note(error)
+            return error
+
+
+def _searched(service: Service, found: Collection, given: Sequence[Query], how: How) -> list[str]:
+    """Queries by vector without filters, as JSON."""
+    snapshot = found.snapshot()
+    vectors, single = as_vectors([each.query for each in given], found.dim, "query"), len(given) == 1
+    matches = search(snapshot, vectors[0] if single else vectors, how, None, 1)
+    service.metrics.searched(found.name, matches.stats)
+    return [
+        found.render(snapshot, each, QueryHits.of(matches, None if single else i, each.score_threshold))
+        for i, each in enumerate(given)
+    ]
+
+
+def query_many(service: Service, found: Collection, given: Sequence[Query]) -> list[str]:
+    """Queries of one request; equal ones but for their vectors as one search."""
+    snapshot = found.snapshot()
+    groups: dict[Any, list[int]] = {}
+    for i, each in enumerate(given):
+        plain = isinstance(each.query, list) and not each.using and not each.with_stats
+        how = How.of(each.limit or 10, each.offset or 0, each.params, snapshot, service.settings) if plain else None
+        key = (how, json.dumps(each.filter, sort_keys=True)) if plain else i
+        groups.setdefault(key, []).append(i)
+    texts = [""] * len(given)
+    for key, members in groups.items():
+        if isinstance(key, int):
+            texts[key], stats = found.query(given[key])
+            if stats is not None:
+                service.metrics.searched(found.name, stats)
+            continue
+        vectors = as_vectors([given[i].query for i in members], found.dim, "query")
+        condition = found.condition(snapshot, given[members[0]].filter)
+        matches = search(snapshot, vectors, key[0], condition)
+        service.metrics.searched(found.name, matches.stats)
+        for row, i in enumerate(members):
+            texts[i] = found.render(snapshot, given[i], QueryHits.of(matches, row, given[i].score_threshold))
+    return texts

@@ -1,0 +1,92 @@
+"""Snapshots: a copy of the files of a collection in one tar file, taken between two writes."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import re
+import secrets
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from ..catalog import SNAPSHOTS
+from ..collection import Collection
+from ..endpoint import Routes, ok
+from ..problems import ProblemDetails
+from ..service import Service
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}\.tar")
+
+
+def add(routes: Routes, service: Service) -> None:
+    """Add the routes."""
+    root = service.catalog.root / SNAPSHOTS
+
+    async def create_snapshot(request: Request) -> Response:
+        """Copy a collection; the answer comes when the copy is on disk."""
+        found = service.collection(request)
+        return ok(request, json.dumps(await service.write(found, _taken, found, root / found.name)))
+
+    async def list_snapshots(request: Request) -> Response:
+        """Snapshots of a collection."""
+        found = service.collection(request)
+        paths = sorted((root / found.name).glob("*.tar"))
+        return ok(request, json.dumps([_described(path) for path in paths]))
+
+    async def get_snapshot(request: Request) -> Response:
+        """Download a snapshot."""
+        return FileResponse(_path(request), media_type="application/x-tar")
+
+    async def delete_snapshot(request: Request) -> Response:
+        """Delete a snapshot."""
+        path = _path(request)
+        await service.write(service.collection(request), path.unlink)
+        return ok(request, "true")
+
+    def _path(request: Request) -> Path:
+        name = request.path_params["snapshot"]
+        path: Path = root / service.collection(request).name / name
+        if not _NAME.fullmatch(name) or not path.is_file():
+            raise ProblemDetails(404, "unknown_snapshot", f"there is no snapshot {name!r:.140}")
+        return path
+
+    of = "/collections/{name}/snapshots"
+    routes.add("POST", of, create_snapshot)
+    routes.add("GET", of, list_snapshots, reads=True)
+    routes.add("GET", of + "/{snapshot}", get_snapshot, reads=True, produces="application/x-tar")
+    routes.add("DELETE", of + "/{snapshot}", delete_snapshot)
+
+
+def _taken(found: Collection, folder: Path) -> dict[str, Any]:
+    """Write the tar file under another name, sync it, rename it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    path = folder / f"{found.name}-{now:%Y-%m-%d-%H-%M-%S}-{secrets.token_hex(3)}.tar"
+    unfinished = path.with_suffix(".tmp")
+    source = Path(found.store.path)
+    try:
+        with found.store.batch(), open(unfinished, "wb") as file:  # nothing is written to the store meanwhile
+            with tarfile.open(fileobj=file, mode="w") as tar:
+                for each in sorted(source.iterdir()):
+                    if each.is_file() and each.name != "LOCK":
+                        tar.add(each, f"{found.name}/{each.name}", recursive=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return _described(path)
+
+
+def _described(path: Path) -> dict[str, Any]:
+    status = path.stat()
+    made = datetime.datetime.fromtimestamp(status.st_mtime, datetime.timezone.utc)
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else None
+    return {"name": path.name, "creation_time": f"{made:%Y-%m-%dT%H:%M:%S}", "size": status.st_size, "checksum": digest}

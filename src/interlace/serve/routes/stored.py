@@ -1,0 +1,257 @@
+"""The calls of a store, for ``il.connect``: arguments and arrays in, arguments and arrays out (client/wire.py)."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ...client import answers, wire
+from ...client.wire import Array
+from ...errors import InputError
+from .. import bodies, fields
+from ..collection import Collection, id_array
+from ..endpoint import FULL, Routes
+from ..problems import ProblemDetails, over_limit
+from ..service import Service
+from ..settings import RequestLimits
+
+Given = dict[str, Any]
+Arrays = dict[str, Array]
+Answer = tuple[Given, Arrays]
+Call = Callable[["Calls", Given, Arrays], Answer]
+
+
+def add(routes: Routes, service: Service) -> None:
+    """Add the route."""
+
+    async def call_store(request: Request) -> Response:
+        """A call of a store, as il.connect sends it; calls that write need the full key."""
+        found, name = service.collection(request), request.path_params["call"]
+        function, writes = READS.get(name) or WRITES.get(name), name in WRITES
+        if function is None:
+            raise ProblemDetails(404, "unknown_path", f"a store has no call {name!r:.60}")
+        if writes and request.state.access != FULL:
+            raise ProblemDetails(403, "read_only", "this needs the full API key, the key that was given is read-only")
+        kind = bodies.kind_of(request.headers.get("content-type", ""))
+        if kind != wire.MEDIA_TYPE:
+            raise ProblemDetails(415, "media_type", f"the body must be {wire.MEDIA_TYPE}, got {kind!r:.80}")
+        body, calls = await request.body(), Calls(service, found)
+        run = service.write if writes else service.read
+        return Response(await run(found, calls.run, function, body), media_type=wire.MEDIA_TYPE)
+
+    routes.add(
+        "POST",
+        "/collections/{name}/store/{call}",
+        call_store,
+        reads=True,
+        other_bodies=[wire.MEDIA_TYPE],
+        produces=wire.MEDIA_TYPE,
+    )
+
+
+class Calls:
+    """Calls of one request."""
+
+    def __init__(self, service: Service, collection: Collection) -> None:
+        self.collection, self._metrics, self._limits = collection, service.metrics, service.settings.limits
+
+    def run(self, call: Call, body: bytes) -> bytes:
+        """Unpack, call, pack."""
+        given, arrays = wire.unpack(body)
+        try:
+            return wire.pack(*call(self, given, arrays))
+        except KeyError as error:
+            if isinstance(error, InputError) or type(error) is not KeyError:
+                raise
+            raise InputError(f"the request has no {error.args[0]!r}") from None
+
+    # --- searches
+
+    def search(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.search."""
+        q = arrays["q"]
+        self._check(given, 1 if q.ndim <= 1 else len(q))
+        found = self.collection.snapshot().search(q, **_options(given, arrays, SEARCH))
+        self._metrics.searched(self.collection.name, found.stats)
+        return answers.of_matches(found)
+
+    def search_by_id(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.search_by_id."""
+        ids = wire.ids_in(given["ids"], arrays)
+        self._check(given, 1 if isinstance(ids, int | str) else len(ids))
+        found = self.collection.snapshot().search_by_id(ids, **_options(given, arrays, BY_ID))
+        self._metrics.searched(self.collection.name, found.stats)
+        return answers.of_matches(found)
+
+    def range_search(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.range_search; the hits are counted query by query, so that their number stays limited."""
+        snapshot, q, radius = self.collection.snapshot(), np.atleast_2d(arrays["q"]), arrays["radius"]
+        self._check(given, len(q))
+        options, hits = _options(given, arrays, RANGE), 0
+        if len(snapshot) * len(q) > self._limits.hits:
+            radii = np.broadcast_to(radius, (len(q),))
+            for one, within in zip(q, radii, strict=True):
+                hits += len(snapshot.range_search(one, within, **options).ids)
+                if hits > self._limits.hits:
+                    raise over_limit(422, "hits", self._limits.hits, "more hits within the radius")
+        return answers.of_range(snapshot.range_search(arrays["q"], radius, **options))
+
+    def explain(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.explain."""
+        self._check(given, 1)
+        found = self.collection.snapshot().explain(arrays["q"], given["id"], **_options(given, arrays, EXPLAIN))
+        return dataclasses.asdict(found), {}
+
+    # --- reading
+
+    def get(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.get."""
+        ids = wire.ids_in(given["ids"], arrays)
+        return {}, {"vectors": self.collection.snapshot().get(ids, originals=given["originals"])}
+
+    def payload(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.payload."""
+        ids = None if given["all"] else wire.ids_in(given["ids"], arrays)
+        table = self.collection.snapshot().payload(ids, given["columns"])
+        data = bodies.arrow_out(dict(zip(table.schema.names, table.columns, strict=True)))
+        return {}, {"table": np.frombuffer(data, np.uint8)}
+
+    def ids(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.ids."""
+        out: Arrays = {}
+        return {"ids": wire.ids_out(self.collection.snapshot().ids, out)}, out
+
+    def contains(self, given: Given, arrays: Arrays) -> Answer:
+        """Whether there is a row."""
+        return {"found": given["id"] in self.collection.snapshot()}, {}
+
+    def info(self, given: Given, arrays: Arrays) -> Answer:
+        """Properties of the store."""
+        store, columns = self.collection.store, self.collection.store.columns
+        arrays = {} if columns is None else {"schema": np.frombuffer(columns.serialize().to_pybytes(), np.uint8)}
+        facts = {"dim": store.dim, "metric": store.metric, "originals": store.originals, "rows": len(store)}
+        return {**facts, "version": store.version, "generation": store.generation}, arrays
+
+    def health(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.health."""
+        return dataclasses.asdict(self.collection.store.health()), {}
+
+    def report(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.report."""
+        return dataclasses.asdict(self.collection.store.report()), {}
+
+    def verify(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.verify."""
+        self.collection.store.verify()
+        return {}, {}
+
+    # --- writing
+
+    def add(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.add."""
+        return self._insert(given, arrays, self.collection.store.add)
+
+    def upsert(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.upsert."""
+        return self._insert(given, arrays, self.collection.store.upsert)
+
+    def _insert(self, given: Given, arrays: Arrays, function: Callable[..., Any]) -> Answer:
+        x, ids = arrays["x"], wire.ids_in(given["ids"], arrays)
+        n = 1 if x.ndim == 1 else len(x)
+        if n > self._limits.batch:
+            raise over_limit(422, "batch", self._limits.batch, f"{n} rows")
+        payload: Any = bodies.table_in(arrays["table"].tobytes()) if "table" in arrays else None
+        if given["json"] is not None:
+            named = [None] * n if ids is None else [ids] if isinstance(ids, int | str) else ids.tolist()
+            payload = self.collection.columns_of(given["json"], named)
+        if payload is not None and isinstance(ids, int | str) and x.ndim == 1:
+            x, ids = x[None], id_array([ids])
+        options = {"effort": given["effort"], "embedded": given["embedded"], "payload": payload}
+        made, out = function(x, ids, **options), dict[str, Array]()
+        return {"ids": wire.ids_out(made, out)}, out
+
+    def remove(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.remove."""
+        ids = wire.ids_in(given["ids"], arrays)
+        return {"removed": self.collection.store.remove(ids, missing=given["missing"])}, {}
+
+    def add_columns(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.add_columns."""
+        table = bodies.table_in(arrays["table"].tobytes())
+        self.collection.store.add_columns(table.schema, table if given["filled"] else None)
+        return {}, {}
+
+    def drop_columns(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.drop_columns."""
+        if fields.PAYLOAD in given["names"]:
+            raise InputError("the column '$payload' holds the JSON of the points and is not dropped")
+        self.collection.store.drop_columns(given["names"])
+        return {}, {}
+
+    def compact(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.compact."""
+        self.collection.store.compact()
+        return {}, {}
+
+    def calibrate(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.calibrate."""
+        self.collection.store.calibrate(arrays.get("queries"), embedded=given["embedded"])
+        return {}, {}
+
+    def relearn(self, given: Given, arrays: Arrays) -> Answer:
+        """See Store.relearn."""
+        settings = given["settings"]
+        unknown = settings.keys() - (inspect.signature(self.collection.store.relearn).parameters.keys() - {"progress"})
+        if unknown:
+            raise InputError(f"relearn has no setting {min(unknown)!r}")
+        self.collection.store.relearn(**settings, progress=None)
+        return {}, {}
+
+    def _check(self, given: Given, n: int) -> None:
+        check_hits(n, given.get("k", 1), given.get("offset", 0), self._limits)
+
+
+def check_hits(n: int, k: Any, offset: Any, limits: RequestLimits) -> None:
+    """Raise a problem for more queries or hits than the server allows."""
+    if n > limits.batch:
+        raise over_limit(422, "batch", limits.batch, f"{n} queries")
+    if isinstance(k, int) and isinstance(offset, int):
+        if k + offset > limits.k:
+            raise over_limit(422, "k", limits.k, f"k + offset = {k + offset}")
+        if n * (k + offset) > limits.hits:
+            raise over_limit(422, "hits", limits.hits, f"{n} queries for {k + offset} hits each")
+
+
+SEARCH = ("k", "offset", "margin", "threads", "filter", "embedded", "rerank", "recall")
+BY_ID = ("k", "exclude_self", "offset", "margin", "threads", "filter", "rerank", "recall")
+RANGE = ("margin", "threads", "filter", "embedded")
+EXPLAIN = ("k", "margin", "filter", "embedded")
+
+
+def _options(given: Given, arrays: Arrays, names: tuple[str, ...]) -> dict[str, Any]:
+    found = {name: given[name] for name in names}
+    if found["margin"] == "inf":
+        found["margin"] = float("inf")
+    if "filter" in arrays:
+        found["filter"] = arrays["filter"]
+    elif isinstance(found["filter"], dict):
+        found["filter"] = id_array([str(value) for value in found["filter"]["ids"]])
+    return found
+
+
+_READING = (
+    *(Calls.search, Calls.search_by_id, Calls.range_search, Calls.explain),
+    *(Calls.get, Calls.payload, Calls.ids, Calls.contains, Calls.info, Calls.health, Calls.report, Calls.verify),
+)
+_WRITING = (
+    *(Calls.add, Calls.upsert, Calls.remove, Calls.add_columns, Calls.drop_columns),
+    *(Calls.compact, Calls.calibrate, Calls.relearn),
+)
+READS: dict[str, Call] = {call.__name__: call for call in _READING}
+WRITES: dict[str, Call] = {call.__name__: call for call in _WRITING}

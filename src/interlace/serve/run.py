@@ -1,0 +1,58 @@
+"""Run the server: uvicorn with limits, logs as lines of JSON, and time limits for connections."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass
+
+import uvicorn
+
+from .app import create_app
+from .guard import JsonLines
+from .patience import protocol
+from .settings import ServerSettings
+
+log = logging.getLogger("interlace.serve")
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Files of the certificate and its key, as uvicorn takes them."""
+
+    certificate: str
+    key: str
+    key_password: str | None = None
+
+
+def server(settings: ServerSettings, tls: Tls | None = None, *, grace: float = 30.0) -> uvicorn.Server:
+    """A server that is not running yet."""
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        http=protocol(settings.limits.read_seconds, settings.limits.seconds),
+        limit_concurrency=settings.limits.connections,
+        timeout_keep_alive=int(max(5, settings.limits.read_seconds)),
+        timeout_graceful_shutdown=int(grace),
+        ssl_certfile=None if tls is None else tls.certificate,
+        ssl_keyfile=None if tls is None else tls.key,
+        ssl_keyfile_password=None if tls is None else tls.key_password,
+    )
+    return uvicorn.Server(config)
+
+
+def log_to_stderr(level: str = "info") -> None:
+    """Lines of JSON for the server, uvicorn and warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.captureWarnings(True)
+    for name in ("interlace", "uvicorn", "py.warnings"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level.upper())
