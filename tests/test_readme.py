@@ -20,9 +20,12 @@ def snippets(page: Path) -> list[str]:
     return ["".join(found)] if page.name in CONTINUED else found
 
 
+#: Pages whose snippets need a server: tests/serve/test_docs.py runs them.
+SERVED = {"serve.md"}
 SNIPPETS = [
     (page.name, i, code)
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if page.name not in SERVED
     for i, code in enumerate(snippets(page))
 ]
 

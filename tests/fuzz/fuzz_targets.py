@@ -25,7 +25,10 @@ from interlace.store import verify
 
 HERE = Path(__file__).resolve().parent
 GOLDEN, SEEDS = HERE.parent / "golden", HERE / "seeds"
-STORES = ("store-int64", "store-string", "store-2-int64", "store-2-string", "store-3-int64")
+STORES = (
+    *("store-int64", "store-string", "store-2-int64", "store-2-string", "store-3-int64"),
+    *("store-4-int64", "store-4-string"),
+)
 
 
 @dataclass(frozen=True)

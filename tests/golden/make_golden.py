@@ -17,7 +17,9 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "store")]
+
+from store_helpers import filled, put, vectors  # noqa: E402
 
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 from interlace.codec.embedding import MLP  # noqa: E402
@@ -142,6 +144,32 @@ def many_cells(layout: str) -> il.Index:
     index.add(clustered(70, 5, seed=7), threads=1)
     index.calibrate(clustered(400, 5, seed=8), threads=1)
     return index
+
+
+def write_store(name: str, *, learned: bool) -> None:
+    """A store that started without codebooks, in a directory, and its answers."""
+    path = HERE / "stores" / name
+    store, _ = filled(path, books=False)
+    if learned:
+        store.relearn(progress=False)
+        put(store, "upsert", vectors(4, 40), [11, 500, 501, 502])
+        store.remove([12 + 1, 501])
+    ids = store.ids.tolist()
+    answers = {
+        "ids": ids,
+        "vectors": store.get(ids).tolist(),
+        "payload": store.payload(ids).to_pylist(),
+        "originals": store.get(ids, originals=True).tolist(),
+    }
+    store.close()
+    (path / "LOCK").unlink()
+    (path.parent / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
+
+
+def write_stores() -> None:
+    """Stores of version 3; made by the library that introduced them."""
+    write_store("0.1.1-collecting", learned=False)
+    write_store("0.1.1-learned", learned=True)
 
 
 if __name__ == "__main__":

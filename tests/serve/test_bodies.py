@@ -232,6 +232,28 @@ def test_what_the_page_asks_for(client: httpx.Client) -> None:
     assert 0 <= client.get(f"{base}/random").json()["result"]["id"] < 600
 
 
+def test_a_collection_learns_by_itself_while_it_is_used(served: Running) -> None:
+    with httpx.Client(base_url=served.url, timeout=60) as client:
+        body = {"vectors": {"size": 16, "distance": "Euclid"}, "interlace": {"n_bytes": 8, "learn_at": 400}}
+        assert client.put("/collections/learning", json=body).status_code == 200
+        url = "/collections/learning"
+        true = np.argsort(((X[:400, None] - Q[None]) ** 2).sum(2), axis=0)[:5].T
+        for first in range(0, 400, 100):
+            part = npy(X[first : first + 100])
+            params = {"first_id": first}
+            assert client.put(f"{url}/points", content=part, headers={"content-type": NPY}, params=params).is_success
+        states = set()
+        while "learned" not in states:
+            states.add(client.get(f"{url}/insight/overview").json()["result"]["health"]["state"])
+            searches = [{"query": q.tolist(), "limit": 5, "params": {"exact": True}} for q in Q[:3]]
+            found = client.post(f"{url}/points/query/batch", json={"searches": searches}).json()["result"]
+            assert [[p["id"] for p in one["points"]] for one in found] == true[:3].tolist()
+            assert client.put(f"{url}/index", json={"field_name": "n", "field_schema": "integer"}).is_success
+        assert states <= {"collecting", "learning", "learned"}
+        assert client.post(f"{url}/points/count", json={}).json()["result"]["count"] == 400
+        assert "n" in client.get(url).json()["result"]["payload_schema"]
+
+
 def test_the_page_of_an_empty_collection(served: Running) -> None:
     with httpx.Client(base_url=served.url) as client:
         client.put("/collections/empty", json={"vectors": {"size": 4, "distance": "Dot"}})

@@ -157,11 +157,23 @@ def files_of(folder: Path) -> list[str]:
 
 
 def filled(
-    folder: Path, *, kind: str = "int64", limits: Limits = SMALL, rich: bool = False, originals: str = "float16"
+    folder: Path,
+    *,
+    kind: str = "int64",
+    limits: Limits = SMALL,
+    rich: bool = False,
+    originals: str = "float16",
+    books: bool = True,
 ) -> tuple[il.Store, Model]:
-    """A store with several segments, tombstones in a file and in the log, and rows in the log; and its model."""
+    """A store with several segments, tombstones in a file and in the log, and rows in the log; and its model.
+
+    Without ``books`` it has vectors, columns and, once it learns, originals.
+    """
     extras = {**RICH, "originals": originals} if rich else {}
-    store, model = il.create(folder, BOOKS, limits=limits, **extras), Model()
+    if not books:
+        extras = {**EMPTY, "relearn": "manual", "originals": originals}
+    rich = rich or not books
+    store, model = il.create(folder, **{"source": BOOKS, "limits": limits, **extras}), Model(exact=not books)
     names = (lambda numbers: [f"é{i}" for i in numbers]) if kind == "string" else list
     for step, n in enumerate((20, 30, 3)):
         ids = names(range(100 * step, 100 * step + n))

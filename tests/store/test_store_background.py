@@ -234,8 +234,9 @@ def test_relearn_takes_the_place_of_the_thread(tmp_path: Path, monkeypatch: pyte
     store.close()
 
 
+@pytest.mark.parametrize("again", ["rows", "relearn"])
 def test_a_failure_is_told_and_tried_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, again: str
 ) -> None:
     x, tries = rows(900), []
 
@@ -256,7 +257,10 @@ def test_a_failure_is_told_and_tried_again_later(
         assert store.wait_until_learned(HANGS)
         assert len(tries) == 1  # not with every write
         assert store.search(x[0], 1).distances.tolist() == [0.0]
-    store.add(x[600:])
+    if again == "relearn":
+        store.relearn()
+    else:
+        store.add(x[600:])
     assert store.wait_until_learned(HANGS)
     assert (store.health().state, store.health().learning_error) == ("learned", None)
     store.close()
@@ -295,6 +299,47 @@ def test_manual_stores_recommend_it(tmp_path: Path) -> None:
         store.add(rows(2500)[600:])
         assert "2,500 rows" in store.health().advice[0]
         assert not learners()
+
+
+def test_all_rows_go_while_it_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch, relearning, "learn_codebooks")
+    store = made(tmp_path / "s")
+    store.add(rows(600))
+    gate.wait()
+    store.remove(store.ids)
+    gate.open()
+    assert store.wait_until_learned(HANGS)
+    assert (store.health().state, store.health().learning_error, len(store)) == ("learned", None, 0)
+    store.add(rows(5))
+    assert store.search(rows(5), 1, rerank=5).ids[:, 0].tolist() == store.ids.tolist()
+    store.close()
+    verify(str(tmp_path / "s"))
+
+
+def test_equal_rows_are_learned_once(tmp_path: Path) -> None:
+    """Their calibration has no queries, and would not get any."""
+    with made(tmp_path / "s") as store:
+        store.add(np.ones((600, DIM)))
+        assert store.wait_until_learned(HANGS)
+        generation = store.generation
+        store.add(np.ones((10, DIM)))
+        assert store.wait_until_learned(HANGS)
+        assert store.health().state == "learned"
+        assert store.generation <= generation + 1  # of the write
+        assert store.search(np.ones(DIM), 3).ids.tolist() == [0, 1, 2]
+
+
+def test_few_rows_are_not_learned_from_by_themselves(tmp_path: Path) -> None:
+    with made(tmp_path / "s") as store:
+        store.add(rows(40))
+        store.relearn()
+        first = store.codebooks
+        store.add(rows(499)[40:])
+        assert store.wait_until_learned(HANGS)
+        assert store.codebooks == first
+        store.add(rows(500)[499:])
+        assert store.wait_until_learned(HANGS)
+        assert store.codebooks != first
 
 
 def test_growth_learns_again(tmp_path: Path) -> None:
@@ -383,3 +428,27 @@ def test_a_forked_child_has_no_thread(tmp_path: Path, monkeypatch: pytest.Monkey
     assert store.wait_until_learned(HANGS)
     assert store.health().state == "learned"
     store.close()
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+@pytest.mark.parametrize("by", ["thread", "relearn"])
+def test_the_vectors_calibrate_although_they_are_not_kept(tmp_path: Path, metric: str, by: str) -> None:
+    """Decoded rows would be nearer to the codes than queries are."""
+    x = clustered(700, DIM)
+    relearn = "auto" if by == "thread" else "manual"
+    with made(tmp_path / "s", metric=metric, originals=None, relearn=relearn, learn_at=700) as store:
+        store.add(x[:3])
+        store.remove([1])
+        store.add(x[3:])
+        store.add(x[1:2])
+        if by == "relearn":
+            store.relearn()
+        assert store.wait_until_learned(HANGS)
+        rows = np.concatenate([x[:1], x[2:], x[1:2]])
+        searcher, found = store.searcher, store.snapshot.books.calibration
+        vectors = searcher.space.directed(rows, "x")
+        expected = searcher.engine.calibrated(vectors, np.arange(700), threads=1)
+        assert found is not None
+        assert np.array_equal(found.shares, expected.shares, equal_nan=True)
+        assert np.array_equal(found.slacks, expected.slacks, equal_nan=True)
+        assert (found.n, found.queries) == (700, expected.queries)

@@ -22,12 +22,14 @@ from interlace.store import manifest as manifests
 from interlace.store import verify
 from interlace.store.manifest import Entry, Manifest
 
-KINDS = ("int64", "string", "rich")  # of ids; the last one has columns and originals too
+KINDS = ("int64", "string", "rich", "empty")  # of ids; one with columns and originals, one without codebooks
 
 
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    opened, model = filled(tmp_path / "s", kind=request.param, rich=request.param == "rich")
+    opened, model = filled(
+        tmp_path / "s", kind=request.param, rich=request.param == "rich", books=request.param != "empty"
+    )
     check(opened, model)
     opened.close()
     names = files_of(tmp_path / "s")
@@ -111,7 +113,8 @@ def test_every_missing_file_is_named(store: Path) -> None:
 
 def test_foreign_files_are_noticed(store: Path, tmp_path: Path) -> None:
     """Of the very same kind, with the same codebooks, from another store."""
-    other, _ = filled(tmp_path / "t", rich=any(n.startswith("payload") for n in files_of(store)))
+    empty = il.open(store).snapshot.collecting
+    other, _ = filled(tmp_path / "t", rich=any(n.startswith("payload") for n in files_of(store)), books=not empty)
     other.close()
     for name in files_of(store):
         if name == manifests.NAME:
@@ -186,9 +189,36 @@ def test_a_manifest_that_makes_no_sense(store: Path, name: str) -> None:
     refused(store, match)
 
 
+PLANS = {
+    "codes without books": ({"learned": 60}, "originals is 'float32'"),
+    "relearn": ({"relearn": "never"}, "relearn is 'never'"),
+    "rows": ({"learn_at": 0}, "learn_at is 0"),
+    "learned": ({"learned": -1}, "learned is -1"),
+    "learned by half": ({"learned": 0.5}, "learned is 0.5"),
+    "originals": ({"originals": "float32"}, "originals after learning are 'float32'"),
+    "setting": ({"settings": {"n_bytes": 4000}}, "n_bytes must be at most"),
+    "no setting": ({"settings": {"speed": 3}}, "speed"),
+    "settings": ({"settings": 3}, "int"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_that_makes_no_sense(tmp_path: Path, name: str) -> None:
+    change, match = PLANS[name]
+    filled(tmp_path / "s", books=False)[0].close()
+    changed(tmp_path / "s", lambda content: content["manifest"]["learning"].update(change))
+    refused(tmp_path / "s", match)
+
+
+def test_vectors_belong_to_a_store_without_books(tmp_path: Path) -> None:
+    filled(tmp_path / "s", rich=True)[0].close()
+    changed(tmp_path / "s", lambda content: content["manifest"].update(originals="float32"))
+    refused(tmp_path / "s", "originals is 'float32'")
+
+
 def test_versions(store: Path) -> None:
-    changed(store, lambda content: content.update(version=3))
-    refused(store, "format version 3, this interlace reads up to 2: install a newer one", il.NewerFormatError)
+    changed(store, lambda content: content.update(version=4))
+    refused(store, "format version 4, this interlace reads up to 3: install a newer one", il.NewerFormatError)
     changed(store, lambda content: content.update(version=0))
     refused(store, "version is 0")
 

@@ -155,6 +155,7 @@ def test_explanations(tmp_path: Path) -> None:
     store.remove([far])
     assert store.explain(q, far, 5).lost == "removed"
     assert "removed" in str(store.explain(q, far, 5))
+    assert "cell" not in str(store.explain(q, nearest, 5))
 
 
 def test_reports(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ import pytest
 from store_helpers import SMALL, put, vectors
 
 import interlace as il
+from interlace.store import manifest
+from raising import raises
 
 STORES = Path(__file__).parents[1] / "golden" / "stores"  # each with its answers in JSON beside it
 
 
-@pytest.mark.parametrize("name", ["0.1.0-plain", "0.1.0-rich"])
+@pytest.mark.parametrize("name", ["0.1.0-plain", "0.1.0-rich", "0.1.1-collecting", "0.1.1-learned"])
 def test_a_store_of_an_older_version(name: str, tmp_path: Path) -> None:
     stored = json.loads((STORES / f"{name}.json").read_text())
     shutil.copytree(STORES / name, tmp_path / "s")
@@ -54,3 +56,18 @@ def test_the_segments_of_an_older_version_hold_ids_in_its_ways() -> None:
     """Integers that ascend, and any integers with their sorted section; both are packed when they are rewritten."""
     parts = il.open(STORES / "0.1.0-plain").snapshot.rows.parts
     assert [set(part.ids.arrays) for part in parts] == [{"values"}, {"values", "order", "sorted"}, {"values"}]
+
+
+def test_stores_that_learn_by_themselves_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those without codebooks have vectors; a library that knows versions 1 and 2 asks for a newer one."""
+    stores = [il.open(STORES / name) for name in ("0.1.1-collecting", "0.1.1-learned")]
+    assert [store.health().state for store in stores] == ["collecting", "learned"]
+    assert [(store.version, store.originals) for store in stores] == [(3, "float16")] * 2
+    assert [store.session.state.manifest.originals for store in stores] == ["float32", "float16"]
+    monkeypatch.setattr(manifest, "VERSION", 2)
+    for name in ("0.1.1-collecting", "0.1.1-learned"):
+        with raises(il.NewerFormatError, "version 3", "MANIFEST.json"):
+            il.open(STORES / name)
+    assert len(il.open(STORES / "0.1.0-rich"))
+    for name in ("0.1.0-plain", "0.1.0-rich"):
+        assert il.open(STORES / name).version < 3

@@ -39,7 +39,7 @@ class Explanation:
     distance: float  #: of the query to the row's code
     rank: int  #: in the exhaustive scan of the rows that may be returned: 1 is the nearest
     kth_distance: float  #: of the k-th of them; inf if there are fewer
-    cell: int  #: the row's first code
+    cell: int  #: the row's first code; -1 where rows have no codes, and what follows is the distance itself
     cell_rank: int  #: of the cell by its base, from 1, as they are visited
     cells: int  #: that have rows which may be returned
     visited: bool  #: whether the rows of the cell were looked at, up to this one at least
@@ -80,6 +80,10 @@ class Explanation:
             f"id {self.id!r}, k = {self.k}, margin {self.margin}: {self.verdict}",
             f"  distance {self.distance:.6g}, rank {self.rank} of the exhaustive scan; "
             f"the {self.k}{_ordinal(self.k)} has {self.kth_distance:.6g}",
+        ]
+        if self.cell < 0:
+            return "\n".join(lines)
+        lines += [
             f"  cell {self.cell}, {self.cell_rank}{_ordinal(self.cell_rank)} of {self.cells} by its base, {seen}; "
             f"no row in it is nearer than {self.floor:.6g}",
         ]

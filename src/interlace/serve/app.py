@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from .._version import __version__
-from .endpoint import Routes
+from .endpoint import Routes, Shortcuts
 from .guard import Guard
 from .problems import ProblemDetails, of_error
 from .routes import collections, insight, points, snapshots, stored
@@ -50,8 +50,9 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         openapi_url=None,
         lifespan=lifespan,
     )
+    shortcuts = Shortcuts()
     collections.add(Routes(app, "collections"), service)
-    points.add(Routes(app, "points"), service)
+    points.add(Routes(app, "points", shortcuts), service)
     snapshots.add(Routes(app, "snapshots"), service)
     insight.add(Routes(app, "insight"), service)
     stored.add(Routes(app, "il.connect"), service)
@@ -67,7 +68,7 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(ProblemDetails, _problem)
-    return Guard(app, settings, service.metrics)
+    return Guard(app, settings, service.metrics, shortcuts)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

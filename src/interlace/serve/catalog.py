@@ -154,6 +154,7 @@ def creation_settings(given: CreateCollection, settings: ServerSettings) -> dict
         "originals": given.interlace.originals,
         "columns": {fields.PAYLOAD: "string"} if given.interlace.columns is None else given.interlace.columns,
         "relearn": "auto",
+        "learn_at": given.interlace.learn_at,
     }
 
 

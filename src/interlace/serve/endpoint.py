@@ -27,12 +27,34 @@ class Inside(Protocol):
     request_id: str
 
 
+class Shortcuts:
+    """Routes that are called often, found without the router, which tries one route after the other."""
+
+    def __init__(self) -> None:
+        self._by_end: dict[tuple[str, str], tuple[Handler, Any]] = {}
+
+    def add(self, method: str, path: str, handler: Handler, route: Any) -> None:
+        """A route ``/collections/{name}/...`` without other parameters."""
+        self._by_end[method, path.removeprefix("/collections/{name}")] = handler, route
+
+    def of(self, scope: Any) -> Handler | None:
+        """The handler of a request; None: ask the router."""
+        path = scope["path"]
+        end = path.find("/", 13)
+        if end < 0 or not path.startswith("/collections/"):
+            return None
+        found = self._by_end.get((scope["method"], path[end:]))
+        if found is None:
+            return None
+        scope["path_params"], scope["route"] = {"name": path[13:end]}, found[1]
+        return found[0]
+
+
 class Routes:
     """Adds routes to an application. A route needs the full key unless it says that it only reads."""
 
-    def __init__(self, app: FastAPI, tag: str) -> None:
-        self._app, self._tag = app, tag
-        self.models: list[type[BaseModel]] = []
+    def __init__(self, app: FastAPI, tag: str, shortcuts: Shortcuts | None = None) -> None:
+        self._app, self._tag, self._shortcuts = app, tag, shortcuts
 
     def add(
         self,
@@ -46,8 +68,9 @@ class Routes:
         query: Sequence[str] = (),
         produces: str = "application/json",
         listed: bool = True,
+        often: bool = False,
     ) -> None:
-        """Add a route; the rest describes it for ``/openapi.json``."""
+        """Add a route, with a shortcut if it is called often; the rest describes it for ``/openapi.json``."""
         extra: dict[str, Any] = {"responses": {"200": {"description": "Success", "content": {produces: {}}}}}
         content: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in other_bodies}
         if body is not None:
@@ -61,9 +84,10 @@ class Routes:
             for name, where in named
         ]
         extra["responses"]["default"] = {"description": "A problem", "content": {"application/problem+json": {}}}
+        called = _guarded(handler, reads)
         self._app.add_api_route(
             path,
-            _guarded(handler, reads),
+            called,
             methods=[method],
             tags=[self._tag],
             name=handler.__name__,
@@ -73,6 +97,8 @@ class Routes:
             openapi_extra=extra,
             response_model=None,
         )
+        if often and self._shortcuts is not None:
+            self._shortcuts.add(method, path, called, self._app.routes[-1])
 
 
 #: Models of bodies, for the description of the API.

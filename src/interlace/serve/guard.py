@@ -16,9 +16,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .endpoint import FULL, READ
+from .endpoint import FULL, READ, Shortcuts
 from .metrics import Metrics
 from .problems import ProblemDetails, over_limit
 from .settings import Keys, ServerSettings, is_loopback
@@ -64,8 +65,8 @@ def _digest(key: str) -> bytes:
 class Guard:
     """The outermost application."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, shortcuts: Shortcuts) -> None:
+        self._app, self._settings, self._metrics, self._shortcuts = app, settings, metrics, shortcuts
         self._access = Access(settings.keys)
         self._hosts = {"localhost", settings.host.lower(), *(host.lower() for host in settings.hosts)}
         self._active = 0
@@ -94,7 +95,12 @@ class Guard:
                     access=self._access.of(headers, scope["path"]), request_id=request_id, began=began
                 )
                 exchange.check_length(headers)
-                await self._app(scope, exchange.receive, exchange.send)
+                short = self._shortcuts.of(scope)
+                if short is None:
+                    await self._app(scope, exchange.receive, exchange.send)
+                else:
+                    response = await short(Request(scope, exchange.receive))
+                    await response(scope, exchange.receive, exchange.send)
             except ProblemDetails as problem:
                 if not exchange.status:
                     await problem.response(request_id)(scope, receive, exchange.send)
@@ -125,6 +131,8 @@ class Guard:
         route = getattr(scope.get("route"), "path", "unmatched")
         status = exchange.status or 499  # the client went away
         self._metrics.observe(scope["method"], route, status, seconds)
+        if not access_log.isEnabledFor(logging.INFO):
+            return
         fields = {
             "request_id": request_id,
             "method": scope["method"],

@@ -35,17 +35,27 @@ class Metrics:
             "interlace_batch_queries", "Queries in a batch", buckets=(1, 2, 4, 8, 16, 32, 64), **made
         )
 
+        # Children of the metrics by their labels, which are slow to look up.
+        self._of_requests: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._of_searches: dict[str, list[Counter]] = {}
+
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request."""
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        known = self._of_requests.get((method, route, status))
+        if known is None:
+            known = self._requests.labels(method, route, str(status)), self._seconds.labels(route)
+            self._of_requests[method, route, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
 
     def searched(self, collection: str, stats: SearchStats) -> None:
         """One search."""
-        self._searches.labels(collection).inc(stats.queries)
-        self._scanned.labels(collection).inc(stats.scanned)
-        self._survivors.labels(collection).inc(stats.survivors)
-        self._reranked.labels(collection).inc(stats.reranked)
+        known = self._of_searches.get(collection)
+        if known is None:
+            counters = (self._searches, self._scanned, self._survivors, self._reranked)
+            known = self._of_searches[collection] = [counter.labels(collection) for counter in counters]
+        for counter, n in zip(known, (stats.queries, stats.scanned, stats.survivors, stats.reranked), strict=True):
+            counter.inc(n)
         self._batches.observe(stats.queries)
 
     def watch(self, catalog: Catalog, work: Workers) -> None:

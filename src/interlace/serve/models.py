@@ -50,6 +50,7 @@ class Own(Body):
 
     n_bytes: int | None = Field(default=None, ge=1, le=128, strict=True)
     originals: str | None = "float16"
+    learn_at: int | None = Field(default=None, ge=1, strict=True)  #: points at which codes are learned
     columns: dict[str, str] | None = None  #: typed columns in place of a JSON payload
 
 

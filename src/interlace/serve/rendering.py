@@ -30,10 +30,11 @@ def points(
     """A JSON object for each id; with scores for hits."""
     if not len(ids):
         return []
-    shown = [json.dumps(value) for value in point_ids.from_store(ids.tolist())]
-    parts = [shown_id if scores is None else shown_id + ',"version":0,"score":' for shown_id in shown]
+    listed = point_ids.from_store(ids.tolist())
+    parts = [json.dumps(value) for value in listed] if isinstance(listed[0], str) else [str(value) for value in listed]
     if scores is not None:
-        parts = [part + number(score) for part, score in zip(parts, scores, strict=True)]
+        shown = map(repr, scores) if np.isfinite(scores).all() else map(number, scores)
+        parts = [f'{part},"version":0,"score":{score}' for part, score in zip(parts, shown, strict=True)]
     for name, texts in (
         ("payload", payloads(snapshot, ids, with_payload)),
         ("vector", _vectors(snapshot, ids, with_vector)),

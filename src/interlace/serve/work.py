@@ -7,6 +7,7 @@ long as a thread is free, and a batch has at most :data:`MOST` queries.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -23,6 +24,10 @@ WRITERS = 8  # collections that are written to at the same time
 RunBatch = Callable[[Sequence[Any]], Sequence[Any]]
 
 
+#: Requests of a batch, each with its answer.
+Members = list[tuple[Any, "asyncio.Future[Any]"]]
+
+
 class Workers:
     """What runs off the event loop."""
 
@@ -34,7 +39,7 @@ class Workers:
         self.waiting = 0  #: searches that have no thread yet, or run
         self.writing = 0  #: writes that wait or run
         self._running = 0  # batches
-        self._groups: dict[Hashable, tuple[RunBatch, list[tuple[Any, asyncio.Future[Any]]]]] = {}
+        self._groups: dict[Hashable, tuple[RunBatch, Members]] = {}
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function that reads in a thread of the pool."""
@@ -71,13 +76,19 @@ class Workers:
             members = [(request, answer) for request, answer in members if not answer.done()]
             if members:
                 self._running += 1
-                task = asyncio.get_running_loop().run_in_executor(self._searches, run, [r for r, _ in members])
-                task.add_done_callback(lambda done, members=members: self._finish(done, members))  # type: ignore[misc]
+                self._searches.submit(self._run, asyncio.get_running_loop(), run, members)
 
-    def _finish(self, done: asyncio.Future[Any], members: list[tuple[Any, asyncio.Future[Any]]]) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, run: RunBatch, members: Members) -> None:
+        """In a thread: the answers go back to the event loop in one call."""
+        try:
+            found = run([request for request, _ in members])
+        except BaseException as error:
+            found = [error] * len(members)
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
+            loop.call_soon_threadsafe(self._finish, members, found)
+
+    def _finish(self, members: Members, found: Sequence[Any]) -> None:
         self._running -= 1
-        error = asyncio.CancelledError() if done.cancelled() else done.exception()
-        found = [error] * len(members) if error is not None else done.result()
         for (_, answer), result in zip(members, found, strict=True):
             if answer.done():
                 continue

@@ -29,6 +29,8 @@ from .writer import Writer
 #: While the thread encodes, segments are merged and rows are added. What is left after this many rounds is encoded
 #: while writes wait.
 ROUNDS = 4
+#: A calibration may be made again when the number of rows has changed by this factor.
+CHANGED = 1.5
 #: After a failure the thread waits until there are this many times as many rows.
 PATIENCE = 1.25
 
@@ -66,6 +68,10 @@ class Background:
             _ALL.add(self)
             self._thread = threading.Thread(target=self._run, name="interlace-learning", daemon=True)
             self._thread.start()
+
+    def forget_failures(self) -> None:
+        """After a success of ``relearn()``."""
+        self.error, self._retry_from = None, 0
 
     def stop(self) -> None:
         """End the thread, and wait for its end. What it has learned so far is lost, nothing else."""
@@ -124,13 +130,13 @@ class Background:
             with self._writing(snapshot) as (writer, current):
                 writer.checkpoint(new.applied(current), everything=True, rewrite=True, books=new.books)
                 snapshot = writer.state.snapshot
-        self._calibrate(snapshot, threads)
-
-    def _calibrate(self, snapshot: Snapshot, threads: int) -> None:
-        self._stop_here()
-        calibration = snapshot.calibrated(None, threads, False)
-        with self._writing(snapshot) as (writer, current):
-            writer.checkpoint(current, books=dataclasses.replace(current.books, calibration=calibration))
+            self._stop_here()
+            calibration = new.calibration(current, snapshot, threads)
+        else:
+            calibration = snapshot.calibrated(None, threads, False)
+        if calibration is not None:
+            with self._writing(snapshot) as (writer, current):
+                writer.checkpoint(current, books=dataclasses.replace(current.books, calibration=calibration))
 
     @contextlib.contextmanager
     def _writing(self, before: Snapshot) -> Iterator[tuple[Writer, Snapshot]]:
@@ -166,12 +172,14 @@ class Background:
 
 
 def _is_uncalibrated(snapshot: Snapshot) -> bool:
-    """Whether there is no calibration, or one for other rows, and there are rows enough for another."""
+    """Whether there is no calibration, or one for far fewer or far more rows, and there are enough rows for another."""
     n, made = len(snapshot), snapshot.books.calibration
     if snapshot.collecting or n < queries_needed(TARGETS[0]):
         return False
     if made is None:
         return True
+    if made.n / CHANGED <= n <= CHANGED * made.n:
+        return False  # another one would not be better
     rule = made.rule(10, DEFAULT, n)
     return isinstance(rule, Uncovered) and rule.stale
 

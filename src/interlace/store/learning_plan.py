@@ -70,7 +70,7 @@ class LearningPlan:
             return None  # there is nothing to learn from
         if drift.due:
             return "the codebooks do not fit recent rows"
-        if n_rows >= GROWTH * self.learned:
+        if n_rows >= max(GROWTH * self.learned, self.learn_at):
             return f"there are {n_rows:,} rows, and the codebooks were learned when there were {self.learned:,}"
         return None
 

@@ -94,7 +94,7 @@ class Reading(Searchable):
 
     @property
     def codebooks(self) -> Codebooks:
-        """The codebooks of all rows."""
+        """The codebooks of all rows; one book of one word as long as the store has not learned any."""
         return self.session.open_state.snapshot.books.codebooks
 
     @property

@@ -17,9 +17,11 @@ from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import encode
 from ..codec.originals import Bytes, OriginalsFormat
 from ..codec.space import Space
+from ..engine.margins import Calibration
 from ..engine.originals import KeptVectors
 from ..errors import InputError
 from ..files import storage
+from ..index.calibration import sampled_rows
 from ..index.ids import Ids
 from ..inputs.arrays import FloatArray, Rows
 from ..learn.cells import sample_size
@@ -81,6 +83,20 @@ class Relearned:
                 check()
             codes[first : first + len(vectors)] = encode(codebooks, vectors, self.threads)
         return codes
+
+    def calibration(self, before: Snapshot, after: Snapshot, threads: int) -> Calibration | None:
+        """For ``after``, the state that replaced ``before`` and has its kept rows in the same order.
+
+        Where no vectors are kept, those of ``before`` are the queries: decoded rows would be too near to the codes.
+        """
+        if not len(after):
+            return None
+        if self.originals is not None:
+            return after.calibrated(None, threads, False)
+        chosen = sampled_rows(after.searcher)
+        vectors = before.rows.vectors.take(before.rows.ids.kept_rows()[chosen])
+        vectors = after.books.space.directed(vectors, "queries")
+        return after.searcher.engine.calibrated(vectors, chosen, threads=threads)
 
     def applied(self, snapshot: Snapshot) -> Recoded:
         """The rows of a snapshot with the new codebooks."""

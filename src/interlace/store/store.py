@@ -249,7 +249,10 @@ class Store(Reading):
             report("coding", 0.7)
             writer.checkpoint(new.applied(before), everything=True, rewrite=True, books=new.books)
             report("calibrating", 0.9)
-            self.calibrate(threads=threads)
+            after = self.session.state.snapshot
+            calibration = new.calibration(before, after, new.threads)
+            writer.checkpoint(after, books=dataclasses.replace(after.books, calibration=calibration))
+            self.background.forget_failures()
         report("done", 1.0)
 
     def close(self) -> None:

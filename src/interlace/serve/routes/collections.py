@@ -90,7 +90,7 @@ def _described(found: Collection) -> dict[str, Any]:
     }
     problem = found.damage
     return {
-        "status": "red" if problem else "green",
+        "status": "red" if problem else "yellow" if health.state == "learning" else "green",
         "optimizer_status": {"error": problem} if problem else "ok",
         "points_count": len(snapshot),
         "indexed_vectors_count": len(snapshot),
@@ -102,6 +102,7 @@ def _described(found: Collection) -> dict[str, Any]:
         },
         "payload_schema": schema,
         "interlace": {
+            "state": health.state,
             "originals": store.originals,
             "bytes": health.bytes,
             "log_rows": health.log_rows,

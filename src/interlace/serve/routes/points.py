@@ -105,7 +105,9 @@ def add(routes: Routes, service: Service) -> None:
     routes.add("POST", points + "/scroll", scroll_points, reads=True, body=Scroll)
     routes.add("POST", points + "/count", count_points, reads=True, body=Count)
     own = list(bodies.QueryString.model_fields)
-    routes.add("POST", points + "/query", query_points, reads=True, body=Query, other_bodies=BINARY, query=own)
+    routes.add(
+        "POST", points + "/query", query_points, reads=True, body=Query, other_bodies=BINARY, query=own, often=True
+    )
     routes.add("POST", points + "/query/batch", query_batch_points, reads=True, body=Queries)
     routes.add("GET", points + "/{id}", get_point, reads=True)
 
