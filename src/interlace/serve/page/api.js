@@ -61,5 +61,3 @@ export const map = (name, query, signal) => call("POST", `${of(name)}/insight/ma
 export const explain = (name, query, signal) => call("POST", `${of(name)}/points/explain`, query, signal);
 export const points = (name, ids, signal) =>
   call("POST", `${of(name)}/points`, { ids, with_payload: true, with_vector: false }, signal);
-export const withVector = (name, id, signal) =>
-  call("POST", `${of(name)}/points`, { ids: [id], with_payload: false, with_vector: true }, signal);

@@ -5,9 +5,9 @@ import { count, drawn, el, percent, seconds, svg, table } from "./dom.js";
 /** Steps as label, number, and a note. */
 export function stepsOf({ steps, seconds: times, stats }) {
   const found = [
-    { key: "rows", label: "Rows", n: steps.rows, note: "in the collection", time: times.filter, timed: "filter" },
+    { key: "rows", label: "Rows", n: steps.rows, note: "in the collection" },
     {
-      key: "scanned", label: "Scanned", n: steps.scanned, time: times.codes, timed: "codes",
+      key: "scanned", label: "Scanned", n: steps.scanned, time: times.codes,
       note: steps.cells > 1
         ? `in ${count(steps.cells_visited)} of ${count(steps.cells)} cells`
         : `${percent(steps.scanned / Math.max(1, steps.rows))} of the rows`,
@@ -17,14 +17,14 @@ export function stepsOf({ steps, seconds: times, stats }) {
   if (steps.reranked) {
     found.push({
       key: "reranked", label: "Re-ranked", n: steps.reranked, note: "compared with their original vectors",
-      time: times.originals, timed: "originals",
+      time: times.originals,
     });
   }
   found.push({ key: "hits", label: "Hits", n: steps.hits, note: `rule ${stats.margin}` });
   return found;
 }
 
-export function funnelFigure(answer) {
+export function funnelFigure(answer, filtered) {
   const rows = stepsOf(answer);
   const most = Math.log10(Math.max(10, rows[0].n) + 1);
   const share = (n) => Math.log10(n + 1) / most;
@@ -36,17 +36,18 @@ export function funnelFigure(answer) {
       "Steps of the search", ["Step", "Rows", "Share", "Time"],
       [
         ...rows.slice(0, 1),
+        ...(filtered ? [{ label: "Filter", time: answer.seconds.filter }] : []),
         { label: "Cells visited", n: answer.steps.cells_visited, of: answer.steps.cells },
         ...rows.slice(1),
-      ].map(({ label, n, of, time, timed }) => [
-        label, of === undefined ? count(n) : `${count(n)} of ${count(of)}`,
-        percent(n / Math.max(1, of ?? answer.steps.rows)),
-        time === undefined ? "" : `${seconds(time)} (${timed})`,
+      ].map(({ label, n, of, time }) => [
+        label, n === undefined ? "" : of === undefined ? count(n) : `${count(n)} of ${count(of)}`,
+        n === undefined ? "" : percent(n / Math.max(1, of ?? answer.steps.rows)),
+        time === undefined ? "" : seconds(time),
       ]),
       "figures",
     ),
     el("p", { class: "quiet" },
-      "Widths are on a logarithmic scale. Cells, crude step and survivors are one pass over the codes and share one time."),
+      "Widths are on a logarithmic scale. Cells, rows scanned and survivors are one pass over the codes and share one time."),
   );
 }
 

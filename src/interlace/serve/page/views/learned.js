@@ -41,10 +41,10 @@ function prior({ prior: found, variances: values, psi }) {
     "Prior",
     drawn((width) => curves({
       width, x: found.variances, rug: values, marked: psi, xLabel: "variance, on a logarithmic scale",
-      series: [{ values: found.density.map((value, i) => value * found.variances[i]), kind: "one" }, { values: found.high_share, kind: "two" }],
+      series: [{ values: found.density.map((value, i) => value * found.variances[i]), kind: "one" }, { values: found.high_share, kind: "three" }],
       label: "Density of the bi-modal prior over variances, and the share of its upper mode",
     })),
-    legend(["one", "density of the prior on this scale"], ["two", "probability of the upper mode"], ["first", "variances in psi"], ["second", "the others"]),
+    legend(["one", "density of the prior on this scale"], ["three", "probability of the upper mode"], ["first", "variances in psi"], ["second", "the others"]),
     el("p", { class: "quiet" }, `Weights ${number(found.pi1, 3)} and ${number(found.pi2, 3)}. Each curve is scaled to its own maximum.`),
   );
 }

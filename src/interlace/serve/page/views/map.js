@@ -48,7 +48,7 @@ function layersOf(found) {
     { name: asked ? "not scanned" : "rows of the sample", points: rest, colour: "far", radius: 2, alpha: 0.75, picked: true },
     { name: "in cells that were visited", points: seen, colour: "blue", radius: 2.2, alpha: 0.6, picked: true },
     { name: "survivors of the crude step", points: left, colour: "warm", radius: 3, picked: true },
-    { name: "centres of cells", points: cells, colour: "muted", radius: 5, shape: "cross", alpha: 0.8 },
+    { name: "centres of cells", points: cells, colour: "muted", radius: 5, shape: "cross", alpha: 0.55 },
     { name: "hits", points: hits, colour: "hit", radius: 6, shape: "dot", picked: true },
     { name: "query", points: asked ? [{ x: asked.at[0], y: asked.at[1], id: query.id, asked: true }] : [], colour: "query", radius: 12, shape: "star" },
   ];

@@ -62,7 +62,7 @@ async function results({ name, signal, address }, metric, use) {
     el("details", {}, el("summary", {}, "The same as a request"), el("pre", { class: "code", tabindex: "0" },
       `POST /collections/${name}/points/query\n${api.toJson({ ...request, with_payload: true }, request.query.length > 64 ? 0 : 1)}`)),
   );
-  return [el("div", { class: "columns wide-first" }, hits, panel("Funnel", funnelFigure(found)))];
+  return [el("div", { class: "columns wide-first" }, hits, panel("Funnel", funnelFigure(found, Boolean(request.filter))))];
 }
 
 function whyAddress(address, id) {

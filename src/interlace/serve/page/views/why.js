@@ -52,18 +52,23 @@ export async function render(context) {
   return node;
 }
 
-async function explained({ name, signal }, id) {
-  const request = { ...body(), id };
-  const whole = await api.explain(name, request, signal);
-  let codes = whole;
-  if (whole.rerank && whole.rerank.depth > request.limit) {
-    // Re-ranking takes the best rows by code: a row is lost there if it is not among these.
-    const params = { ...request.params, rerank: 0 };
-    codes = await api.explain(name, { ...request, limit: whole.rerank.depth, params }, signal);
+async function explained({ name, info, signal }, id) {
+  if (query.id !== null && idText(id) === idText(query.id)) {
+    return [notice("note", "This row is the query", el("p", {}, "A search by id leaves the row itself out of its hits."))];
   }
+  const request = { ...body(), id };
+  const own = query.id === null ? 0 : 1; // a search by id finds the row itself too, and leaves it out
+  let whole = await api.explain(name, request, signal);
+  const depth = whole.rerank ? whole.rerank.depth + own : 0;
+  const again = (limit, rerank) =>
+    api.explain(name, { ...request, limit, params: { ...request.params, rerank } }, signal);
+  if (own) whole = await again(request.limit + own, depth);
+  // Re-ranking takes the best rows by code: a row is lost there if it is not among these.
+  const codes = depth > whole.k ? await again(depth, 0) : whole;
+  const before = own && info.config.params.vectors.distance !== "Dot" ? 1 : 0; // the row itself comes first
   const shown = await api.points(name, query.id === null ? [id] : [id, query.id], signal);
   const payload = shown.find((point) => point.id === id)?.payload;
-  const steps = stepsOf(whole, codes);
+  const steps = stepsOf(whole, codes, (rank) => count(Math.max(1, rank - before)), own);
   const last = steps[steps.length - 1];
   const kept = last.passed;
   const verdict = kept ? `Row ${idText(id)} is found` : `Row ${idText(id)} was lost: ${last.title.toLowerCase()}`;
@@ -82,7 +87,7 @@ async function explained({ name, signal }, id) {
 }
 
 /** The steps up to the one where the row was lost. */
-function stepsOf(whole, codes) {
+function stepsOf(whole, codes, place, own) {
   const found = [];
   const add = (title, passed, text, scale) => found.push({ title, passed, text, scale });
   const end = () => found.length && !found[found.length - 1].passed;
@@ -96,10 +101,10 @@ function stepsOf(whole, codes) {
   if (codes.lost === "cell not visited" || codes.lost === "cell passed over" || (codes.lost === "beyond k" && !codes.visited)) {
     const text = codes.lost === "cell not visited"
       ? `The cell is ${number(codes.value)} farther than the nearest one; the margin allows ${number(codes.limit)}.`
-      : `No row of the cell can be nearer than ${number(codes.floor)}, and the ${count(codes.k)} best rows are within ${number(codes.kth_distance)}.`;
+      : `No row of the cell can be nearer than ${number(codes.floor)}, and the ${count(codes.k - own)} best rows are within ${number(codes.kth_distance)}.`;
     const more = codes.lost === "beyond k"
-      ? ` It would not have been a hit: by code it is row ${count(codes.rank)} of the collection.`
-      : ` It is a miss of the margin: by code it is row ${count(codes.rank)}.`;
+      ? ` It would not have been a hit: by code it is row ${place(codes.rank)} of the collection.`
+      : ` It is a miss of the margin: by code it is row ${place(codes.rank)}.`;
     add("Cell not visited", false, `${where} ${codes.lost === "beyond k" ? "The search ended before this cell." : text}${more}`,
       scale(codes.value, codes.limit));
     return found;
@@ -108,25 +113,28 @@ function stepsOf(whole, codes) {
   if (codes.lost === "crude step" || (codes.lost === "beyond k" && codes.value > codes.limit)) {
     add("Crude step", false,
       `Its crude distance ${number(codes.crude)} is above the limit ${number(codes.limit)} by ${number(codes.crude - codes.limit)}, ` +
-      `so the rest of its code was not read. By code it is row ${count(codes.rank)} of the collection.`,
+      `so the rest of its code was not read. By code it is row ${place(codes.rank)} of the collection.`,
       scale(codes.crude, codes.limit));
     return found;
   }
-  add("Crude step", true, `Its crude distance ${number(codes.crude)} was within the limit ${number(codes.limit)}: it survived.`,
+  add("Crude step", true,
+    codes.limit === null
+      ? `There was no limit yet when its crude distance ${number(codes.crude)} was compared: it survived.`
+      : `Its crude distance ${number(codes.crude)} was within the limit ${number(codes.limit)}: it survived.`,
     scale(codes.crude, codes.limit));
-  const among = whole.rerank ? `the ${count(codes.k)} rows to re-rank` : `the ${count(codes.k)} hits`;
+  const among = whole.rerank ? `the ${count(codes.k - own)} rows to re-rank` : `the ${count(codes.k - own)} hits`;
   add(whole.rerank ? "Best by code" : "Full distance", codes.lost === "found",
     codes.lost === "found"
-      ? `By code it is row ${count(codes.rank)}, among ${among}.`
-      : `Its distance by code ${number(codes.distance)} is row ${count(codes.rank)}, beyond ${among}, which end at ` +
+      ? `By code it is row ${place(codes.rank)}, among ${among}.`
+      : `Its distance by code ${number(codes.distance)} is row ${place(codes.rank)}, beyond ${among}, which end at ` +
         `${number(codes.kth_distance)}: too far by ${number(codes.by)}.`,
     scale(codes.distance, codes.kth_distance));
   if (!end() && whole.rerank) {
     const { rank, distance, kth_distance: kth } = whole.rerank;
     add("Re-rank", whole.rerank.found,
       whole.rerank.found
-        ? `Compared with its original vector it is hit ${count(rank)} of ${count(whole.k)}, at ${number(distance)}.`
-        : `Compared with its original vector it is row ${count(rank)}, at ${number(distance)}. The hits end at ${number(kth)}: ` +
+        ? `Compared with its original vector it is hit ${place(rank)} of ${count(whole.k - own)}, at ${number(distance)}.`
+        : `Compared with its original vector it is row ${place(rank)}, at ${number(distance)}. The hits end at ${number(kth)}: ` +
           `too far by ${number(distance - kth)}.`,
       scale(distance, kth));
   }
