@@ -47,6 +47,7 @@ if typing.TYPE_CHECKING:
     from .estimators.neighbors import Neighbors
     from .estimators.supervised_icq import SupervisedICQ
     from .estimators.unsupervised_icq import UnsupervisedICQ
+    from .index.recall_planning import RecallPlan, RecallPoint, plan_recall
     from .learn.recipe import Recipe
     from .store import Store, create, open
 
@@ -76,6 +77,8 @@ __all__ = [
     "Plan",
     "PriorCollapsedWarning",
     "RangeMatches",
+    "RecallPlan",
+    "RecallPoint",
     "Recipe",
     "RelearnWarning",
     "Report",
@@ -92,6 +95,7 @@ __all__ = [
     "from_faiss",
     "open",
     "plan",
+    "plan_recall",
     "simd_level",
     "to_faiss",
 ]
@@ -100,6 +104,8 @@ __all__ = [
 _LATER = {
     "ICQ": ".estimators.icq",
     "Neighbors": ".estimators.neighbors",
+    "RecallPlan": ".index.recall_planning",
+    "RecallPoint": ".index.recall_planning",
     "Recipe": ".learn.recipe",
     "Store": ".store",
     "SupervisedICQ": ".estimators.supervised_icq",
@@ -107,6 +113,7 @@ _LATER = {
     "connect": ".client",
     "create": ".store",
     "open": ".store",
+    "plan_recall": ".index.recall_planning",
 }
 _PACKAGES = ("client", "data", "embedding", "judge", "parts", "plot", "quantizers", "store")
 

@@ -122,13 +122,36 @@ def test_a_grown_index_falls_back_to_exact_until_it_is_calibrated_again():
     x = sample(5000)
     index = il.Index.build(x[:2000], n_bytes=4, layout="residual")
     assert "share" in index.search(x[0], margin=0.99).stats.margin
-    index.add(x[2000:])
+    index.add(x[2000:], recalibrate=False)
     with pytest.warns(il.CalibrationWarning, match="2,000 rows, there are 5,000"):
         assert index.search(x[0], margin=0.99).stats.margin.startswith("exact")
     index.calibrate(x[:500])
     assert "share" in index.search(x[0], margin=0.99).stats.margin
     index.calibrate()
     assert index.search(x[0]).stats.margin
+
+
+@pytest.mark.parametrize("originals", [None, "float16"])
+@pytest.mark.parametrize("size", [600, 5000], ids=["few rows at a time", "many rows at once"])
+def test_a_growing_index_is_calibrated_again_by_itself(size, originals):
+    x = sample(8000)
+    index = il.Index.build(x[:1500], n_bytes=4, layout="residual", originals=originals)
+    held_out = index.calibration.error_rows, index.calibration.error
+    for start in range(1500, 8000, size):
+        before = index.calibration.n
+        index.add(x[start : start + size])
+        assert index.calibration.n == (before if len(index) <= 1.5 * before else len(index))
+        assert "share" in index.search(x[0], margin=0.99).stats.margin
+    assert (index.calibration.error_rows, index.calibration.error) == held_out
+    assert bool(index.calibration.recalls) == (originals is not None)
+    exact, found = (index.search(x[:400], 10, margin=margin).ids for margin in ("exact", 0.99))
+    assert np.mean([len(np.intersect1d(a, b)) for a, b in zip(exact, found, strict=True)]) >= 9.9
+
+
+def test_an_index_without_a_calibration_gets_none_by_growing():
+    index = il.Index(il.Index.build(sample(2000), n_bytes=2).codebooks)
+    index.add(sample(3000))
+    assert index.calibration is None
 
 
 def test_empty_index_and_empty_queries():

@@ -115,6 +115,8 @@ def refuses(call: Callable[[], Any]) -> bool:
 class Orders(Questions):
     """All rules."""
 
+    beginning: str | None = None  # of every sequence; None: any
+
     # --- beginnings
 
     @initialize(
@@ -140,6 +142,7 @@ class Orders(Questions):
         originals: str,
         learns: bool,
     ) -> None:
+        begin = self.beginning or begin
         if begin.startswith("large"):
             some = LARGE_METRICS[self.layout]
             metric = some[METRICS.index(metric) % len(some)]
@@ -484,3 +487,10 @@ class HybridOrders(Orders):
 
 class ResidualOrders(Orders):
     layout = "residual"
+
+
+class EmptyOrders(Orders):
+    """Stores without codebooks, which learn some."""
+
+    layout = "hybrid"
+    beginning = "empty store"

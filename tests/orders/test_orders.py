@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
-from orders_machine import HybridOrders, ResidualOrders, SubspaceOrders
+from orders_machine import EmptyOrders, HybridOrders, Orders, ResidualOrders, SubspaceOrders
 
 import interlace as il
+from interlace.engine.exact import ExactEngine
 from interlace.engine.tombstones import JoinedTombstones
 from interlace.index.searcher import Searcher
 from interlace.store.rows import StoredRows
 
-#: 200 sequences in all, the same ones each time; 5,000 others for `make explore`.
+#: 270 sequences in all, the same ones each time; 6,700 others for `make explore`.
 EXAMPLES = 67 if settings().derandomize else 1667
 SETTINGS = settings(
     max_examples=EXAMPLES,
@@ -37,6 +38,8 @@ TestHybridOrders = quiet(HybridOrders.TestCase)
 TestHybridOrders.settings = SETTINGS
 TestResidualOrders = quiet(ResidualOrders.TestCase)
 TestResidualOrders.settings = SETTINGS
+TestEmptyOrders = quiet(EmptyOrders.TestCase)
+TestEmptyOrders.settings = SETTINGS
 
 
 # ------------------------------------------------- the machine itself: defects that only some orders of calls show
@@ -82,20 +85,25 @@ def removed_rows_stay_where_there_are_many_hits(patch: pytest.MonkeyPatch) -> No
     patch.setattr(JoinedTombstones, "has", broken)
 
 
+def removed_rows_are_compared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ExactEngine, "kept_rows", lambda self: np.arange(self.n_rows))
+
+
 @quiet
 @pytest.mark.parametrize(
-    ("plant", "errors"),
+    ("plant", "errors", "machine"),
     [
-        (rerank_fails_after_a_calibrated_search, PlantedError),
-        (filters_are_remembered_across_writes, (il.InputError, AssertionError)),
-        (removed_rows_stay_where_there_are_many_hits, (KeyError, AssertionError)),
+        (rerank_fails_after_a_calibrated_search, PlantedError, SubspaceOrders),
+        (filters_are_remembered_across_writes, (il.InputError, AssertionError), SubspaceOrders),
+        (removed_rows_stay_where_there_are_many_hits, (KeyError, AssertionError), SubspaceOrders),
+        (removed_rows_are_compared, (KeyError, AssertionError), EmptyOrders),
     ],
-    ids=["re-rank", "filters", "removed rows"],
+    ids=["re-rank", "filters", "removed rows", "removed vectors"],
 )
 def test_a_planted_defect_is_found(
-    plant: Callable[[pytest.MonkeyPatch], None], errors: Any, monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[pytest.MonkeyPatch], None], errors: Any, machine: type[Orders], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
     found_soon = settings(SETTINGS, max_examples=200, phases=[Phase.generate], derandomize=True, database=None)
     with pytest.raises(errors):
-        run_state_machine_as_test(SubspaceOrders, settings=found_soon)
+        run_state_machine_as_test(machine, settings=found_soon)

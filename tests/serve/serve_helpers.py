@@ -30,12 +30,12 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *, ready: bool = True, **settings: Any) -> Iterator[Running]:
+def running(folder: Path, *, ready: bool = True, tls: Any = None, **settings: Any) -> Iterator[Running]:
     """Start a server, wait until its stores are open, and stop it at the end; ``limits`` is a dict."""
     from interlace.serve.run import server
 
     limits, keys = RequestLimits(**settings.pop("limits", {})), Keys(**settings.pop("keys", {}))
-    made = server(ServerSettings(str(folder), port=0, limits=limits, keys=keys, threads=2, **settings), grace=5)
+    made = server(ServerSettings(str(folder), port=0, limits=limits, keys=keys, threads=2, **settings), tls, grace=5)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     while not made.started:

@@ -6,8 +6,10 @@ import errno
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -239,7 +241,9 @@ def test_labels_of_metrics_do_not_grow_with_paths(client: httpx.Client) -> None:
 
 
 def test_the_api_describes_itself_without_another_host(client: httpx.Client) -> None:
-    page = client.get("/docs").text
+    answer = client.get("/docs")
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    page = answer.text
     assert "/collections/{name}/points/query" in page
     assert "http" not in page.replace("openapi.json", "").replace("HTTP", "")
     api = client.get("/openapi.json").json()
@@ -317,6 +321,26 @@ def test_a_full_disk_refuses_writes_and_searches_go_on(client: httpx.Client, mon
     answer = client.put("/collections/c/points", json={"points": [{"id": 99, "vector": V}]})
     assert (answer.status_code, answer.json()["code"]) == (507, "full")
     assert client.post("/collections/c/points/query", json={"query": V}).status_code == 200
+
+
+def test_tls(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl, which makes the certificate of this test, is not installed")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(tmp_path / "k"), "-out", str(tmp_path / "c")]
+    subprocess.run(command, check=True, capture_output=True)
+    from interlace.serve.run import Tls
+
+    (tmp_path / "stores").mkdir()
+    with running(tmp_path / "stores", ready=False, tls=Tls(str(tmp_path / "c"), str(tmp_path / "k"))) as found:
+        url = found.url.replace("http://", "https://")
+        with il.connect(url, "some-key-1", context=ssl.create_default_context(cafile=str(tmp_path / "c"))) as server:
+            server.create("c", dim=4).add(X)
+            assert server["c"].search(X[3], k=1).ids.tolist() == [3]
+        with pytest.raises(StoreError, match="certificate"):
+            il.connect(url).names()
+        with pytest.raises(StoreError, match="did not answer"):
+            il.connect(found.url, timeout=5).names()
 
 
 def start(folder: Path, *more: str, **environment: str) -> subprocess.Popen[str]:

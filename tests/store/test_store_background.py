@@ -452,3 +452,52 @@ def test_the_vectors_calibrate_although_they_are_not_kept(tmp_path: Path, metric
         assert np.array_equal(found.shares, expected.shares, equal_nan=True)
         assert np.array_equal(found.slacks, expected.slacks, equal_nan=True)
         assert (found.n, found.queries) == (700, expected.queries)
+
+
+READ = """
+import sys, threading
+import numpy as np
+import interlace as il
+reader, seen, ended = il.open(sys.argv[1]), [], threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set())).start()
+q = np.zeros((2, reader.dim), np.float32)
+last = False
+while True:
+    last = ended.is_set()  # one more look after the end
+    reader.refresh()
+    rows = reader.get(reader.ids, originals=True)
+    found = reader.search(q, 5, rerank=len(rows), margin="exact", threads=1)
+    assert np.array_equal(found.distances[0], np.sort((rows**2).sum(1))[:5]), (found, rows)
+    state = reader.health().state
+    if not seen or seen[-1] != state:
+        seen.append(state)
+        print(state, flush=True)
+    if last:
+        break
+print(len(reader), flush=True)
+"""
+
+
+def test_a_reader_of_another_process_sees_it_pass(tmp_path: Path) -> None:
+    """Its answers are right before and after; what it finds is what it has read."""
+    x = rows(700)
+    with made(tmp_path / "s") as store:
+        store.add(x[:490])
+        command = [sys.executable, "-c", READ, str(tmp_path / "s")]
+        reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            assert reader.stdout is not None
+            assert reader.stdin is not None
+            assert reader.stdout.readline() == "collecting\n"
+            for start in range(490, 700, 7):
+                store.add(x[start : start + 7])
+            assert store.wait_until_learned(HANGS)
+            assert store.health().state == "learned"
+            reader.stdin.close()
+            assert reader.stdout.readline() == "learned\n"
+            assert reader.stdout.readline() == "700\n"
+            assert reader.wait(HANGS) == 0
+        finally:
+            reader.kill()
+            reader.wait()
+            reader.stdout.close()

@@ -5,9 +5,23 @@ namespace interlace {
 CellOrder::CellOrder(const Books& books, const std::vector<SegmentView>& segments, const Rule& rule)
     : books_(books), segments_(segments), rule_(rule) {
     if (rule.stops()) spread_ = rule.spread(books.n_cells());
-    for (std::size_t cell = 0; cell < books.n_cells(); ++cell)
-        if (rows_in(cell) > 0) occupied_.push_back(static_cast<std::uint32_t>(cell));
-    order_.resize(occupied_.size());
+    const std::size_t n_cells = books.n_cells();
+    occupied_.resize(n_cells);
+    std::size_t n = 0;
+    if (segments.size() == 1 && segments[0].mask == nullptr) { // the usual case, in a loop without branches
+        const std::uint64_t* const starts = segments[0].cell_starts;
+        for (std::size_t cell = 0; cell < n_cells; ++cell) {
+            occupied_[n] = static_cast<std::uint32_t>(cell);
+            n += starts[cell] != starts[cell + 1];
+        }
+    } else {
+        for (std::size_t cell = 0; cell < n_cells; ++cell) {
+            occupied_[n] = static_cast<std::uint32_t>(cell);
+            n += rows_in(cell) > 0;
+        }
+    }
+    occupied_.resize(n);
+    order_.resize(n);
 }
 
 void CellOrder::start(const float* base) {

@@ -11,19 +11,27 @@ DESCRIPTION = """\
 Estimates the size of an index on disk and in memory, and the memory, operations and time to build it.
 Memory is an upper bound without the input. Times are CPU seconds divided by threads, computed from
 the operations and a measurement of a tenth of a second on this machine.
+
+With --sample, learns codes of several lengths from vectors like yours and predicts the recall of each.
 """
 EPILOG = """\
 examples:
   interlace plan --rows 1000000 --dim 128 --bytes 8
   interlace plan --rows 50000000 --dim 768 --bytes 16 --layout subspace --ids int64 --json
   interlace plan --rows 1000000 --dim 96 --layout residual --effort best --max-memory 1GB
+  interlace plan --rows 1000000 --sample vectors.npy --budgets 8,16,32,64
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace plan``."""
     parser.add_argument("--rows", type=positive, metavar="N", required=True, help="number of vectors")
-    parser.add_argument("--dim", type=positive, metavar="N", required=True, help="dimensions of a vector")
+    parser.add_argument("--dim", type=positive, metavar="N", help="dimensions of a vector; not needed with --sample")
+    parser.add_argument("--sample", metavar="FILE", help="predict recall from these vectors, some thousand or more")
+    parser.add_argument(
+        "--budgets", metavar="N,N,...", type=_lengths, default=(8, 16, 32, 64), help="lengths of codes for --sample"
+    )
+    parser.add_argument("--rerank", type=positive, metavar="N", default=100, help="rows that --sample re-ranks")
     kinds = ("default", "int64", "string")
     parser.add_argument(
         "--ids", choices=kinds, default="default", help="kind of ids; default ids (0, 1, ...) need no space"
@@ -34,11 +42,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
+def _lengths(text: str) -> tuple[int, ...]:
+    return tuple(positive(part) for part in text.split(","))
+
+
 def run(args: argparse.Namespace) -> int:
     """Plan and print."""
     from .. import plan
+    from ..errors import InputError
     from .output import print_json
 
+    if args.sample is not None:
+        return _predict(args)
+    if args.dim is None:
+        raise InputError("--dim is required, or --sample with vectors that have the dimensions")
     found = plan(
         args.rows,
         args.dim,
@@ -46,6 +63,28 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads,
         measure=not args.no_times,
         **learning(args),
+    )
+    if args.json:
+        print_json(found.as_dict())
+    else:
+        print(found)
+    return 0
+
+
+def _predict(args: argparse.Namespace) -> int:
+    from .. import plan_recall
+    from ..inputs.readers import read_vectors
+    from .output import print_json
+
+    settings = learning(args)
+    kept = {name: settings[name] for name in ("metric", "layout", "effort", "cells", "seed") if name in settings}
+    found = plan_recall(
+        read_vectors(args.sample),
+        rows=args.rows,
+        n_bytes=args.budgets,
+        rerank=args.rerank,
+        threads=args.threads,
+        **kept,
     )
     if args.json:
         print_json(found.as_dict())

@@ -17,6 +17,9 @@ from ..inputs.arrays import FloatArray, Rows
 from ..learn.sample import LEAST_ERROR_ROWS, calibration_rows
 from .searcher import Searcher
 
+#: Growth after which a margin is calibrated again. Until then the rules of neighbouring k stand in, which visit more.
+REFRESH_GROWTH = 1.5
+
 
 def calibration_vectors(searcher: Searcher, queries: Any, embedded: bool) -> FloatArray:
     """A user's queries as vectors; InputError if they are too few to calibrate any target, or there are no rows."""
@@ -66,6 +69,25 @@ def with_recalls(
         return made
     recalls = measured(searcher.engine.with_calibration(made), searcher.originals, vectors, own, threads)
     return dataclasses.replace(made, recalls=recalls)
+
+
+def outgrown(calibration: Calibration | None, n: int) -> bool:
+    """Whether a calibration should be made again for n rows: they have grown by half since."""
+    return calibration is not None and calibration.queries > 0 and n > REFRESH_GROWTH * calibration.n
+
+
+def calibrated_by_added(searcher: Searcher, rows: Rows, first: int, threads: int) -> Calibration:
+    """By some of the rows that were just added, from number ``first`` on; by those of the index where they are few."""
+    if len(rows) < queries_needed(DEFAULT):
+        return calibrated(searcher, None, threads, embedded=False)
+    count = min(len(rows), HELD_OUT_ROWS)
+    chosen = np.sort(np.random.default_rng(0).choice(len(rows), count, replace=False))
+    vectors = searcher.space.directed(rows.take(chosen), "x", rows=chosen)
+    made = searcher.engine.calibrated(vectors, first + chosen, threads=threads)
+    before = searcher.engine.calibration
+    if before is not None:
+        made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
+    return with_recalls(searcher, made, vectors, first + chosen, threads)
 
 
 def calibrated_by_rows(

@@ -29,7 +29,7 @@ from ..learn.sample import calibration_count
 from ..learn.settings import Settings
 from ..progress import Progress, as_progress, silent
 from .adding import appended
-from .calibration import calibrated, calibrated_by_rows
+from .calibration import calibrated, calibrated_by_added, calibrated_by_rows, outgrown
 from .id_values import IdArray
 from .ids import Ids
 from .planning import largest_ids, original_bytes, refuse_early
@@ -258,16 +258,21 @@ class Index(Searchable):
         threads: int | None = None,
         progress: Progress = silent,
         embedded: bool = False,
+        recalibrate: bool = True,
     ) -> None:
         """Code and append rows. All of them are added, or, after an error, none.
 
         ``effort`` (``"fastest"``, ``"fast"``, ``"balanced"``, ``"best"``) trades coding time for accuracy; by default
         that of the codebooks. Rows are raw inputs where the index has an embedding, vectors with ``embedded=True``.
+        When a calibrated index has grown by half, added rows calibrate it again, unless ``recalibrate=False``.
         """
         check_effort(effort)
         rows = self.searcher.space.rows(x, embedded)
         with self._writes:
-            self._searcher = appended(self._searcher, rows, ids, effort, thread_count(threads), progress)
+            first, workers = len(self), thread_count(threads)
+            self._searcher = appended(self._searcher, rows, ids, effort, workers, progress)
+            if recalibrate and outgrown(self.calibration, len(self)):
+                self._calibrate_by(calibrated_by_added(self.searcher, rows, first, workers))
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Recalibrate ``margin`` for the current rows, from your own queries, or from originals or decoded rows.

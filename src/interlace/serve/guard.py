@@ -28,6 +28,8 @@ from .timing import in_time
 access_log = logging.getLogger("interlace.serve.access")
 #: Paths that need no key: health, and the files of the page, which contain no data.
 OPEN = re.compile(r"/(healthz|livez|readyz|page/[^/]+(/[^/]+)*)?")
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+UNREAD = 1 << 16  # bytes of a body that uvicorn may read and drop after an error
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -153,9 +155,11 @@ class _Exchange:
         self._receive, self._send, self._limits = receive, send, settings.limits
         self._request_id = request_id.encode()
         self.status, self.received, self.sent, self._complete = 0, 0, 0, False
+        self._long = True  # whether the rest of the body is worth a new connection
 
     def check_length(self, headers: Mapping[str, str]) -> None:
-        length = headers.get("content-length", "")
+        length = headers.get("content-length", "0" if "transfer-encoding" not in headers else "")
+        self._long = not length.isdecimal() or int(length) > UNREAD
         if length.isdecimal() and int(length) > self._limits.body_bytes:
             raise over_limit(413, "body_bytes", self._limits.body_bytes, length)
 
@@ -176,8 +180,8 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = [*message.get("headers", []), (b"x-request-id", self._request_id)]
-            if not self._complete and self.status >= 400:  # the rest of the body is not read
+            headers = [*message.get("headers", []), (b"x-request-id", self._request_id), _NO_SNIFFING]
+            if not self._complete and (self._long or self.status in (408, 413)):  # the rest of the body is not read
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
         else:

@@ -46,10 +46,10 @@ class Service:
             collection.note(error)
             raise
 
-    async def write(self, collection: Collection, function: Callable[..., T], *args: Any) -> T:
-        """Call a function that writes to a collection, after the writes before it."""
+    async def write(self, collection: Collection, function: Callable[..., T], *args: Any, limited: bool = True) -> T:
+        """Call a function that writes to a collection, after the writes before it; ``limited=False``: in any time."""
         try:
-            return await self.work.write(collection.name, function, *args)
+            return await self.work.write(collection.name, function, *args, limited=limited)
         except Exception as error:
             collection.note(error)
             raise

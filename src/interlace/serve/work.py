@@ -98,11 +98,12 @@ class Workers:
                 answer.set_result(result)
         self._start()
 
-    async def write(self, name: str, function: Callable[..., T], *args: Any) -> T:
+    async def write(self, name: str, function: Callable[..., T], *args: Any, limited: bool = True) -> T:
         """Call a function that writes to a collection. It finishes even if the client is gone or the time is over."""
         self.writing += 1
         try:
-            return await self._in_time(asyncio.shield(asyncio.ensure_future(self._written(name, function, *args))))
+            task = asyncio.shield(asyncio.ensure_future(self._written(name, function, *args)))
+            return await (self._in_time(task) if limited else task)
         finally:
             self.writing -= 1
 

@@ -61,7 +61,13 @@ function failed(error) {
     show(notice("bad", "This did not work", el("p", {}, error.message)),
       el("p", {}, el("button", { type: "button", onclick: route }, "Try again")));
   }
+  showKey(error.status === 401);
+}
+
+/** A key can be forgotten; links, which cannot carry it, do not work then. */
+function showKey(needed) {
   byId("key").hidden = !api.key.get();
+  byId("api").hidden = needed || Boolean(api.key.get());
 }
 
 async function route() {
@@ -71,7 +77,7 @@ async function route() {
   byId("main").setAttribute("aria-busy", "true");
   try {
     names = (await api.collections(signal)).map(({ name }) => name);
-    byId("key").hidden = !api.key.get();
+    showKey(false);
     const wanted = place();
     const name = wanted.name || names[0];
     showCollections(names.includes(name) ? name : undefined);

@@ -56,13 +56,13 @@ def add(routes: Routes, service: Service) -> None:
     async def create_field_index(request: Request) -> Response:
         """Declare a payload field, so that filters can use it."""
         given, found = await parsed(request, CreateIndex), service.collection(request)
-        await service.write(found, found.declare, given.field_name, given.field_schema)
+        await service.write(found, found.declare, given.field_name, given.field_schema, limited=False)
         return ok(request, _DONE)
 
     async def delete_field_index(request: Request) -> Response:
         """Take back the declaration of a payload field."""
         found = service.collection(request)
-        await service.write(found, found.undeclare, request.path_params["field"])
+        await service.write(found, found.undeclare, request.path_params["field"], limited=False)
         return ok(request, _DONE)
 
     one = "/collections/{name}"

@@ -19,6 +19,8 @@ from ..service import Service
 
 #: The version of Qdrant's REST API that the routes follow; its clients compare it with their own.
 QDRANT_API = "1.20.0"
+#: Pages load from this server alone, and no other site may show them in a frame.
+POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
 #: Routes of Qdrant that this server does not have, with the methods of its clients.
 ELSEWHERE = (
     "/aliases",
@@ -76,7 +78,7 @@ def add(routes: Routes, service: Service, app: FastAPI) -> None:
 
     async def docs(request: Request) -> Response:
         """The API as a page."""
-        return HTMLResponse(_page(description(app)))
+        return HTMLResponse(_page(description(app)), headers={"content-security-policy": POLICY})
 
     async def elsewhere(request: Request) -> Response:
         """Parts of Qdrant's API that this server does not have."""

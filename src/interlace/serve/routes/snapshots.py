@@ -31,7 +31,7 @@ def add(routes: Routes, service: Service) -> None:
     async def create_snapshot(request: Request) -> Response:
         """Copy a collection; the answer comes when the copy is on disk."""
         found = service.collection(request)
-        return ok(request, json.dumps(await service.write(found, _taken, found, root / found.name)))
+        return ok(request, json.dumps(await service.write(found, _taken, found, root / found.name, limited=False)))
 
     async def list_snapshots(request: Request) -> Response:
         """Snapshots of a collection."""

@@ -42,8 +42,11 @@ def add(routes: Routes, service: Service) -> None:
         if kind != wire.MEDIA_TYPE:
             raise ProblemDetails(415, "media_type", f"the body must be {wire.MEDIA_TYPE}, got {kind!r:.80}")
         body, calls = await request.body(), Calls(service, found)
-        run = service.write if writes else service.read
-        return Response(await run(found, calls.run, function, body), media_type=wire.MEDIA_TYPE)
+        if writes:
+            answer = await service.write(found, calls.run, function, body, limited=name in ("add", "upsert", "remove"))
+        else:
+            answer = await service.read(found, calls.run, function, body)
+        return Response(answer, media_type=wire.MEDIA_TYPE)
 
     routes.add(
         "POST",
@@ -60,6 +63,7 @@ class Calls:
 
     def __init__(self, service: Service, collection: Collection) -> None:
         self.collection, self._metrics, self._limits = collection, service.metrics, service.settings.limits
+        self._threads = service.settings.n_threads
 
     def run(self, call: Call, body: bytes) -> bytes:
         """Unpack, call, pack."""
@@ -77,7 +81,7 @@ class Calls:
         """See Store.search."""
         q = arrays["q"]
         self._check(given, 1 if q.ndim <= 1 else len(q))
-        found = self.collection.snapshot().search(q, **_options(given, arrays, SEARCH))
+        found = self.collection.snapshot().search(q, **self._options(given, arrays, SEARCH))
         self._metrics.searched(self.collection.name, found.stats)
         return answers.of_matches(found)
 
@@ -85,7 +89,7 @@ class Calls:
         """See Store.search_by_id."""
         ids = wire.ids_in(given["ids"], arrays)
         self._check(given, 1 if isinstance(ids, int | str) else len(ids))
-        found = self.collection.snapshot().search_by_id(ids, **_options(given, arrays, BY_ID))
+        found = self.collection.snapshot().search_by_id(ids, **self._options(given, arrays, BY_ID))
         self._metrics.searched(self.collection.name, found.stats)
         return answers.of_matches(found)
 
@@ -93,7 +97,7 @@ class Calls:
         """See Store.range_search; the hits are counted query by query, so that their number stays limited."""
         snapshot, q, radius = self.collection.snapshot(), np.atleast_2d(arrays["q"]), arrays["radius"]
         self._check(given, len(q))
-        options, hits = _options(given, arrays, RANGE), 0
+        options, hits = self._options(given, arrays, RANGE), 0
         if len(snapshot) * len(q) > self._limits.hits:
             radii = np.broadcast_to(radius, (len(q),))
             for one, within in zip(q, radii, strict=True):
@@ -105,7 +109,7 @@ class Calls:
     def explain(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.explain."""
         self._check(given, 1)
-        found = self.collection.snapshot().explain(arrays["q"], given["id"], **_options(given, arrays, EXPLAIN))
+        found = self.collection.snapshot().explain(arrays["q"], given["id"], **self._options(given, arrays, EXPLAIN))
         return dataclasses.asdict(found), {}
 
     # --- reading
@@ -213,6 +217,18 @@ class Calls:
         self.collection.store.relearn(**settings, progress=None)
         return {}, {}
 
+    def _options(self, given: Given, arrays: Arrays, names: tuple[str, ...]) -> dict[str, Any]:
+        found = {name: given[name] for name in names}
+        if found["margin"] == "inf":
+            found["margin"] = float("inf")
+        if type(found.get("threads")) is int and found["threads"] > self._threads:
+            found["threads"] = self._threads  # more would only take them from other requests
+        if "filter" in arrays:
+            found["filter"] = arrays["filter"]
+        elif isinstance(found["filter"], dict):
+            found["filter"] = id_array([str(value) for value in found["filter"]["ids"]])
+        return found
+
     def _check(self, given: Given, n: int) -> None:
         check_hits(n, given.get("k", 1), given.get("offset", 0), self._limits)
 
@@ -232,17 +248,6 @@ SEARCH = ("k", "offset", "margin", "threads", "filter", "embedded", "rerank", "r
 BY_ID = ("k", "exclude_self", "offset", "margin", "threads", "filter", "rerank", "recall")
 RANGE = ("margin", "threads", "filter", "embedded")
 EXPLAIN = ("k", "margin", "filter", "embedded")
-
-
-def _options(given: Given, arrays: Arrays, names: tuple[str, ...]) -> dict[str, Any]:
-    found = {name: given[name] for name in names}
-    if found["margin"] == "inf":
-        found["margin"] = float("inf")
-    if "filter" in arrays:
-        found["filter"] = arrays["filter"]
-    elif isinstance(found["filter"], dict):
-        found["filter"] = id_array([str(value) for value in found["filter"]["ids"]])
-    return found
 
 
 _READING = (
