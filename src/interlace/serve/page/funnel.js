@@ -3,7 +3,7 @@
 import { count, drawn, el, percent, seconds, svg, table } from "./dom.js";
 
 /** Steps as label, number, and a note. */
-export function stepsOf({ steps, seconds: times, stats }) {
+export function stepsOf({ steps, seconds: times }) {
   const found = [
     { key: "rows", label: "Rows", n: steps.rows, note: "in the collection" },
     {
@@ -12,15 +12,15 @@ export function stepsOf({ steps, seconds: times, stats }) {
         ? `in ${count(steps.cells_visited)} of ${count(steps.cells)} cells`
         : `${percent(steps.scanned / Math.max(1, steps.rows))} of the rows`,
     },
-    { key: "survivors", label: "Survivors", n: steps.survivors, note: "of the crude step: full code distance" },
+    { key: "survivors", label: "Survivors", n: steps.survivors, note: "of the crude step" },
   ];
   if (steps.reranked) {
     found.push({
-      key: "reranked", label: "Re-ranked", n: steps.reranked, note: "compared with their original vectors",
+      key: "reranked", label: "Re-ranked", n: steps.reranked, note: "by original vectors",
       time: times.originals,
     });
   }
-  found.push({ key: "hits", label: "Hits", n: steps.hits, note: `rule ${stats.margin}` });
+  found.push({ key: "hits", label: "Hits", n: steps.hits, note: "" });
   return found;
 }
 
@@ -46,7 +46,7 @@ export function funnelFigure(answer, filtered) {
       ]),
       "figures",
     ),
-    el("p", { class: "quiet" },
+    el("p", { class: "quiet" }, `Rule that ran: ${answer.stats.margin}. `,
       "Widths are on a logarithmic scale. Cells, rows scanned and survivors are one pass over the codes and share one time."),
   );
 }
@@ -73,7 +73,7 @@ function picture(width, rows, share, text) {
     }
     root.append(svg("rect", { class: `step s-${key}`, x: middle - wide, y: top, width: 2 * wide, height, rx: 4 }));
     root.append(
-      svg("text", { class: "steptext", x: middle, y: top + 24, "text-anchor": "middle" },
+      svg("text", { class: "steptext", x: middle, y: top + (note ? 24 : 34), "text-anchor": "middle" },
         svg("tspan", { class: "strong" }, count(n)), ` ${label.toLowerCase()}`),
       svg("text", { class: "stepnote", x: middle, y: top + 43, "text-anchor": "middle" }, shortened(note, width)),
     );

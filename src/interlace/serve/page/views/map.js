@@ -10,6 +10,8 @@ import { Scatter } from "../scatter.js";
 export const title = "Map";
 export const waiting = "Projecting a sample of the rows";
 
+const MOST_CELLS = 300; // more of them would hide the rows
+
 export async function render(context) {
   const { name, signal } = context;
   const node = el("div", { class: "view" }, el("h1", {}, "Map"));
@@ -41,8 +43,9 @@ function layersOf(found) {
   const seen = found.points.filter((point) => in_(point) && !survived.has(idText(point.id)));
   const left = found.points.filter((point) => survived.has(idText(point.id)));
   const most = Math.max(1, ...found.cells.map(({ rows }) => rows));
-  const cells = found.cells.length > 1
-    ? found.cells.map(({ cell, at, rows }) => ({ x: at[0], y: at[1], cell, radius: 3 + 4 * Math.sqrt(rows / most) })) : [];
+  const near = found.cells.length > MOST_CELLS ? found.cells.filter(({ cell }) => visited.has(cell)) : found.cells;
+  const cells = found.cells.length > 1 && near.length <= MOST_CELLS
+    ? near.map(({ cell, at, rows }) => ({ x: at[0], y: at[1], cell, radius: 3 + 4 * Math.sqrt(rows / most) })) : [];
   const hits = (asked?.hits ?? []).map((id, i) => ({ id, x: asked.hits_at[i][0], y: asked.hits_at[i][1], hit: i + 1 }));
   const layers = [
     { name: asked ? "not scanned" : "rows of the sample", points: rest, colour: "far", radius: 2, alpha: 0.75, picked: true },
