@@ -135,3 +135,12 @@ def test_texts_have_enough_contrast_in_light_and_dark() -> None:
 def test_there_are_no_long_files() -> None:
     for path in FILES:
         assert len(path.read_text().splitlines()) <= 400, path.name
+
+
+def test_the_pictures_of_the_readme_are_there_and_small() -> None:
+    root = Path(__file__).parents[2]
+    pictures = re.findall(r"!\[[^]]+\]\((docs/images/[^)]+)\)", (root / "README.md").read_text())
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert (root / picture).stat().st_size < 200_000
+        assert (root / picture).read_bytes().startswith(b"\x89PNG")
