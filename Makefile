@@ -1,18 +1,24 @@
-# Everything a newcomer or CI needs. `make demo` and `make test` set up .venv first and are quick when nothing changed.
+# Everything a newcomer or CI needs. `make demo`, `make test` and `make serve` set up .venv first and are quick when nothing
+# changed.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Only checks and tests need torch (the train extra); the demo and the rest of the library do without.
 TORCH := $(VENV)/.torch
-SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -o -name '*.h') CMakeLists.txt pyproject.toml README.md
+SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -o -name '*.h') $(shell find src/interlace/serve/page -type f) CMakeLists.txt pyproject.toml README.md
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults fuzz clean
+.PHONY: demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
+
+# A server with a collection of digits and their images; the page is at the address that it prints.
+PORT ?= 6333
+serve: $(STAMP)
+	$(BIN)/interlace serve --demo interlace-demo/stores --port $(PORT) --log-level warning
 
 test: check
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto

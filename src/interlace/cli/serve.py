@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
@@ -25,6 +26,7 @@ never from the command line. Without a key, the server only listens on the loopb
 EPILOG = """\
 examples:
   interlace serve stores
+  interlace serve --demo demo-stores      then open http://127.0.0.1:6333 in a browser
   INTERLACE_API_KEY=... interlace serve stores --host 0.0.0.0
   interlace serve stores --api-key-file key.txt --tls-cert cert.pem --tls-key key.pem
   interlace serve stores --limit k=1000 --limit body_bytes=1000000
@@ -37,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
         "--port", type=int, default=6333, help="port to listen on (default: %(default)s); 0: a free one"
+    )
+    parser.add_argument(
+        "--demo", action="store_true", help="first create the collection 'digits' in DIR, unless it is there"
     )
     keys = parser.add_argument_group("access")
     keys.add_argument("--api-key-file", metavar="FILE", help="file with the key that may do everything")
@@ -73,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
         ) from error
     if (args.tls_cert is None) != (args.tls_key is None):
         raise InputError("--tls-cert and --tls-key belong together")
+    if args.demo:
+        _build_demo(Path(args.folder))
     settings = ServerSettings(
         args.folder,
         host=args.host,
@@ -89,9 +96,21 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args.log_level)
     scheme = "http" if tls is None else "https"
     if args.port:
-        print(f"serving {args.folder!r} on {scheme}://{args.host}:{args.port}", file=sys.stderr, flush=True)
+        address = f"{scheme}://{args.host}:{args.port}"
+        print(f"serving {args.folder!r} on {address} (a page for browsers too)", file=sys.stderr, flush=True)
     made.run()
     return 0 if made.started else 1
+
+
+def _build_demo(folder: Path) -> None:
+    from . import demo_store
+    from .output import progress_bar
+
+    if (folder / demo_store.NAME).exists():
+        return
+    with progress_bar() as progress:
+        path, what = demo_store.build(folder, progress=progress)
+    print(f"created {str(path)!r} from {what}", file=sys.stderr)
 
 
 def _keys(args: argparse.Namespace) -> Keys:

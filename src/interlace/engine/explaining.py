@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _native
 from ..inputs.arrays import FloatArray
@@ -146,3 +147,21 @@ def explain_row(
         limit=shown(trace.bound),
         value=shown(trace.value),
     )
+
+
+def compared_rows(
+    engine: Engine, query: FloatArray, rows: NDArray[np.int64], k: int, rule_of: RuleOf, allowed: Allowed | None = None
+) -> NDArray[np.bool_]:
+    """Which rows one query float32 [1, dim] compares by their whole code: the survivors of the crude step among them.
+
+    The search runs once for each row.
+    """
+    query, native = engine.codebooks.metric_type.searched(query), [s.native for s in engine.segments]
+    _, passes, _ = engine.scan(query, k, rule_of, 1, allowed)
+    rule, asked, watched = passes[-1]
+    found = np.zeros(len(rows), np.bool_)
+    for i, row in enumerate(rows.tolist()):
+        if allowed is None or allowed.has(row):
+            trace = _native.trace(engine.codebooks.native, native, list(watched), query[0], rule.native, asked, row)
+            found[i] = _STEPS[trace.step] == BEYOND
+    return found

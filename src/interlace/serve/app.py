@@ -6,26 +6,22 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from .._version import __version__
 from .endpoint import Routes, Shortcuts
 from .guard import Guard
+from .page_files import PageFiles, front
 from .problems import ProblemDetails, of_error
 from .routes import collections, insight, points, snapshots, stored
 from .routes import service as service_routes
-from .routes.service import POLICY
 from .service import Service
 from .settings import ServerSettings
-
-PAGE = Path(__file__).parent / "page"
 
 
 def create_app(settings: ServerSettings) -> ASGIApp:
@@ -61,12 +57,12 @@ def create_app(settings: ServerSettings) -> ASGIApp:
 
     async def root(request: Request) -> Response:
         """The page for browsers, the version for programs."""
-        if "text/html" in request.headers.get("accept", "") and (PAGE / "index.html").exists():
-            return FileResponse(PAGE / "index.html", headers={"content-security-policy": POLICY})
+        if "text/html" in request.headers.get("accept", ""):
+            return front()
         return Response(json.dumps(service_routes.version()), media_type="application/json")
 
     Routes(app, "service").add("GET", "/", root, reads=True)
-    app.mount("/page", StaticFiles(directory=PAGE), name="page")
+    app.mount("/page", PageFiles(), name="page")
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(ProblemDetails, _problem)
     return Guard(app, settings, service.metrics, shortcuts)

@@ -10,20 +10,18 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import insight
+from .. import byte_recall, insight, sample_map
 from ..endpoint import Routes, ok, parsed
-from ..models import Body, Explain, PointId, Query, Vector
+from ..models import Explain, Query
 from ..problems import over_limit
 from ..rendering import plain
 from ..service import Service
 
 
-class MapRequest(Body):
-    """POST /collections/{name}/insight/map"""
+class MapRequest(Query):
+    """POST /collections/{name}/insight/map: a query, and the number of rows to show."""
 
-    sample: int = Field(default=insight.SAMPLE, ge=1)
-    query: Vector | PointId | None = None
-    limit: int = Field(default=10, ge=1)
+    sample: int = Field(default=sample_map.SAMPLE, ge=1)
 
 
 def add(routes: Routes, service: Service) -> None:
@@ -54,10 +52,14 @@ def add(routes: Routes, service: Service) -> None:
             raise over_limit(422, "k", 100, text[:20])
         return await answered(request, insight.margins, k)
 
-    async def sample_map(request: Request) -> Response:
+    async def draw_map(request: Request) -> Response:
         """A sample of the rows in two dimensions with their cells, and what a query visited and found."""
         given = await parsed(request, MapRequest)
-        return await answered(request, insight.sampled_map, given.sample, given.query, min(given.limit, 1_000))
+        return await answered(request, sample_map.sampled_map, given.sample, given)
+
+    async def byte_curve(request: Request) -> Response:
+        """Recall by the number of code bytes that are read, measured in a sample of the rows."""
+        return await answered(request, byte_recall.recall_by_bytes)
 
     async def learned(request: Request) -> Response:
         """Variances, psi, the prior, and the books."""
@@ -73,6 +75,7 @@ def add(routes: Routes, service: Service) -> None:
     routes.add("GET", one + "overview", overview, reads=True)
     routes.add("POST", one + "funnel", funnel, reads=True, body=Query)
     routes.add("GET", one + "margins", margin_curve, reads=True, query=["k"])
-    routes.add("POST", one + "map", sample_map, reads=True, body=MapRequest)
+    routes.add("POST", one + "map", draw_map, reads=True, body=MapRequest)
+    routes.add("GET", one + "recall", byte_curve, reads=True)
     routes.add("GET", one + "learned", learned, reads=True)
     routes.add("GET", one + "random", random_point, reads=True)
