@@ -29,7 +29,7 @@ CHOICES = {
     "augment": AUGMENTS,
 }
 #: Weights of L_P and L_ICQ in ``Recipe.paper``, where both are sums.
-PAPER_GAMMA1, PAPER_GAMMA2 = 1e-3, 1e-2
+PAPER_GAMMA1, PAPER_GAMMA2 = 1e-2, 1e-1
 #: For ``batch_size=0``: rows of a batch, at least and at most, and steps of an epoch.
 LEAST_ROWS, MOST_ROWS, STEPS = 100, 500, 16
 

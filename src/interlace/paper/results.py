@@ -65,7 +65,8 @@ class ResultFolder:
         self._claim(run).unlink(missing_ok=True)
 
     def forget(self, run: Run) -> None:
-        """Remove its checkpoint, and temporary files of interrupted writes."""
+        """Remove its checkpoint, a claim that a killed process left, and temporary files of interrupted writes."""
+        self.release(run)
         checkpoint = self.checkpoint(run)
         for path in (checkpoint, *checkpoint.parent.glob(f"{glob.escape(checkpoint.name)}.*.tmp")):
             path.unlink(missing_ok=True)

@@ -109,7 +109,7 @@ def run_all(
                 store.forget(run)
                 outcome.done.append(run)
                 clock.passed(_cost(run, size))
-            store.release(run)
+            store.release(run)  # after a failure as well
         left -= _cost(run, size)
     return outcome
 
