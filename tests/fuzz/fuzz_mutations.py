@@ -215,7 +215,7 @@ def arrow(rng: Rng, data: bytes) -> bytes:
     what = int(rng.integers(5))
     codec = ("zstd", "lz4")[int(rng.integers(2))] if what in (0, 1) else None
     if what == 1 and table.num_rows:  # few bytes that stand for many
-        many = pa.array([b"\0" * (1 << 22)] * table.num_rows).view(pa.string())
+        many = pa.array([b"\0" * ((1 << 27) // table.num_rows)] * table.num_rows).view(pa.string())
         table = table.set_column(table.schema.get_field_index("tag"), "tag", many)
     if what == 2:
         columns = [column.combine_chunks().dictionary_encode() for column in table.columns]

@@ -97,6 +97,12 @@ def test_keys_do_not_appear_in_settings_answers_or_logs(locked: Running, caplog:
     assert READ not in repr(settings)
 
 
+def test_other_names_of_the_machine_are_accepted_if_they_are_listed(tmp_path: Path) -> None:
+    with running(tmp_path, hosts=("search.example",)) as found:
+        for host, status in (("search.example", 200), ("Search.Example:80", 200), ("other.example", 403)):
+            assert httpx.get(f"{found.url}/collections", headers={"host": host}).status_code == status
+
+
 def test_only_the_loopback_interface_is_served_without_a_key(tmp_path: Path) -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
         with pytest.raises(InputError, match="without an API key the server listens on the loopback interface alone"):

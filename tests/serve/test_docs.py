@@ -45,7 +45,7 @@ def test_the_page_lists_every_option_of_the_command() -> None:
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
     options = [o for action in parser._actions for o in action.option_strings if o.startswith("--")]
-    missing = [o for o in options if f"`{o}" not in PAGE and o not in ("--help", "--log-level", "--insecure")]
+    missing = [o for o in options if f"`{o}" not in PAGE and o not in ("--help", "--log-level")]
     assert missing == []
     assert len(options) > 10
 

@@ -343,6 +343,18 @@ def test_tls(tmp_path: Path) -> None:
             il.connect(found.url, timeout=5).names()
 
 
+def test_the_command_names_a_missing_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from interlace import cli
+
+    monkeypatch.delitem(sys.modules, "interlace.serve.run", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert cli.main(["serve", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "the server needs uvicorn, which is not installed: pip install 'interlace[serve]'" in error
+
+
 def start(folder: Path, *more: str, **environment: str) -> subprocess.Popen[str]:
     """The command, once it listens; its port is in the log."""
     command = [sys.executable, "-m", "interlace", "serve", str(folder), "--port", "0", *more]

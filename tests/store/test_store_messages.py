@@ -47,9 +47,9 @@ def opened_both(store: Path, kind: type[Exception]) -> str:
 
 
 def test_a_newer_store(made: tuple[Path, Model]) -> None:
-    changed(made[0], lambda content: content.update(version=3))
+    changed(made[0], lambda content: content.update(version=4))
     path = str(made[0] / manifests.NAME)
-    expected = f"{path!r} has format version 3, this interlace reads up to 2: install a newer one"
+    expected = f"{path!r} has format version 4, this interlace reads up to 3: install a newer one"
     assert opened_both(made[0], il.NewerFormatError) == expected
 
 

@@ -69,6 +69,29 @@ def test_an_empty_store_gets_columns(tmp_path: Path) -> None:
     assert il.open(tmp_path / "s").payload().to_pydict() == {"n": [1, 2, 3]}
 
 
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_store_that_started_empty_gets_columns(tmp_path: Path, learned: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    with il.create(tmp_path / "s", dim=8, n_bytes=4, relearn="manual", columns={"n": "int64"}) as store:
+        store.add(x[:290], payload={"n": np.arange(290)})
+        store.remove([3, 4])
+        if learned:
+            store.relearn(progress=None)
+        store.add(x[290:], payload={"n": np.arange(290, 300)})
+        before, ids = store.search(x[:9], k=5, margin="exact"), store.ids
+        store.add_columns({"twice": "int64"}, {"twice": 2 * ids})
+        after = store.search(x[:9], k=5, margin="exact")
+        np.testing.assert_array_equal(after.ids, before.ids)
+        np.testing.assert_array_equal(after.distances, before.distances)
+        if not learned:
+            store.relearn(progress=None)
+        assert store.payload().to_pydict() == {"n": ids.tolist(), "twice": (2 * ids).tolist()}
+        assert store.search(x[0], k=300, filter="twice < 100").counts == 48
+    with il.open(tmp_path / "s") as again:
+        again.verify()
+        assert again.columns.names == ["n", "twice"]
+
+
 def test_a_reader_sees_the_columns_after_a_refresh(tmp_path: Path) -> None:
     with made(tmp_path / "s", **RICH) as store:
         reader = il.open(tmp_path / "s")

@@ -47,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     keys.add_argument("--api-key-file", metavar="FILE", help="file with the key that may do everything")
     keys.add_argument("--read-only-api-key-file", metavar="FILE", help="file with a key that may only read")
     keys.add_argument("--insecure", action="store_true", help="listen beyond the loopback interface without a key")
+    keys.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="accept requests for this name without a key, as a proxy on this machine sends them",
+    )
     keys.add_argument("--tls-cert", metavar="FILE", help="certificate, for HTTPS")
     keys.add_argument("--tls-key", metavar="FILE", help="private key of the certificate")
     more = parser.add_argument_group("searches and limits")
@@ -90,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         rerank=args.rerank,
         n_bytes=args.n_bytes,
         insecure=args.insecure,
+        hosts=tuple(args.allow_host),
     )
     tls = None if args.tls_cert is None else Tls(args.tls_cert, args.tls_key)
     made = server(settings, tls, grace=args.grace)

@@ -23,6 +23,8 @@ Unsupported = Annotated[None, BeforeValidator(_only_null)]
 Ignored = Any
 PointId = Annotated[int, Field(strict=True, ge=0, le=LARGEST)] | Annotated[str, Field(strict=True)]
 Vector = list[float]
+#: One vector; an object is for vectors with names, of which only the empty one is known.
+VectorInput = Annotated[Vector | dict[str, Vector], Field(union_mode="left_to_right")]
 Payload = dict[str, Any]
 
 
@@ -100,7 +102,7 @@ class Point(Body):
     """One point."""
 
     id: PointId
-    vector: Vector | dict[str, Vector]
+    vector: VectorInput
     payload: Payload | None = None
 
 

@@ -270,6 +270,7 @@ class Store(Reading):
 
         Returns at once if nothing is being learned. :meth:`health` has the state, and the error after a failure.
         """
+        self.session.check_open()
         return self.background.wait(timeout)
 
     def __enter__(self) -> Store:
