@@ -166,6 +166,8 @@ def test_a_closed_store(store: il.Store) -> None:
         "get": ([1],),
         "distance_error": (np.zeros(4),),
         "to_file": ("nowhere",),
+        "add_columns": ({"n": "int8"},),
+        "drop_columns": (["n"],),
     }
 
     def used(name: str) -> None:
