@@ -106,7 +106,7 @@ def test_rates_and_means_with_the_batches_of_a_loader(monkeypatch):
         lambda self, phase, share, *a, _set=Passes._set_rates: (done.append(share), _set(self, phase, share, *a)),
     )
 
-    def constant(self, phase, z, labels, rows):
+    def constant(self, phase, z, labels, rows, *, listed):
         self.online.update(z)
         return {"embedding": 1.0 + 0.0 * z.sum()}
 

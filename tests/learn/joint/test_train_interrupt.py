@@ -72,7 +72,9 @@ def test_ctrl_c_within_the_first_epoch_with_books(monkeypatch):
             raise KeyboardInterrupt
         return _loss(self, z, st, labels, None)
 
-    monkeypatch.setattr(Passes, "_losses", lambda self, phase, z, labels, rows: interrupted(self, phase, z, labels))
+    monkeypatch.setattr(
+        Passes, "_losses", lambda self, phase, z, labels, rows, **_: interrupted(self, phase, z, labels)
+    )
     with pytest.warns(il.FitInterruptedWarning, match="learning was interrupted"):
         model = icq().fit(X, Y)
     assert [row["phase"] for row in model.history_] == ["warm-up", "shape"]
