@@ -16,7 +16,6 @@ POLICY = (
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",  # files are compared by their ETag, so that a new version shows at once
 }
