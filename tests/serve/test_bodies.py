@@ -224,8 +224,9 @@ def test_what_the_page_asks_for(client: httpx.Client) -> None:
     assert len(drawn["points"]) == 100
     assert len(drawn["query"]["hits"]) == len(drawn["query"]["hits_at"]) == 10
     assert sum(cell["rows"] for cell in drawn["cells"]) == 100
-    sampled, survivors = {point["id"] for point in drawn["points"]}, set(drawn["query"]["survivors"])
-    assert sampled & set(drawn["query"]["hits"]) <= survivors <= sampled
+    sampled = {point["id"] for point in drawn["points"]}
+    assert set(drawn["query"]["survivors"]) <= sampled
+    assert set(drawn["query"]["hits"]) & sampled <= set(drawn["query"]["survivors"])
     learned = client.get(f"{base}/learned").json()["result"]
     assert learned["learned"]
     assert len(learned["variances"]) == len(learned["psi"])
