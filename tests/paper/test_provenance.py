@@ -12,7 +12,7 @@ import pytest
 import interlace as il
 from interlace.paper import provenance, runner
 from interlace.paper.page import made_by
-from interlace.paper.provenance import Origin, code_hash, current, origins, other_recipes
+from interlace.paper.provenance import Origin, code_hash, current, differ, origins, other_recipes
 from interlace.paper.report import page_text
 from interlace.paper.results import ResultFolder
 from interlace.paper.runs import Run
@@ -133,3 +133,13 @@ def test_origins_as_text(commit: str, text: str) -> None:
     assert Origin().text == "an unrecorded commit"
     assert Origin.of(made()) == Origin("c0ffee", "beef")
     assert Origin("f" * 40 + "-dirty", "x").text == "commit ffffffffffff-dirty (code x)"
+
+
+def test_an_unknown_commit_is_no_other_commit() -> None:
+    known, elsewhere = Origin("abc", "code"), Origin("unknown", "code")
+    assert not differ([])
+    assert not differ([known, known])
+    assert not differ([known, elsewhere])
+    assert differ([known, Origin("def", "code")])
+    assert differ([known, Origin("abc", "other code")])
+    assert differ([known, Origin()])

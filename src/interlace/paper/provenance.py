@@ -47,6 +47,12 @@ def origins(results: Iterable[dict[str, Any]]) -> Counter[Origin]:
     return Counter(map(Origin.of, results))
 
 
+def differ(found: Iterable[Origin]) -> bool:
+    """Whether different code made results. A commit that is not known, outside of a checkout, is no other commit."""
+    known = list(found)
+    return len({origin.code for origin in known}) > 1 or len({origin.commit for origin in known} - {UNKNOWN}) > 1
+
+
 def code_hash(package: Path = PACKAGE) -> str:
     """Hash of the names and contents of all Python files below a folder."""
     found = hashlib.sha256()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .provenance import Origin, origins
+from .provenance import Origin, differ, origins
 from .runs import Run
 
 #: Increase it when the meaning of the JSON changes.
@@ -128,7 +128,7 @@ class ResultFolder:
         self._check_origins(found + Counter({mine: 1}) if found else found, mine)
 
     def _check_origins(self, found: Counter[Origin], mine: Origin | None = None) -> None:
-        if len(found) > 1 and not self.mixed:
+        if differ(found) and not self.mixed:
             listed = ", ".join(f"{n} of {origin.text}" for origin, n in sorted(found.items()) if origin != mine)
             now = "" if mine is None else f", now runs {mine.text}"
             raise InputError(
