@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from .answer import share_of_cascade, verdicts
 from .literature import published_rows
-from .provenance import Origin, origins, other_recipes
+from .provenance import Origin, differ, origins, other_recipes
 from .results import Result
 from .statistics import CONFIDENCE
 from .summary import Results
@@ -24,7 +24,7 @@ def made_by(found: Sequence[Result]) -> str:
     """Which code made the results, and whether their recipes differ."""
     counted, odd = origins(found), other_recipes(found)
     listed = ", ".join(f"{n} of {origin.text}" for origin, n in sorted(counted.items()))
-    lines = [f"Made by {listed}." if len(counted) == 1 else f"**These results mix different code**: {listed}."]
+    lines = [f"Made by {listed}." if not differ(counted) else f"**These results mix different code**: {listed}."]
     if Origin() in counted:
         lines.append(
             f"**{counted[Origin()]} of {len(found)} results were made by older code, which recorded neither its commit "
