@@ -225,7 +225,14 @@ def main() -> None:
     data = datasets.load(args.data, seed=0, quick=args.quick, say=say)
     x, q = np.asarray(data.x, np.float32), np.asarray(data.queries, np.float32)[:500]
     seconds, n, rounds = (1.0, 200, 4) if args.quick else (args.seconds, 4000, 40)
-    out: dict[str, Any] = {"environment": machine.environment(), "data": args.data, "rows": len(x), "dim": x.shape[1]}
+    out: dict[str, Any] = {
+        "environment": machine.environment(),
+        "format": 1,
+        "kind": "serve",
+        "data": args.data,
+        "rows": len(x),
+        "dim": x.shape[1],
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "served").mkdir()
