@@ -116,9 +116,14 @@ def with_segments(index: Index, segments: tuple[Segment, ...]) -> Index:
     return index_with(index.codebooks, segments, index.ids_of_rows, index.calibration)
 
 
-def stopping_rule(label: str, *, share: float, weight: float, stop: float, least: float, reach: float) -> Rule:
+def stopping_rule(
+    label: str, *, share: float, weight: float, stop: float, least: float, reach: float, inner: float = 0.0
+) -> Rule:
     """A rule that stops by rank and gap only, whatever tau is."""
     slack = -math.inf
     return Rule(
-        _native.Rule.calibrated(share=share, weight=weight, stop=stop, slack=slack, least=least, reach=reach), label
+        _native.Rule.calibrated(
+            share=share, weight=weight, stop=stop, slack=slack, least=least, reach=reach, inner=inner
+        ),
+        label,
     )

@@ -24,10 +24,11 @@ void bind_rules(nb::module_& m) {
         .def_static("everything", [] { return std::unique_ptr<Rule>(new Rule(Rule::everything())); })
         .def_static(
             "calibrated",
-            [](float share, double weight, double stop, float slack, float least, float reach) {
-                return std::unique_ptr<Rule>(new Rule(Rule::calibrated(share, weight, stop, slack, least, reach)));
+            [](float share, double weight, double stop, float slack, float least, float reach, float inner) {
+                return std::unique_ptr<Rule>(
+                    new Rule(Rule::calibrated(share, weight, stop, slack, least, reach, inner)));
             },
-            nb::kw_only(), "share"_a, "weight"_a, "stop"_a, "slack"_a, "least"_a, "reach"_a)
+            nb::kw_only(), "share"_a, "weight"_a, "stop"_a, "slack"_a, "least"_a, "reach"_a, "inner"_a)
         .def_prop_ro("kind",
                      [](const Rule& self) {
                          constexpr const char* names[] = {"share", "paper", "everything"};
@@ -42,6 +43,7 @@ void bind_rules(nb::module_& m) {
         .def_prop_ro("slack", &Rule::slack)
         .def_prop_ro("least", &Rule::least)
         .def_prop_ro("reach", &Rule::reach)
+        .def_prop_ro("inner", &Rule::inner)
         .def(
             "spread",
             [](const Rule& self, std::size_t n_cells) {

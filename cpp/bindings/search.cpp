@@ -20,7 +20,8 @@
 namespace interlace {
 namespace {
 
-static_assert(sizeof(SearchCounts) == 5 * sizeof(std::uint64_t)); // a row of `work`
+constexpr std::size_t kCounters = 6;
+static_assert(sizeof(SearchCounts) == kCounters * sizeof(std::uint64_t)); // a row of `work`
 
 void py_search(const Books& books, const Segments& segments, const Filters& filters, In<float, Two> queries,
                const Rule& rule, std::size_t threads, Out<std::int64_t, Two> rows, Out<float, Two> distances,
@@ -28,7 +29,7 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
     const std::size_t n = queries.shape(0), k = rows.shape(1);
     require(queries.shape(1) == books.dim() && k >= 1 && threads >= 1, "queries, k or threads do not fit");
     require(rows.shape(0) == n && distances.shape(0) == n && distances.shape(1) == k && counts.size() == n &&
-                work.shape(0) == n && work.shape(1) == 5,
+                work.shape(0) == n && work.shape(1) == kCounters,
             "an output has the wrong shape");
     require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
             "trace must be [2, n, k]");
@@ -42,7 +43,7 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
 }
 
 // A single query [1][dim] without filters; rows and distances [1][k]. Returns the number of hits, and the counters.
-std::tuple<std::int64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>
+std::tuple<std::int64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>
 py_search_one(const Books& books, const Segments& segments, In<float, Two> query, const Rule& rule,
               Out<std::int64_t, Two> rows, Out<float, Two> distances) {
     const std::size_t k = rows.shape(1);
@@ -57,7 +58,7 @@ py_search_one(const Books& books, const Segments& segments, In<float, Two> query
         search(books, views, query.data(), 1, k, rule, 1,
                {rows.data(), distances.data(), &found, &counted, nullptr, nullptr});
     }
-    return {found, counted.cells, counted.scanned, counted.survivors, counted.lookups, counted.strays};
+    return {found, counted.cells, counted.scanned, counted.survivors, counted.lookups, counted.strays, counted.unlike};
 }
 
 using RangeHits = std::pair<nb::ndarray<nb::numpy, std::int64_t, One>, nb::ndarray<nb::numpy, float, One>>;
@@ -68,7 +69,7 @@ RangeHits py_range_search(const Books& books, const Segments& segments, const Fi
     const std::size_t n = queries.shape(0);
     require(queries.shape(1) == books.dim() && radii.size() == n && threads >= 1,
             "queries, radii or threads do not fit");
-    require(counts.size() == n && work.shape(0) == n && work.shape(1) == 5, "an output has the wrong shape");
+    require(counts.size() == n && work.shape(0) == n && work.shape(1) == kCounters, "an output has the wrong shape");
     require(rule.is_exact() || rule.kind() == Rule::Kind::kEverything, "rule must be exact() or everything()");
     std::vector<SearchCounts> counted(n);
     RangeOutput out{counts.data(), counted.data(), {}, {}};

@@ -28,7 +28,7 @@ std::string Rule::repr() const {
     else if (!stops_) out << "Rule.with_share(share=" << share_ << ")";
     else
         out << "Rule.calibrated(share=" << share_ << ", weight=" << weight_ << ", stop=" << stop_
-            << ", slack=" << slack_ << ", least=" << least_ << ", reach=" << reach_ << ")";
+            << ", slack=" << slack_ << ", least=" << least_ << ", reach=" << reach_ << ", inner=" << inner_ << ")";
     return out.str();
 }
 

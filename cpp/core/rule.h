@@ -16,7 +16,9 @@
 //      sqrt(base) - sqrt(tau). Both scale with the query, so this measure also protects queries of other distributions.
 // Hits in cells beyond the slack are strays: those cells were visited for their rank alone.
 // A query whose smallest base exceeds `reach` (for ip: reach times its length) is farther from the data than the
-// queries that the rule was calibrated with. It is searched with share 1 and no stop.
+// queries that the rule was calibrated with. One whose squared distance from the mean of the data is below `inner` (not
+// for ip) is nearer to its middle than they were, where its neighbours are spread over more cells. Both are searched
+// with share 1 and no stop.
 #pragma once
 #include "made_once.h"
 
@@ -39,8 +41,9 @@ public:
     static Rule with_share(float share) { return Rule(Kind::kShare, share, 0); }
     static Rule paper(float sigma) { return Rule(Kind::kPaper, 1, sigma); }
     static Rule everything() { return Rule(Kind::kEverything, 1, 0); }
-    static Rule calibrated(float share, double weight, double stop, float slack, float least, float reach) {
-        return Rule(share, weight, stop, slack, least, reach);
+    static Rule calibrated(float share, double weight, double stop, float slack, float least, float reach,
+                           float inner) {
+        return Rule(share, weight, stop, slack, least, reach, inner);
     }
 
     Kind kind() const { return kind_; }
@@ -53,21 +56,22 @@ public:
     float slack() const { return slack_; }
     float least() const { return least_; }
     float reach() const { return reach_; }
+    float inner() const { return inner_; }
     // [at least n_cells] the largest gap at which the cell of each rank is visited; rank 0 always is.
     std::span<const float> spread(std::size_t n_cells) const;
     std::string repr() const;
 
 private:
     Rule(Kind kind, float share, float sigma) : kind_(kind), share_(share), sigma_(sigma) {}
-    Rule(float share, double weight, double stop, float slack, float least, float reach)
+    Rule(float share, double weight, double stop, float slack, float least, float reach, float inner)
         : kind_(Kind::kShare), stops_(true), share_(share), weight_(weight), stop_(stop), slack_(slack), least_(least),
-          reach_(reach) {}
+          reach_(reach), inner_(inner) {}
 
     const Kind kind_;
     const bool stops_ = false;
     const float share_ = 1, sigma_ = 0;
     const double weight_ = 0, stop_ = std::numeric_limits<double>::infinity();
-    const float slack_ = -std::numeric_limits<float>::infinity(), least_ = 0, reach_ = 0;
+    const float slack_ = -std::numeric_limits<float>::infinity(), least_ = 0, reach_ = 0, inner_ = 0;
     // Spreads of 1, 2, 4, 8 ... ranks: they take longer to compute than a single query.
     std::array<MadeOnce<std::vector<float>>, 33> spreads_;
 };

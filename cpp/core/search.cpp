@@ -10,12 +10,18 @@
 namespace interlace {
 namespace {
 
-// What ip rules are measured by; 1 elsewhere.
-float length_of(const Books& books, const float* query) {
-    if (books.metric() != Metric::kInnerProduct) return 1;
+QuerySize size_of(const Books& books, const Rule& rule, const float* query) {
     float square = 0;
-    for (std::size_t d = 0; d < books.dim(); ++d) square += query[d] * query[d];
-    return std::sqrt(square);
+    if (books.metric() == Metric::kInnerProduct) {
+        for (std::size_t d = 0; d < books.dim(); ++d) square += query[d] * query[d];
+        return {std::sqrt(square), kInfinity};
+    }
+    if (!(rule.inner() > 0)) return {1, kInfinity};
+    for (std::size_t d = 0; d < books.dim(); ++d) {
+        const float away = query[d] - books.mean()[d];
+        square += away * away;
+    }
+    return {1, square};
 }
 
 // start(collector, q) before each query, done(scanner, q) after it
@@ -39,7 +45,7 @@ void scan_all(const Books& books, const std::vector<SegmentView>& segments, cons
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t q = first + i;
             start(worker->scanner.collector(), q);
-            worker->scanner.run(worker->tables, i, length_of(books, queries + q * books.dim()));
+            worker->scanner.run(worker->tables, i, size_of(books, rule, queries + q * books.dim()));
             done(worker->scanner, q);
         }
     });
@@ -122,7 +128,7 @@ void trace_row(const Books& books, const std::vector<SegmentView>& segments, con
     tables.compute(query, 1);
     Scanner<TopK, RowTrace> scanner(books, segments, rule, true, TopK(segments, k), RowTrace(trace));
     scanner.collector().start();
-    scanner.run(tables, 0, length_of(books, query));
+    scanner.run(tables, 0, size_of(books, rule, query));
 }
 
 } // namespace interlace

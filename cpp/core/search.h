@@ -13,6 +13,7 @@ namespace interlace {
 struct SearchCounts {
     std::uint64_t cells = 0, scanned = 0, survivors = 0, lookups = 0;
     std::uint64_t strays = 0; // hits in cells beyond the slack: those cells were visited for their rank alone
+    std::uint64_t unlike = 0; // 1: the rule was not calibrated for such queries, so this one was searched exactly
 };
 
 struct SearchOutput {     // caller's arrays

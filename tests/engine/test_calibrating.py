@@ -71,7 +71,7 @@ def held_of(rng, n, depth=100, n_cells=40):
     hits = Hits(distances, excess, np.ones((n, depth), np.float32), of_hits, ranks)
     spread = bases.mean(1) - bases[:, 0]
     visits = Visits(bases[:400], np.ones((min(n, 400), n_cells), np.float32))
-    return Held((hits,), bases[:, 0], spread, np.ones(n), np.zeros(n), np.zeros(n), visits)
+    return Held((hits,), bases[:, 0], spread, np.ones(n), np.ones(n), np.zeros(n), np.zeros(n), visits)
 
 
 def lost(made, i, j, held):
@@ -96,22 +96,23 @@ def test_rules_keep_their_targets_on_queries_they_have_not_seen_and_use_what_the
     made = calibrate([held_of(rng, 8000)], 123, metric_of("l2"))
     fresh = held_of(rng, 20_000)
     assert (made.n, made.queries) == (123, 8000)
-    assert np.isnan(made.shares[:, 2]).all()  # 0.9999 needs 39,420 queries
+    assert np.isnan(made.shares[:, -1]).all()  # 0.9999 needs 39,420 queries
+    supported = range(len(TARGETS) - 1)
     for i in range(len(KS)):
-        for j in range(2):
+        for j in supported:
             loss = lost(made, i, j, fresh)
             assert loss.mean() <= 1 - TARGETS[j]
             if i == 2:
                 assert loss.mean() >= 0.1 * (1 - TARGETS[j])
-        assert made.cells[i, 0, 1] <= made.cells[i, 1, 1]
-    assert (np.diff(made.cells[:, :2, 1], axis=0) >= 0).all()  # a larger k visits no fewer cells
-    assert (made.cells[:, :2, 0] == made.cells[:1, :2, 0]).all()
+        assert made.cells[i, 2, 1] <= made.cells[i, 3, 1]
+    assert (np.diff(made.cells[:, supported, 1], axis=0) >= 0).all()  # a larger k visits no fewer cells
+    assert (made.cells[:, supported, 0] == made.cells[:1, supported, 0]).all()
 
 
 def test_a_smaller_k_is_supported_wherever_a_larger_one_is():
     for n in (10, 380, 400, 3800, 5000):
         made = calibrate([held_of(np.random.default_rng(n), n)], 1000, metric_of("l2"))
-        for target in TARGETS[:2]:
+        for target in TARGETS[:-1]:
             found = [isinstance(made.rule(k, target, 1000), Covered) for k in (1, 2, 5, 10, 50, 100)]
             assert found == [n >= queries_needed(target)] * 6
 
@@ -185,7 +186,8 @@ def test_fresh_queries_keep_the_promise(kind, layout):
     for k in KS:
         loss, stats = loss_of(index, queries, k)
         assert kept(loss, TARGET), (k, loss.mean(), stats)
-        assert stats.unlike < 0.1 * len(queries)
+        # Copies leave few vectors to learn from: they are nearer to their words than any other vector.
+        assert stats.unlike < (0.5 if kind == "copies" else 0.1) * len(queries)
         if kind == "clusters":
             assert stats.margin.startswith("0.99 (share ")
 

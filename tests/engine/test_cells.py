@@ -11,6 +11,7 @@ from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_ru
 from helpers import METRICS
 from interlace import Codebooks, InputError, _native, reference
 from interlace.codec.encode import checked_codes, encode
+from interlace.engine.hits import WORK
 from interlace.engine.margins import EVERYTHING, EXACT, Rule
 from interlace.engine.segments import Segment
 
@@ -43,7 +44,7 @@ def coded(codebooks: Codebooks, cells: NDArray[np.int64], columns: NDArray[np.ui
 
 def searched(codebooks, segment, filters, q, k, rule):
     rows, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
-    counts, work = np.empty(len(q), np.int64), np.empty((len(q), 5), np.uint64)
+    counts, work = np.empty(len(q), np.int64), np.empty((len(q), WORK), np.uint64)
     out = (rows, distances, counts, work, None)
     _native.search(codebooks.native, [segment.native], filters, q, rule.native, 1, *out)
     return [a.tobytes() for a in (rows, distances, counts, work)]
@@ -105,7 +106,7 @@ def test_folded_cells_are_searched_like_the_reference(simd, layout, metric, inte
     for rule in RULES:
         for mask in masks:
             rows, distances = np.empty((2, 7), np.int64), np.empty((2, 7), np.float32)
-            counts, work = np.empty(2, np.int64), np.empty((2, 5), np.uint64)
+            counts, work = np.empty(2, np.int64), np.empty((2, WORK), np.uint64)
             parts = [] if mask is None else np.split(mask.astype(np.uint8), [cut])
             filters = [_native.Filter(books.native, native, part) for native, part in zip(natives, parts, strict=False)]
             _native.search(books.native, natives, filters, q, rule.native, 1, rows, distances, counts, work, None)

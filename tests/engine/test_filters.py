@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule, with_segments
 from interlace import DamagedFileError, InputError, _native, reference
+from interlace.engine.hits import WORK
 from interlace.engine.margins import EVERYTHING, EXACT, Rule
 from interlace.engine.segments import Segment
 
@@ -27,7 +28,7 @@ many = settings(max_examples=15, deadline=None, suppress_health_check=[HealthChe
 def searched(index, filters, q, k, rule, traced):
     """Everything but the rows passed over, which depend on how they are stored."""
     rows, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
-    counts, work = np.empty(len(q), np.int64), np.empty((len(q), 5), np.uint64)
+    counts, work = np.empty(len(q), np.int64), np.empty((len(q), WORK), np.uint64)
     trace = np.empty((2, len(q), k), np.float32) if traced else None
     native = [s.native for s in index.engine.segments]
     _native.search(index.codebooks.native, native, filters, q, rule.native, 1, rows, distances, counts, work, trace)

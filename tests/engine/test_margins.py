@@ -153,12 +153,14 @@ def test_named_margins():
 
 
 def test_native_rules_say_what_they_are_and_cannot_be_changed():
-    numbers = {"share": 0.5, "weight": 0.1, "stop": 2.5, "slack": -1.0, "least": 0.25, "reach": 7.0}
+    numbers = {"share": 0.5, "weight": 0.1, "stop": 2.5, "slack": -1.0, "least": 0.25, "reach": 7.0, "inner": 0.5}
     calibrated = _native.Rule.calibrated(**numbers)
     assert {name: getattr(calibrated, name) for name in numbers} == numbers
     assert calibrated.stops
     assert not calibrated.is_exact
-    assert repr(calibrated) == "Rule.calibrated(share=0.5, weight=0.1, stop=2.5, slack=-1, least=0.25, reach=7)"
+    assert (
+        repr(calibrated) == "Rule.calibrated(share=0.5, weight=0.1, stop=2.5, slack=-1, least=0.25, reach=7, inner=0.5)"
+    )
     assert repr(_native.Rule.exact()) == "Rule.exact()"
     assert repr(_native.Rule.with_share(share=0.5)) == "Rule.with_share(share=0.5)"
     assert repr(_native.Rule.paper(sigma=1.5)) == "Rule.paper(sigma=1.5)"
@@ -183,7 +185,7 @@ def test_nonsense_is_refused_by_name(margin):
 @settings(max_examples=50, deadline=None)
 @given(st.sampled_from(WEIGHTS), st.floats(0, 10), st.lists(st.floats(0, 1e7), min_size=256, max_size=256))
 def test_a_spread_is_the_largest_gap_that_the_stop_allows(weight, stop, found):
-    native = _native.Rule.calibrated(share=1, weight=weight, stop=stop, slack=0, least=0, reach=0)
+    native = _native.Rule.calibrated(share=1, weight=weight, stop=stop, slack=0, least=0, reach=0, inner=0)
     for n_cells in (1, 2, 255, 256, 257, 1000):
         assert native.spread(n_cells).tobytes() == spread_of(weight, stop, n_cells).tobytes()
     spread = native.spread(256)

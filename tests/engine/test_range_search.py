@@ -14,6 +14,7 @@ import interlace as il
 from books import LAYOUTS, index_of, random_codebooks, random_codes
 from helpers import ID_KINDS, METRICS, build, clustered, small_index
 from interlace import _native, reference
+from interlace.engine.hits import WORK
 from interlace.engine.scan import range_rows
 from raising import raises
 
@@ -218,7 +219,7 @@ def test_rules_that_need_a_kth_row_are_refused():
     codebooks = random_codebooks(rng)
     index = index_of(codebooks, random_codes(rng, codebooks, 5))
     segments, q = [s.native for s in index.engine.segments], np.zeros((1, codebooks.dim), np.float32)
-    outputs = np.zeros(1, np.int64), np.zeros((1, 5), np.uint64)
+    outputs = np.zeros(1, np.int64), np.zeros((1, WORK), np.uint64)
     for rule in (_native.Rule.paper(sigma=1.0), _native.Rule.with_share(share=0.5)):
         with pytest.raises(ValueError, match="exact"):
             _native.range_search(codebooks.native, segments, [], q, np.ones(1, np.float32), rule, 1, *outputs)

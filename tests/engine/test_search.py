@@ -26,6 +26,7 @@ RULES = [
     stopping_rule("cells by rank", share=0.8, weight=0.0, stop=1.2, least=0.5, reach=1e6),
     stopping_rule("cells by gap", share=1.0, weight=2.0, stop=1.5, least=0.5, reach=1e6),
     stopping_rule("near queries only", share=0.7, weight=0.5, stop=1.0, least=0.5, reach=3.0),  # some queries are far
+    stopping_rule("outer queries only", share=0.7, weight=0.5, stop=1.0, least=0.5, reach=1e6, inner=9.0),
 ]
 many = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -223,8 +223,9 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
             text = next(row[1] for row in table("description") if row[0] == "calibration")
             assert f'"ks": {description["calibration"]["ks"]}' in text
             assert f'"targets": {description["calibration"]["targets"]}' in text
+            assert f'"loose_targets": {description["calibration"]["loose_targets"]}' in text
             assert set(description["calibration"]) - ({"recalls"} if index.originals else set()) == {
-                *("n", "ks", "targets", "least", "reach", "queries", "error", "error_rows")
+                *("n", "ks", "targets", "loose_targets", "least", "reach", "inner", "queries", "error", "error_rows")
             }
             assert all(f'"{key}": ' in text for key in description["calibration"])
         index.codebooks.save(tmp_path / "c")

@@ -186,7 +186,7 @@ class TestMargins:
         points = il.plot.margin_points(index, QUERIES, 10, threads=1)
         assert [(p.margin, p.value) for p in points] == [
             *(("paper", c) for c in (0.25, 1.0, 4.0, 16.0)),
-            *(("target", t) for t in (0.99, 0.999)),
+            *(("target", t) for t in (0.9, 0.95, 0.99, 0.999)),
             ("exact", 1.0),
         ]
         scan = index.search(QUERIES, 10, margin=math.inf)

@@ -54,16 +54,18 @@ void CellOrder::take_apart(std::size_t end) {
     if (apart_ < end) apart_ = size();
 }
 
-void CellOrder::find_stop(float length, std::size_t rows_needed, const CellTables& tables) {
+void CellOrder::find_stop(const QuerySize& query, std::size_t rows_needed, const CellTables& tables) {
     const bool l2 = books_.metric() == Metric::kL2;
     share_ = rule_.share();
     near_ = size();
+    unlike_ = false;
     if (!rule_.stops() || size() == 0) return;
     one_floor_ = tables.one_floor();
     common_floor_ = tables.common_floor();
     const float nearest = base(0);
     // Where books share no dimension with the first, its base does not include what they add.
-    if (nearest + (l2 ? common_floor_ : 0) > rule_.reach() * length) {
+    unlike_ = nearest + (l2 ? common_floor_ : 0) > rule_.reach() * query.length || query.square < rule_.inner();
+    if (unlike_) {
         share_ = 1.0f;
         return;
     }

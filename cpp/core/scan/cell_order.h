@@ -14,6 +14,12 @@
 
 namespace interlace {
 
+// What a rule measures a query by.
+struct QuerySize {
+    float length; // for metric ip, 1 elsewhere
+    float square; // squared distance from the mean of the data, infinite for metric ip
+};
+
 class CellOrder {
 public:
     CellOrder(const Books& books, const std::vector<SegmentView>& segments, const Rule& rule);
@@ -34,16 +40,16 @@ public:
         return n;
     }
 
-    // Applies the rule to the query. length: of the query for metric ip, 1 elsewhere. rows_needed: as many rows are
-    // visited in any case.
-    void find_stop(float length, std::size_t rows_needed, const CellTables& tables);
+    // Applies the rule to the query. rows_needed: as many rows are visited in any case.
+    void find_stop(const QuerySize& query, std::size_t rows_needed, const CellTables& tables);
     // Bases ascend and tau does not rise: where one cell is too far, so are all cells after it.
     bool ends_at(std::size_t rank, float tau) { return rank >= near_ && beyond_slack(base(rank), tau); }
     bool beyond_slack(float base, float tau) const {
         if (one_floor_) return base + common_floor_ - tau > slack_;
         return std::sqrt(std::max(base, 0.0f)) - std::sqrt(std::max(tau, 0.0f)) > slack_;
     }
-    float share() const { return share_; }     // of the rule, or 1 for a query beyond its reach
+    bool unlike() const { return unlike_; }    // the rule was not calibrated for such queries: this one is exact
+    float share() const { return share_; }     // of the rule, or 1 for such a query
     std::size_t near() const { return near_; } // number of cells that are visited for any tau
     float gap_above_nearest(std::size_t rank) { return base(rank) - base(0); }
     float allowed_gap(std::size_t rank) const { return spread_[rank] * unit_; } // where the rule stops
@@ -64,6 +70,7 @@ private:
     const float* base_ = nullptr;
     std::size_t near_ = 0;
     bool one_floor_ = false; // tables are the same in all cells
+    bool unlike_ = false;
     float share_ = 1, common_floor_ = 0, slack_ = 0, unit_ = 0;
 };
 

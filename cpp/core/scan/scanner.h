@@ -52,8 +52,8 @@ public:
     const Collector& collector() const { return collector_; }
     const SearchCounts& work() const { return work_; }
 
-    // The q-th query of the group; its collector has started. length: of the query for metric ip, 1 elsewhere.
-    void run(const QueryTables& query, std::size_t q, float length) {
+    // The q-th query of the group; its collector has started.
+    void run(const QueryTables& query, std::size_t q, const QuerySize& size) {
         const float* base = query.base(q);
         work_ = {};
         tables_.start(query, q);
@@ -64,7 +64,8 @@ public:
         } else {
             tables_.find_minima();
             order_.start(base);
-            order_.find_stop(length, collector_.rows_needed(), tables_);
+            order_.find_stop(size, collector_.rows_needed(), tables_);
+            work_.unlike = order_.unlike();
             tracer_.start(tables_, order_);
             for (std::size_t rank = 0; rank < order_.size() && !order_.ends_at(rank, collector_.tau()); ++rank) {
                 if (rank + 1 < order_.size()) fetch(order_.cell(rank + 1));

@@ -33,7 +33,8 @@ CONFIDENCE = 0.95
 CHOOSING = 0.2
 #: No more than this is staked on a query: one that loses everything must not end the game.
 STAKE = 0.95
-#: Share of queries that count as unlike the others, and are searched exactly: the farthest ones.
+#: Share of queries that count as unlike the others, and are searched exactly: the farthest ones, and those nearest to
+#: the mean of the data.
 UNLIKE = 0.002
 #: Hits whose cells lie beyond the slack, as multiples of those that may be lost: few enough that the slack alone
 #: protects queries of any kind.
@@ -41,8 +42,8 @@ BEYOND_SLACK = (10.0, 3.0)
 #: The same where the floors of cells are tight bounds, because later books share nothing with the first: there hits of
 #: other queries lie much nearer to tau, and little is to be gained.
 BEYOND_TIGHT_SLACK = (1.0,)
-#: Of all hits, no more than this are beyond the slack.
-MOST_BEYOND_SLACK = 0.01
+#: Of all hits, no more than this are beyond the slack; for looser targets, so many times those that may be lost.
+MOST_BEYOND_SLACK, LOOSE_BEYOND_SLACK = 0.01, 2.0
 #: How much the distance of a cell counts beside its rank; the calibration takes what visits the fewest rows.
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 #: Of the hits that may be lost, this part may be lost to cells not visited, the others to rows skipped in visited ones.
@@ -84,6 +85,8 @@ def calibrate(parts: list[Held], n: int, metric: Metric, *, confidence: float = 
     nearest = choosing.nearest / choosing.lengths
     least = max(float(np.quantile(nearest, 0.05)), SMALLEST_UNIT) if metric.is_squared else 0.0
     reach = float(np.quantile(_distances(choosing, metric), 1 - UNLIKE, method="higher"))
+    # Only the rest of float32's rounding: what was measured here is compared with what the native code computes.
+    inner = float(np.quantile(choosing.squares, UNLIKE, method="lower")) * (1 - 1e-5) if metric.is_squared else 0.0
     shares, slacks, strays = (np.full((len(KS), len(TARGETS)), np.nan, np.float32) for _ in range(3))
     cells = np.full((len(KS), len(TARGETS), 2), np.nan, np.float32)
     farthest = np.full(len(KS), np.inf, np.float32)
@@ -91,11 +94,11 @@ def calibrate(parts: list[Held], n: int, metric: Metric, *, confidence: float = 
     chosen: list[_View] = []
     for i, k in enumerate(KS):
         farthest[i] = _farthest(choosing, k)
-        chosen.append(_View(choosing, k, metric, least, reach, float(farthest[i])))
+        chosen.append(_View(choosing, k, metric, least, reach, inner, float(farthest[i])))
     rules = [_cheapest(chosen, 1 - target, times) for target in TARGETS]
     stops = [0.0] * len(TARGETS)
     for i, k in enumerate(KS):
-        tested = _View(testing, k, metric, least, reach, float(farthest[i]))
+        tested = _View(testing, k, metric, least, reach, inner, float(farthest[i]))
         for j, (target, (weight, beyond)) in enumerate(zip(TARGETS, rules, strict=True)):
             found = _boldest(chosen[i], tested, weight, beyond, 1 - target, confidence, tight)
             if found is None:
@@ -104,7 +107,7 @@ def calibrate(parts: list[Held], n: int, metric: Metric, *, confidence: float = 
             if stop < NO_STOP:  # a larger k never visits fewer cells
                 stop = stops[j] = max(stops[j], stop)
             cells[i, j] = weight, stop
-    return Calibration(n, shares, cells, slacks, strays, farthest, least, reach, n_queries)
+    return Calibration(n, shares, cells, slacks, strays, farthest, least, reach, n_queries, inner)
 
 
 def _distances(held: Held, metric: Metric) -> NDArray[np.float64]:
@@ -128,7 +131,9 @@ def _kth(answer: Hits, k: int) -> NDArray[np.float64]:
 class _View:
     """The hits of the k nearest rows, and what each of them asks of a rule; a list has an entry for each answer."""
 
-    def __init__(self, held: Held, k: int, metric: Metric, least: float, reach: float, farthest: float) -> None:
+    def __init__(
+        self, held: Held, k: int, metric: Metric, least: float, reach: float, inner: float, farthest: float
+    ) -> None:
         full = np.all([np.isfinite(_kth(answer, k)) for answer in held.answers], axis=0)
         self.n = int(full.sum())
         answers = [answer[full, :k] for answer in held.answers]
@@ -144,7 +149,7 @@ class _View:
         ]
         self._needs = [_needed_shares(a, tau).astype(np.float32) for a, tau in zip(answers, taus, strict=True)]
         # Queries that are searched exactly lose nothing.
-        far = (_distances(held, metric) > reach)[full, None]
+        far = ((_distances(held, metric) > reach) | (held.squares < inner * (1 - 1e-5)))[full, None]
         self._like = [~(far | (tau > farthest * lengths)) for tau in taus]
         # Of the unit of the slack, for the rounding of sums.
         self._largest = max((float(_in_units(tau, spans).max(initial=0.0)) for tau in taus), default=0.0)
@@ -243,11 +248,17 @@ def _cheapest(views: Sequence[_View], allowed: float, times: Sequence[float]) ->
     for weight in WEIGHTS:
         for view in (view for view in views if view.n):
             scores = view.scores(weight)
-            for beyond in (min(t * allowed, MOST_BEYOND_SLACK) for t in times):
+            for beyond in _shares_beyond(allowed, times):
                 slack = view.slack(beyond)
                 rows = view.rows(weight, view.stop(scores, slack, allowed / 4), slack)
                 costs[weight, beyond] = costs.get((weight, beyond), 0.0) + math.log1p(rows)
     return min(costs, key=lambda rule: costs[rule], default=(WEIGHTS[0], allowed))
+
+
+def _shares_beyond(allowed: float, times: Sequence[float]) -> list[float]:
+    """Shares of the hits that may be beyond the slack."""
+    most = MOST_BEYOND_SLACK if allowed <= MOST_BEYOND_SLACK * (1 + 1e-9) else LOOSE_BEYOND_SLACK * allowed
+    return sorted({min(t * allowed, most) for t in times}, reverse=True)
 
 
 def _boldest(

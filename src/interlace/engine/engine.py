@@ -20,7 +20,7 @@ from ..inputs.arrays import FloatArray
 from . import calibrating, margins
 from .evidence import gathered
 from .filters import Allowed, Mask, filters_of
-from .hits import STRAYS, RangeHits, RowHits, SearchStats
+from .hits import STRAYS, UNLIKE, RangeHits, RowHits, SearchStats
 from .margins import Calibration, Rule
 from .options import MAX_ANSWERS, SearchOptions
 from .originals import KeptVectors
@@ -153,23 +153,24 @@ class Engine:
             self.check_filter(allowed)
         found, passes = self._scan(queries, k, rule_of, threads, allowed)
         unlike = self._unlike(queries, found, k, passes[0].rule)
+        n_unlike = len(unlike) + int(found.work[:, UNLIKE].sum())
         if len(unlike):
             again, more = self._scan(queries[unlike], k, lambda filtered: margins.EXACT, threads, allowed)
             found.rows[unlike], found.distances[unlike], found.counts[unlike] = again[:3]
             found.work[unlike] += again.work
             passes += more
-        return found, passes, len(unlike)
+        return found, passes, n_unlike
 
     def _run(self, one: Pass, queries: FloatArray, threads: int) -> Scanned:
         return search_rows(self.codebooks, self.segments, queries, one.asked, one.rule, threads, one.filters)
 
     def _unlike(self, queries: FloatArray, found: Scanned, k: int, rule: Rule) -> NDArray[np.int64]:
-        """Queries that the rule was not calibrated for."""
+        """Queries that the rule was not calibrated for; not those that the scan itself has searched exactly."""
         if rule.farthest == math.inf:
             return np.zeros(0, np.int64)
         limits = self.codebooks.metric_type.limit_scales(queries) * rule.farthest
         kth, strays = found.distances[:, min(k, margins.KS[-1]) - 1], found.work[:, STRAYS]
-        return np.flatnonzero((kth > limits) | (strays > rule.strays * k))
+        return np.flatnonzero(((kth > limits) | (strays > rule.strays * k)) & (found.work[:, UNLIKE] == 0))
 
     def _scan(
         self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int, allowed: Allowed | None

@@ -56,6 +56,7 @@ class Held:
     nearest: FloatArray  # [queries] the smallest base
     spread: NDArray[np.float64]  # [queries] mean of base - smallest base
     lengths: NDArray[np.float64]  # [queries] 1, or the length of the query for ip
+    squares: NDArray[np.float64]  # [queries] squared distance from the mean of the data
     rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
     spans: FloatArray  # [queries] what an average row adds to them there; 0 elsewhere
     visits: Visits  # of the first queries, for the cost of a rule
@@ -79,7 +80,7 @@ class Held:
         return cls(answers=answers, visits=Visits(*map(_joined, visits)), **per_query)
 
 
-_PER_QUERY = ("nearest", "spread", "lengths", "rests", "spans")
+_PER_QUERY = ("nearest", "spread", "lengths", "squares", "rests", "spans")
 
 
 def _joined(arrays: list[Any]) -> Any:
@@ -165,6 +166,7 @@ def _held(
         nearest=ascending[:, 0],
         spread=ascending.mean(1, dtype=np.float64) - ascending[:, 0],
         lengths=lengths,
+        squares=((queries.astype(np.float64) - codebooks.mean) ** 2).sum(1),
         rests=rests,
         spans=codebooks.spans(queries),
         visits=Visits(ascending[:n_visits], sizes[occupied][visits].astype(np.float32)),

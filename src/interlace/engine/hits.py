@@ -12,8 +12,9 @@ from .. import _native
 from ..errors import DamagedFileError
 from ..inputs.arrays import FloatArray
 
-#: Counters of the native search for each query: cells, rows scanned, survivors, look-ups, strays (cpp/core/search.h).
-WORK, STRAYS = 5, 4
+#: Counters of the native search for each query: cells, rows scanned, survivors, look-ups, strays, and whether it was
+#: unlike the calibration's and so searched exactly (cpp/core/search.h).
+WORK, STRAYS, UNLIKE = 6, 4, 5
 QUERIES_PER_TASK = 8  # QueryTables::kGroup of cpp/core/query_tables.h: what one thread takes at a time
 
 
@@ -33,7 +34,7 @@ class SearchStats:
     threads: int  #: that had something to do
     simd: str
     reranked: int = 0  #: rows compared with kept originals
-    unlike: int = 0  #: out-of-distribution queries for a calibrated margin, searched again exactly
+    unlike: int = 0  #: out-of-distribution queries for a calibrated margin, searched exactly
     #: recall@10 after a re-rank, as the calibration measured it for this margin and depth; None where it has not
     expected_recall: float | None = None
 
@@ -42,7 +43,7 @@ class SearchStats:
         cls, work: NDArray[np.uint64], *, rows: int, seconds: float, margin: str, threads: int, unlike: int = 0
     ) -> SearchStats:
         """From the counters [queries, WORK] of the native search."""
-        cells, scanned, survivors, lookups, _ = (work[0] if len(work) == 1 else work.sum(0)).tolist()
+        cells, scanned, survivors, lookups, *_ = (work[0] if len(work) == 1 else work.sum(0)).tolist()
         return cls(
             queries=len(work),
             rows=rows,
@@ -79,7 +80,7 @@ class SearchStats:
         if self.expected_recall is not None:
             more += f"recall@10 {self.expected_recall:.3f} when it was calibrated, "
         if self.unlike:
-            more += f"{self.unlike} {'query' if self.unlike == 1 else 'queries'} searched again exactly, "
+            more += f"{self.unlike} {'query' if self.unlike == 1 else 'queries'} searched exactly, "
         return (
             f"{self.queries} queries x {self.rows} rows, margin {self.margin}: scanned {self.scanned / total:.1%}, "
             f"survivors {self.survivors / total:.3%}, {more}{self.ops_per_vector:.3f} ops per vector, "

@@ -18,7 +18,10 @@ from ..errors import CalibrationWarning, InputError, warn_user
 from ..inputs.arrays import FloatArray
 
 KS = (1, 10, 100)
-TARGETS = (0.99, 0.999, 0.9999)
+#: Targets of answers that are re-ranked, or need not be the best; older files have no rules for them.
+LOOSE = (0.9, 0.95)
+STRICT = (0.99, 0.999, 0.9999)
+TARGETS = LOOSE + STRICT
 DEFAULT = 0.999  #: where a search is given none
 #: A change of the number of rows by this factor changes no rule.
 GROWTH = 1.1
@@ -71,18 +74,19 @@ class Calibration:
     """The rule for each k and each target agreement, and the number of rows ``n`` it was made for.
 
     The exact rule keeps a row while crude - crude_floor <= tau - floor. The calibrated one keeps it while
-    crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(TARGETS)]; NaN marks targets
+    crude - crude_floor <= share * (tau - floor), with ``shares`` float32 [len(KS), len(targets)]; NaN marks targets
     that the queries were too few for. Cells are visited in ascending order of their base while
-    log(1 + rank) + weight * gap <= stop, with ``cells`` float32 [len(KS), len(TARGETS), 2] of (weight, stop) and
+    log(1 + rank) + weight * gap <= stop, with ``cells`` float32 [len(KS), len(targets), 2] of (weight, stop) and
     ``gap`` as :func:`gaps` measures it, or while their excess over tau, as :func:`excess` measures it, is at most the
-    slack, with ``slacks`` float32 [len(KS), len(TARGETS)].
+    slack, with ``slacks`` float32 [len(KS), len(targets)].
 
     Queries unlike the ``queries`` that it was made from are searched exactly: those whose smallest base (``reach``: the
-    distance) is beyond ``reach``, those whose k-th hit is beyond ``farthest`` float32 [len(KS)], and those with more
-    than a share ``strays`` float32 [len(KS), len(TARGETS)] of their hits in cells beyond the slack: cells that were
-    visited for their rank alone, so others like them were not. ``error`` is the mean squared distance from their codes
-    of ``error_rows`` rows that were held out of learning; NaN where there were none. ``recalls`` are those of a store
-    that keeps originals: recall@10 after a re-rank of that many rows, for each target.
+    distance) is beyond ``reach``, those whose squared distance from the mean of the data is below ``inner`` (not for
+    ip), those whose k-th hit is beyond ``farthest`` float32 [len(KS)], and those with more than a share ``strays``
+    float32 [len(KS), len(targets)] of their hits in cells beyond the slack: cells that were visited for their rank
+    alone, so others like them were not. ``error`` is the mean squared distance from their codes of ``error_rows`` rows
+    that were held out of learning; NaN where there were none. ``recalls`` are those of a store that keeps originals:
+    recall@10 after a re-rank of that many rows, for each target.
     """
 
     n: int
@@ -94,15 +98,22 @@ class Calibration:
     least: float
     reach: float
     queries: int  # 0: of a version whose calibrations promised more than they kept; they are not used
+    inner: float = 0.0
     error: float = math.nan
     error_rows: int = 0
     recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
 
+    @property
+    def stored_targets(self) -> tuple[float, ...]:
+        """The targets that it has a column for: all, or the strict ones in files of older versions."""
+        return TARGETS if self.shares.shape[1] == len(TARGETS) else STRICT
+
     @classmethod
     def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration:
         """From a file."""
-        shape = (len(KS), len(TARGETS))
+        arrays = _with_loose(arrays)
         shares, cells = arrays["shares"], arrays["cells"]
+        shape = (len(KS), len(TARGETS if shares.shape[1:] == (len(TARGETS),) else STRICT))
         slacks = arrays.get("slacks", np.full(shape, -np.inf, np.float32))
         farthest = arrays.get("farthest", np.full(len(KS), np.inf, np.float32))
         strays = arrays.get("strays", np.ones(shape, np.float32))
@@ -111,6 +122,9 @@ class Calibration:
             if array.shape != expected:
                 raise ValueError(f"{name} of shape {array.shape}")
         least, reach = float(description["least"]), float(description["reach"])
+        inner = float(description.get("inner", 0.0))  # older files have none
+        if not 0 <= inner < math.inf:
+            raise ValueError(f"an inner of {inner!r}")
         error, rows = description.get("error"), int(description.get("error_rows", 0))
         if error is not None and not (0 <= float(error) < math.inf and rows > 0):
             raise ValueError(f"an error of {error!r:.60} of {rows} rows")
@@ -131,6 +145,7 @@ class Calibration:
             least=least,
             reach=reach,
             queries=queries,
+            inner=inner,
             error=math.nan if error is None else float(error),
             error_rows=rows,
             recalls=tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ())),
@@ -141,9 +156,10 @@ class Calibration:
         description: dict[str, Any] = {
             "n": self.n,
             "ks": list(KS),
-            "targets": list(TARGETS),
+            "targets": list(STRICT),
             "least": self.least,
             "reach": self.reach,
+            "inner": self.inner,
             "queries": self.queries,
             "error": None if math.isnan(self.error) else self.error,
             "error_rows": self.error_rows,
@@ -153,11 +169,16 @@ class Calibration:
         arrays = {"shares": self.shares, "cells": self.cells}
         if self.queries:  # what an older version wrote stays as it was
             arrays |= {"slacks": self.slacks, "farthest": self.farthest, "strays": self.strays}
+        if self.stored_targets == TARGETS:  # sections of their own, which older versions do not read
+            loose = {name: np.ascontiguousarray(arrays[name][:, : len(LOOSE)]) for name in BY_TARGET}
+            arrays |= {name: np.ascontiguousarray(arrays[name][:, len(LOOSE) :]) for name in BY_TARGET}
+            arrays |= {f"loose_{name}": array for name, array in loose.items()}
+            description["loose_targets"] = list(LOOSE)
         return arrays, description
 
     @cached_property
     def _rules(self) -> NDArray[np.float64]:
-        """Share, weight, stop, slack and strays [len(KS), len(TARGETS), 5]."""
+        """Share, weight, stop, slack and strays [len(KS), len(targets), 5]."""
         parts = (self.shares[..., None], self.cells, self.slacks[..., None], self.strays[..., None])
         return np.concatenate(parts, axis=2).astype(np.float64)
 
@@ -186,7 +207,7 @@ class Calibration:
             return changed
         first = max(i for i, stored in enumerate(KS) if stored <= low)
         last = next(i for i, stored in enumerate(KS) if stored >= high)
-        column = next(j for j, stored in enumerate(TARGETS) if stored >= target)
+        column = next(j for j, stored in enumerate(self.stored_targets) if stored >= target)
         found = self._rules[first : last + 1, column]
         if np.isnan(found).any():
             return Uncovered(f"needs more calibration queries than the {self.queries:,} it has")
@@ -196,7 +217,21 @@ class Calibration:
 
     def targets(self, k: int, n: int) -> list[float]:
         """The stored targets that have a rule for k and n rows."""
-        return [target for target in TARGETS if isinstance(self.rule(k, target, n), Covered)]
+        return [target for target in self.stored_targets if isinstance(self.rule(k, target, n), Covered)]
+
+
+#: Arrays of a calibration with a column for each target.
+BY_TARGET = ("shares", "cells", "slacks", "strays")
+
+
+def _with_loose(arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """Sections of a file, those of the loose targets joined to the others if there are any."""
+    there = [name for name in BY_TARGET if f"loose_{name}" in arrays]
+    if not there:
+        return arrays
+    if missing := [name for name in BY_TARGET if name not in there or name not in arrays]:
+        raise ValueError(f"no {missing[0]} of loose targets")
+    return arrays | {name: np.concatenate([arrays[f"loose_{name}"], arrays[name]], axis=1) for name in there}
 
 
 def gaps(
@@ -281,6 +316,7 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, filt
         slack=found.slack,
         least=calibration.least,
         reach=calibration.reach,
+        inner=calibration.inner,
     )
     return Rule(native, f"{margin:g} (share {found.share:.4f}, cells {_cells(found)})", found.farthest, found.strays)
 

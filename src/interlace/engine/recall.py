@@ -1,8 +1,9 @@
 """Chooses the re-rank depth and the margin for a target recall, measured on the queries of a calibration.
 
 Recall@10 after a re-rank of the best d rows is the share of the ten true neighbours among those d rows, in any order.
-So one search by code for the largest d, and the true neighbours by the originals, give it for every d. It is measured
-for each calibrated margin: what a margin loses counts.
+It is measured for each calibrated margin, since what a margin loses counts. A search for fewer rows visits fewer cells,
+so each depth is searched for by itself; where a margin loses next to nothing, one search for the largest depth gives
+the recall of all.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from numpy.typing import NDArray
 from ..codec.exact import nearest_rows
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
-from .engine import Engine
+from .engine import Engine, RuleOf
 from .margins import TARGETS, Calibration
-from .options import SearchOptions
 from .originals import KeptVectors
 
 K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
 #: Queries that recall is measured with: the true neighbours of each take a pass over all originals.
 QUERIES = 256
+#: Margins from this one on lose next to nothing.
+NEXT_TO_NOTHING = 0.999
 #: Of the neighbours that a recall may lose, this part is kept in reserve: queries to come are not these.
 RESERVE = 0.1
 #: A margin that visits more cells is taken where it saves this much of the depth.
@@ -54,14 +56,22 @@ def measured(
     deepest = min(DEPTHS[-1] + extra, max(1, engine.n_kept))
     found: list[tuple[float, int, float]] = []
     for margin in TARGETS:
-        options = SearchOptions(k=deepest, margin=margin, threads=threads, rerank=deepest)
-        by_code = engine.search(queries, options).rows
-        ranks = _ranks(by_code, true, own)
+        ranks = None
         for depth in DEPTHS:
+            if ranks is None or margin < NEXT_TO_NOTHING:
+                least = DEPTHS[-1] if margin >= NEXT_TO_NOTHING else depth
+                asked, rule = min(least + extra, deepest), _rule(engine, margin, least)
+                by_code = engine.search_by_rule(queries, asked, rule, threads)
+                ranks = _ranks(by_code.rows, true, own)
             found.append((margin, depth, float((ranks < depth).mean()) if len(ranks) else 1.0))
             if found[-1][2] == 1:
                 break
     return tuple(found)
+
+
+def _rule(engine: Engine, margin: float, depth: int) -> RuleOf:
+    """That of a search which re-ranks ``depth`` rows, whatever number of rows is asked for here."""
+    return lambda filtered: engine.rule(margin, depth, filtered=filtered, reranked=True)
 
 
 def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:

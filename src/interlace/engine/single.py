@@ -52,10 +52,10 @@ def search_one(
     searched = metric.searched(query) if metric.is_converted else query
     rows, distances = np.empty((1, depth), np.int64), np.empty((1, depth), np.float32)
     segments = [segment.native for segment in engine.segments]
-    count, cells, scanned, survivors, lookups, strays = _native.search_one(
+    count, cells, scanned, survivors, lookups, strays, unlike = _native.search_one(
         engine.codebooks.native, segments, searched, rule.native, rows, distances
     )
-    if rule.farthest != math.inf and _is_unlike(engine, query, distances, strays, depth, rule):
+    if rule.farthest != math.inf and not unlike and _is_unlike(engine, query, distances, strays, depth, rule):
         return None
     compared, recall = 0, None
     if reranked:
@@ -68,7 +68,7 @@ def search_one(
     seconds = time.perf_counter() - started
     level = _native.simd_level()
     stats = SearchStats(
-        1, engine.n_rows, cells, scanned, survivors, lookups, seconds, rule.label, 1, level, compared, 0, recall
+        1, engine.n_rows, cells, scanned, survivors, lookups, seconds, rule.label, 1, level, compared, unlike, recall
     )
     return OneAnswer(rows, distances, count, stats)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..engine.calibrating import queries_needed
 from ..engine.evidence import HELD_OUT_ROWS
-from ..engine.margins import DEFAULT, TARGETS, Calibration
+from ..engine.margins import DEFAULT, STRICT, Calibration
 from ..engine.recall import measured
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, Rows
@@ -26,9 +26,9 @@ def calibration_vectors(searcher: Searcher, queries: Any, embedded: bool) -> Flo
     if not searcher.engine.n_kept:
         raise InputError("an empty index cannot be calibrated")
     vectors, _ = searcher.space.search_vectors(queries, embedded)
-    if len(vectors) < (needed := queries_needed(TARGETS[0])):
+    if len(vectors) < (needed := queries_needed(STRICT[0])):
         raise InputError(
-            f"queries must have at least {needed} rows to calibrate a margin of {TARGETS[0]} "
+            f"queries must have at least {needed} rows to calibrate a margin of {STRICT[0]} "
             f"({queries_needed(DEFAULT):,} for {DEFAULT}), got {len(vectors)}"
         )
     return vectors

@@ -11,7 +11,7 @@ from ..codec.codebooks import codebooks_of
 from ..codec.embedding import embedding_in
 from ..codec.space import Space
 from ..engine.engine import Engine
-from ..engine.margins import Calibration
+from ..engine.margins import BY_TARGET, Calibration
 from ..engine.originals import originals_in
 from ..engine.segments import Segment, merge, segment_in
 from ..engine.segments import verify as verify_segment
@@ -25,11 +25,9 @@ from .searcher import Searcher
 CHECKED_AT_OPEN = (
     "segment.cell_starts",
     "segment.cross_floors",
-    "calibration.shares",
-    "calibration.cells",
-    "calibration.slacks",
-    "calibration.strays",
     "calibration.farthest",
+    *(f"calibration.{name}" for name in BY_TARGET),
+    *(f"calibration.loose_{name}" for name in BY_TARGET),
 )
 #: What opens files of other kinds.
 OPENERS = {

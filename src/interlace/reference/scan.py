@@ -239,6 +239,12 @@ def _cells_to_visit(scan: _Scan, q: FloatArray, k: int, rule: Rule, allowed: NDA
     # If books share no dimension with the first, the base does not include their part of the distance.
     if nearest + (floor if codebooks.metric_type.is_squared else F(0)) > F(native.reach) * length:
         return _Cells(order, len(order), F(1))  # farther than the calibration queries: search exactly
+    if codebooks.metric_type.is_squared and native.inner > 0:
+        square = F(0)
+        for d in range(codebooks.dim):
+            square += (q[d] - codebooks.mean[d]) * (q[d] - codebooks.mean[d])
+        if square < F(native.inner):
+            return _Cells(order, len(order), F(1))  # nearer to the middle of the data than they are
     unit = max(nearest, F(native.least))
     if not codebooks.metric_type.is_squared:
         total = 0.0

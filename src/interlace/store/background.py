@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from .._threads import ForkLock, thread_count
 from ..engine.calibrating import queries_needed
-from ..engine.margins import DEFAULT, TARGETS, Uncovered
+from ..engine.margins import DEFAULT, STRICT, Uncovered
 from ..errors import StoreError
 from . import files
 from .relearning import relearned
@@ -174,7 +174,7 @@ class Background:
 def _is_uncalibrated(snapshot: Snapshot) -> bool:
     """Whether there is no calibration, or one for far fewer or far more rows, and there are enough rows for another."""
     n, made = len(snapshot), snapshot.books.calibration
-    if snapshot.collecting or n < queries_needed(TARGETS[0]):
+    if snapshot.collecting or n < queries_needed(STRICT[0]):
         return False
     if made is None:
         return True

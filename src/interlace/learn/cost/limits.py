@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...engine.calibrating import queries_needed
-from ...engine.margins import TARGETS
+from ...engine.margins import STRICT
 from ...errors import InputError
 from ..sample import calibration_count, train_count
 from ..settings import Settings, parse_memory
@@ -13,7 +13,7 @@ from .shape import shape_of
 #: Books are not learned from fewer rows than this, unless the input has fewer.
 LEAST_ROWS = 1000
 #: Fewer queries than this calibrate no target.
-FEWEST_QUERIES = queries_needed(TARGETS[0])
+FEWEST_QUERIES = queries_needed(STRICT[0])
 
 
 def train_rows_that_fit(n: int, dim: int, settings: Settings, ids: IdBytes | None = None) -> int:
