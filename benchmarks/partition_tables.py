@@ -134,3 +134,21 @@ def growth(found: Case) -> str:
         f"machine at the start: {found['environment']['load_at_start']}."
     )
     return f"## Growth\n\n{intro}\n\n![time against rows](growth.png)\n\n{table(head, rows)}"
+
+
+def building(found: list[Case]) -> str:
+    """Time and memory of builds."""
+    head = ("data", "rows", "cells", "threads", "s learning", "s coding", "s calibrating", "s in all", "s of CPU")
+    head += ("MB of the file", "own MB at most", "mapped MB at most")
+    rows = []
+    for one in found:
+        seconds, size = one["seconds"], one["bytes"]
+        times = (seconds[name] for name in ("train", "encode", "calibrate", "all", "cpu"))
+        sizes = (size[name] for name in ("file", "own_at_most", "mapped_files_at_most"))
+        facts = (one["data"], f"{one['rows']:,}", f"{one['cells']:,}", str(one["threads"]))
+        rows.append((*facts, *(f"{value:.1f}" for value in times), *(f"{value / 1e6:.0f}" for value in sizes)))
+    intro = (
+        "`Index.build` with default settings and 8 code bytes, from a memory-mapped file of bytes. Own memory is what "
+        "a limit has to allow for; pages of mapped files are dropped when memory is short."
+    )
+    return f"## Building\n\n{intro}\n\n{table(head, rows)}"

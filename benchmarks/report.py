@@ -77,6 +77,7 @@ class Found:
     living: dict[str, dict[str, Any]] = field(default_factory=dict)  #: stores and agreement, by kind
     partitions: dict[str, dict[str, Any]] = field(default_factory=dict)  #: by data set
     growth: dict[str, Any] | None = None
+    building: list[dict[str, Any]] = field(default_factory=list)
 
 
 def read(folder: Path) -> Found:
@@ -103,6 +104,7 @@ def read(folder: Path) -> Found:
             for case in sorted(kinds.get("partitions", []), key=lambda case: _place(case["data"]["name"], 0))
         },
         growth=next(iter(kinds.get("growth", [])), None),
+        building=sorted(kinds.get("building", []), key=lambda found: found["rows"]),
     )
 
 
@@ -133,6 +135,7 @@ def markdown(found: Found, plot_name: str) -> str:
     ]
     parts += [partition_tables.case(case) for case in found.partitions.values()]
     parts += [partition_tables.growth(found.growth)] if found.growth is not None else []
+    parts += [partition_tables.building(found.building)] if found.building else []
     if cases:
         parts.append(f"![recall@10 against queries per second]({plot_name})")
     for front in found.fronts:
@@ -161,6 +164,7 @@ def _runs(results: Found) -> str:
     named += [("streaming", results.streaming)] if results.streaming is not None else []
     named += [(f"partitions-{name}", case) for name, case in results.partitions.items()]
     named += [("growth", results.growth)] if results.growth is not None else []
+    named += [(f"building {found['data']}", found) for found in results.building]
     for kind, found in results.living.items():
         slices = found.get("slices", {})
         named += [(f"{kind}: {name}", {"environment": e}) for name, e in slices.items()] or [(kind, found)]

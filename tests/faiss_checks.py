@@ -20,17 +20,18 @@ FEW_WORDS, COARSE = faiss.ProductQuantizer(DIM, 4, 4), faiss.IndexFlatL2(DIM)
 
 def codes_of(index):
     """Codes [n, n_books], in the order of the books."""
-    codes = index.engine.codes_of(np.arange(len(index)))
+    codes = index.codebooks.code_numbers(index.engine.codes_of(np.arange(len(index))))
     return np.stack([codes[:, (0, *index.codebooks.columns).index(b)] for b in range(index.codebooks.n_books)], axis=1)
 
 
 def norm_errors(index):
     """What the rounding of norm columns, or a constant in their place, adds to the distance of every row."""
-    codes, codebooks = index.engine.codes_of(np.arange(len(index))), index.codebooks
+    codebooks = index.codebooks
+    codes = codebooks.code_numbers(index.engine.codes_of(np.arange(len(index))))
     errors = np.zeros(len(index))
-    dense = np.zeros((codebooks.n_books, 256, codebooks.dim))
-    for b, book in enumerate(codebooks.books):
-        dense[b][: len(book.words), book.support] = book.words
+    dense = [np.zeros((len(book.words), codebooks.dim)) for book in codebooks.books]
+    for words, book in zip(dense, codebooks.books, strict=True):
+        words[:, book.support] = book.words
     for row, code in enumerate(codes):
         words = {c: dense[c][code[j]] for j, c in enumerate((0, *codebooks.columns)) if c >= 0}
         for i, norm in enumerate(codebooks.norms):
@@ -50,7 +51,10 @@ def rounding(index):
         return 0.0
     terms = [float(np.abs(reference.cross_terms(books[0], book, index.dim)).max(initial=0)) for book in books[1:]]
     cells = sum(term > 0 for term in terms) * max(terms, default=0.0) / 32767 / 2
-    linked = [b for b in books[1:] if any(a is not b and np.isin(a.support, b.support).any() for a in books[1:])]
+    if index.codebooks.folds_cells:  # the words of the cells are among those of cross terms
+        cells, linked = 0.0, list(books)
+    else:
+        linked = [b for b in books[1:] if any(a is not b and np.isin(a.support, b.support).any() for a in books[1:])]
     if index.codebooks.norms or not linked:
         return cells
     reach = sum(float(np.sqrt((book.words.astype(np.float64) ** 2).sum(1).max())) for book in linked)

@@ -1,5 +1,6 @@
 #include "elias_fano.h"
 
+#include "bits.h"
 #include "damaged.h"
 #include "threads.h"
 
@@ -85,18 +86,25 @@ std::uint64_t RowNumbers::low(const Cell& cell, std::size_t i) const {
 std::uint64_t RowNumbers::at(std::size_t c, std::size_t i) const {
     const Cell& cell = cells_[c];
     const std::uint64_t sampled = samples_[cell.sample_offset + i / kSample];
-    std::size_t wanted = i % kSample; // ones to pass after the sampled one
+    unsigned wanted = i % kSample; // ones to pass after the sampled one
     std::uint64_t bit = cell.high_offset + sampled;
     std::uint64_t word = this->word(bit / 64) >> (bit % 64) << (bit % 64);
     std::size_t index = bit / 64;
-    for (std::size_t ones = static_cast<std::size_t>(std::popcount(word)); ones <= wanted;
-         ones = static_cast<std::size_t>(std::popcount(word))) {
+    for (unsigned ones = count_ones(word); ones <= wanted; ones = count_ones(word)) {
         wanted -= ones;
         word = this->word(++index);
     }
-    for (; wanted > 0; --wanted) word &= word - 1;
-    bit = index * 64 + static_cast<std::uint64_t>(std::countr_zero(word));
+    bit = index * 64 + place_of_one(word, wanted);
     return checked(((bit - cell.high_offset - i) << cell.low_bits) | low(cell, i));
+}
+
+void RowNumbers::fetch(std::size_t c, std::size_t i) const {
+    const Cell& cell = cells_[c];
+    __builtin_prefetch(samples_ + cell.sample_offset + i / kSample);
+    __builtin_prefetch(low_ + (cell.low_offset + i * cell.low_bits) / 64);
+    // About where its one is, if the rows of the cell are spread evenly.
+    const std::uint64_t bits = cell.size + (n_rows_ >> cell.low_bits);
+    __builtin_prefetch(high_ + (cell.high_offset + bits * i / std::max<std::uint64_t>(1, cell.size)) / 64);
 }
 
 void RowNumbers::decode_cell(std::size_t c, std::uint32_t* out) const {
@@ -125,7 +133,7 @@ void RowNumbers::find_in_cell(std::size_t c, std::span<const std::uint32_t> rows
     std::size_t sample = 0, i = 0;             // the next row number of the cell is the i-th,
     std::size_t index = cell.high_offset / 64; // its one is in this word or a later one,
     std::uint64_t word = this->word(index) >> (cell.high_offset % 64) << (cell.high_offset % 64);
-    std::size_t ones = static_cast<std::size_t>(std::popcount(word)); // which has this many left
+    std::size_t ones = count_ones(word); // which has this many left
     for (std::size_t r = 0; r < rows.size(); ++r) {
         const std::uint64_t high = rows[r] >> cell.low_bits;
         // The last sampled one with a smaller high part: all before it are too small.
@@ -141,19 +149,19 @@ void RowNumbers::find_in_cell(std::size_t c, std::span<const std::uint32_t> rows
             const std::uint64_t bit = cell.high_offset + samples[sample];
             index = bit / 64;
             word = this->word(index) >> (bit % 64) << (bit % 64);
-            ones = static_cast<std::size_t>(std::popcount(word));
+            ones = count_ones(word);
         }
         // A word with fewer zeros up to its end than `high` has no one of that high part.
         while (word == 0 || (index + 1) * 64 - cell.high_offset - i - ones < high) {
             i += ones;
             if (i >= cell.size) return;
             word = this->word(++index);
-            ones = static_cast<std::size_t>(std::popcount(word));
+            ones = count_ones(word);
         }
         for (;;) {
             if (word == 0) {
                 word = this->word(++index);
-                ones = static_cast<std::size_t>(std::popcount(word));
+                ones = count_ones(word);
                 continue;
             }
             const std::uint64_t bit = index * 64 + static_cast<std::uint64_t>(std::countr_zero(word));

@@ -31,8 +31,9 @@ public:
 
     std::size_t n_rows() const { return n_rows_; }
     std::size_t n_cells() const { return cells_.size(); }
-    std::uint64_t at(std::size_t cell, std::size_t i) const;                         // i-th row number of the cell
-    void decode_cell(std::size_t cell, std::uint32_t* out) const;                    // all of them
+    std::uint64_t at(std::size_t cell, std::size_t i) const;      // i-th row number of the cell
+    void fetch(std::size_t cell, std::size_t i) const;            // what at() will read, into the cache
+    void decode_cell(std::size_t cell, std::uint32_t* out) const; // all of them
     std::vector<std::uint64_t> positions(std::span<const std::uint64_t> rows) const; // inverse; every row < n_rows()
     std::size_t cell_of(std::uint64_t position) const;
     static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};

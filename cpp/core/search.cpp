@@ -68,8 +68,11 @@ void search(const Books& books, const std::vector<SegmentView>& segments, const 
         const std::vector<Hit>& hits = scanner.collector().hits();
         const std::size_t found = hits.size();
         out.counts[q] = static_cast<std::int64_t>(found);
+        constexpr std::size_t ahead = 8;
+        for (std::size_t r = 0; r < std::min(ahead, found); ++r) fetch_row(segments, hits[r]);
         for (std::size_t r = 0; r < k; ++r) {
             const bool hit = r < found;
+            if (r + ahead < found) fetch_row(segments, hits[r + ahead]);
             out.rows[q * k + r] = hit ? static_cast<std::int64_t>(row_of(segments, hits[r])) : -1;
             out.distances[q * k + r] = hit ? reported(books, hits[r].distance) : kInfinity;
             if (!want_floors) continue;

@@ -142,3 +142,14 @@ def test_what_has_no_place_in_faiss_is_refused(monkeypatch):
         il.to_faiss(build())
     with raises(il.InputError, "from_faiss", "faiss", "'interlace[faiss]'"):
         il.from_faiss(None)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("layout", ["hybrid", "residual"])
+@pytest.mark.parametrize("cells", [257, 300, 700])
+def test_more_cells_than_a_byte_can_number_go_through(layout, metric, cells):
+    rng = np.random.default_rng(cells)
+    x = rng.normal(size=(2500, 8)).astype(np.float32)
+    index = il.Index.build(x, n_bytes=5, layout=layout, metric=metric, cells=cells, n_words=16, iterations=1, threads=1)
+    assert index.codebooks.n_cells > 256
+    assert_same_answers(index, il.to_faiss(index), queries(4, 8))

@@ -4,6 +4,7 @@
 // row.
 #pragma once
 #include "../../simd/kernels.h"
+#include "../bits.h"
 #include "../books.h"
 #include "../rule.h"
 #include "../search.h"
@@ -30,7 +31,7 @@ inline std::uint64_t allowed_between(const std::uint64_t* mask, std::uint64_t fr
         std::uint64_t word = mask[b];
         if (b == from / kBlock) word &= ~std::uint64_t{0} << (from % kBlock);
         if (to - b * kBlock < kBlock) word &= ~(~std::uint64_t{0} << (to % kBlock));
-        n += static_cast<std::uint64_t>(std::popcount(word));
+        n += count_ones(word);
     }
     return n;
 }
@@ -82,7 +83,7 @@ private:
     void count_strays() {
         if constexpr (Collector::kTauFalls)
             if (order_.near() < order_.size())
-                for (const Hit& hit : collector_.hits())
+                for (const Hit& hit : collector_.kept())
                     work_.strays += order_.beyond_slack(order_.base_of(hit.cell), collector_.tau());
     }
 

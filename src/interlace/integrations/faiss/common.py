@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...codec.codebooks import Book, Codes
+from ...codec.codebooks import Book
 from ...errors import InputError
 from ...inputs.arrays import FloatArray
 
@@ -28,7 +29,7 @@ def disjoint(books: list[Book]) -> bool:
     return len(np.unique(np.concatenate([b.support for b in books]))) == sum(len(b.support) for b in books)
 
 
-def word_sums(books: list[Book], codes: Codes) -> Iterator[FloatArray]:
+def word_sums(books: list[Book], codes: NDArray[Any]) -> Iterator[FloatArray]:
     """Sum of the words of each row, float32 [rows of a block, dims], block by block."""
     width = 1 + max((int(book.support.max(initial=0)) for book in books), default=0)
     for start in range(0, len(codes), ROWS_AT_ONCE):

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...codec.codebooks import MAX_WORDS, Book, Codebooks, Codes
+from ...codec.codebooks import Book, Codebooks
 from ...errors import InputError
 from ...index.index import Index
 from ...inputs.arrays import FloatArray, describe
 from .common import disjoint, faiss_module, word_sums
 from .transforms import transforms_of
+
+Numbers = NDArray[np.int64]  #: codes with the number of the cell in one column, [n, n_books]
 
 
 def to_faiss(index: Index) -> Any:
@@ -31,11 +33,8 @@ def to_faiss(index: Index) -> Any:
         raise InputError(
             "to_faiss needs int64 ids, this index has string ids; build it with int64 ids and map them to your strings"
         )
-    if index.codebooks.n_cells > MAX_WORDS:
-        raise InputError(
-            f"to_faiss converts indexes of at most {MAX_WORDS} cells, this one has {index.codebooks.n_cells}"
-        )
-    codebooks, stored = _divided(index.codebooks), index.engine.codes_of(index.engine.kept_rows())
+    codebooks = _divided(index.codebooks)
+    stored = index.codebooks.code_numbers(index.engine.codes_of(index.engine.kept_rows()))
     columns = index.codebooks.columns
     codes = stored[:, [0, *(1 + columns.index(b) for b in range(1, codebooks.n_books))]]
     core, chain, packed = _core_of(faiss, codebooks, codes)
@@ -71,14 +70,13 @@ def _divided(codebooks: Codebooks) -> Codebooks:
     )
 
 
-def _core_of(faiss: Any, codebooks: Codebooks, codes: Codes) -> tuple[Any, list[Any], NDArray[np.uint8]]:
+def _core_of(faiss: Any, codebooks: Codebooks, codes: Numbers) -> tuple[Any, list[Any], NDArray[np.uint8]]:
     """The empty faiss index for the codes, the transforms before it, and the codes in its packing."""
     chain, shift = transforms_of(faiss, codebooks)
     books = list(codebooks.books)
     cells = not disjoint(books)
     if not disjoint(books[cells:]):
-        l2 = codebooks.metric_type.is_squared
-        return _additive(faiss, codebooks, shift), chain, np.hstack([codes, _lengths(books, codes)]) if l2 else codes
+        return _additive(faiss, codebooks, shift), chain, _additive_codes(faiss, codebooks, codes)
     # Books in order of their dimensions: from_faiss reordered them, so a round trip restores the original codes.
     order = sorted(range(cells, len(books)), key=lambda b: int(books[b].support.min(initial=codebooks.dim)))
     order = [*range(cells), *order]
@@ -89,20 +87,24 @@ def _core_of(faiss: Any, codebooks: Codebooks, codes: Codes) -> tuple[Any, list[
         faiss.copy_array_to_vector(slots.ravel().astype(np.int32), remap.map)
         chain.append(remap)
     if not cells:
-        return _product(faiss, codebooks, books, slots, shift), chain, codes
+        return _product(faiss, codebooks, books, slots, shift), chain, codes.astype(np.uint8)
     core = _ivf(faiss, codebooks, books, slots, shift)
-    return (
-        core,
-        chain,
-        codes[:, 1 - core.coarse_code_size() :],
-    )  # a single list has no number in codes
+    width = core.coarse_code_size()  # bytes of the number of a list, low ones first; a single list has none
+    lists = codes[:, 0].astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+    return core, chain, np.hstack([lists, codes[:, 1:].astype(np.uint8)])
 
 
 def _dense(codebooks: Codebooks, book: Book) -> FloatArray:
-    """Words over all dimensions [256, dim], padded with copies of the last word, which change no distance."""
-    words = np.zeros((MAX_WORDS, codebooks.dim), np.float32)
-    words[:, book.support] = book.words[np.minimum(np.arange(MAX_WORDS), len(book.words) - 1)]
+    """Words over all dimensions [2^n, dim], n >= 8, padded with copies of the last word, which change no distance."""
+    n = 1 << _bits(book)
+    words = np.zeros((n, codebooks.dim), np.float32)
+    words[:, book.support] = book.words[np.minimum(np.arange(n), len(book.words) - 1)]
     return words
+
+
+def _bits(book: Book) -> int:
+    """Bits of the number of a word in faiss: 8, or more for many cells."""
+    return max(8, (len(book.words) - 1).bit_length())
 
 
 def _slots(dim: int, books: list[Book]) -> NDArray[np.int64]:
@@ -147,19 +149,33 @@ def _ivf(faiss: Any, codebooks: Codebooks, books: list[Book], slots: NDArray[np.
 
 def _additive(faiss: Any, codebooks: Codebooks, shift: FloatArray) -> Any:
     """An IndexResidualQuantizer; for l2 with stored squared lengths, which is much faster than decoding every row."""
-    words = np.stack([_dense(codebooks, book) for book in codebooks.books])
+    words = [_dense(codebooks, book) for book in codebooks.books]
     words[0] += shift
-    types = faiss.AdditiveQuantizer
+    types, bits = faiss.AdditiveQuantizer, faiss.UInt64Vector()
+    for book in codebooks.books:
+        bits.push_back(_bits(book))
     search_type = types.ST_norm_float if codebooks.metric_type.is_squared else types.ST_LUT_nonorm
-    core = faiss.IndexResidualQuantizer(codebooks.dim, len(words), 8, _metric(faiss, codebooks), search_type)
-    faiss.copy_array_to_vector(words.ravel(), core.rq.codebooks)
+    core = faiss.IndexResidualQuantizer(codebooks.dim, bits, _metric(faiss, codebooks), search_type)
+    faiss.copy_array_to_vector(np.concatenate(words).ravel(), core.rq.codebooks)
     core.rq.max_beam_size = codebooks.beam
     core.rq.train_type |= core.rq.Skip_codebook_tables  # otherwise reading a file computes (256 n_books)^2 / 2 floats
     core.rq.is_trained = core.is_trained = True
     return core
 
 
-def _lengths(books: list[Book], codes: Codes) -> NDArray[np.uint8]:
+def _additive_codes(faiss: Any, codebooks: Codebooks, codes: Numbers) -> NDArray[np.uint8]:
+    """Codes in the bits of faiss, followed by the squared length for l2."""
+    books = list(codebooks.books)
+    entries, bits = codes.astype(np.int32), [_bits(book) for book in books]
+    if codebooks.metric_type.is_squared:
+        lengths = _lengths(books, codes)
+        entries, bits = np.hstack([entries, lengths.astype(np.int32)]), bits + [8] * lengths.shape[1]
+    if not len(codes):
+        return np.empty((0, (sum(bits) + 7) // 8), np.uint8)
+    return np.asarray(faiss.pack_bitstrings(entries, bits))
+
+
+def _lengths(books: list[Book], codes: Numbers) -> NDArray[np.uint8]:
     """Squared lengths of the decoded rows as the four bytes of a float, uint8 [n, 4]."""
     squares = [np.einsum("ij,ij->i", sums, sums, dtype=np.float64) for sums in word_sums(books, codes)]
     return np.concatenate([np.zeros(0), *squares]).astype("<f4").view(np.uint8).reshape(-1, 4)
