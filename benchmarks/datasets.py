@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ TRUTH = 100  # neighbours kept per query
 TRUTH_BLOCK = 500_000  # rows in float32 at a time
 ROOT = Path(__file__).resolve().parent.parent
 QUICK_ROWS, QUICK_QUERIES = 20_000, 100
+CALIBRATION = 5000  # queries that calibrate
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class BenchSet:
     truth: NDArray[np.int64]  # [n_queries, TRUTH]
     seed: int
     metric: str = "l2"
+    #: Vectors like the queries, where rows are not like them: rows made between neighbours are nearer to others.
+    calibration: FloatArray | None = None
 
 
 Loader = Callable[[int, bool, Callable[[str], None]], BenchSet]
@@ -124,9 +127,21 @@ def _grown(n: int, name: str, *, as_float: bool) -> Loader:
             cache_folder() / f"{title}-v{grown.VERSION}-seed{seed}-truth.npy", lambda: neighbours(x, queries)
         )
         what = f"{real:,} {kind} and {n - real:,} rows made between one of them and a neighbour"
-        return _finished(title, f"{what}, uint8", stem != "sift", x, queries, truth, seed, quick, as_float=as_float)
+        found = _finished(title, f"{what}, uint8", stem != "sift", x, queries, truth, seed, quick, as_float=as_float)
+        return replace(found, calibration=_like_queries(seed))
 
     return load
+
+
+def _like_queries(seed: int) -> FloatArray | None:
+    """Descriptors of photographs that have no row and no query in the set."""
+    try:
+        learn = data_sets.sift300k().learn
+    except FileNotFoundError:
+        return None
+    assert learn is not None
+    chosen = np.random.default_rng(seed).choice(len(learn), CALIBRATION, replace=False)
+    return np.ascontiguousarray(learn[np.sort(chosen)], np.float32)
 
 
 def _text128k(seed: int, quick: bool, say: Callable[[str], None]) -> BenchSet:

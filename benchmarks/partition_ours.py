@@ -116,8 +116,15 @@ def _build(spec: Spec, data: BenchSet, plan: CurvePlan, clock: Clock, path: Path
     phases = ours.Phases()
     with clock.step("build"):
         index = Index.build(data.x, metric=data.metric, seed=plan.seed, threads=1, progress=phases, **spec.keywords())
+    calibrate(index, data)
     index.save(path)
     return {"phases_wall_seconds": phases.seconds(), "code": code_version(), "choice": _choice(index)}
+
+
+def calibrate(index: Index, data: BenchSet) -> None:
+    """By vectors like the queries, where ``Index.build`` has only rows that are not like them."""
+    if data.calibration is not None:
+        index.calibrate(data.calibration, threads=1)
 
 
 def _choice(index: Index) -> str:
@@ -129,7 +136,7 @@ def _with_originals(codebooks: il.Codebooks, originals: str, path: Path, data: B
     if "originals" in inspect.signature(Index.__init__).parameters:
         index = Index(codebooks, originals=originals)  # type: ignore[call-arg]
         index.add(data.x, threads=1)
-        index.calibrate(threads=1)
+        index.calibrate(data.calibration, threads=1)
         index.save(path)
         return
     if path.exists():
@@ -137,7 +144,7 @@ def _with_originals(codebooks: il.Codebooks, originals: str, path: Path, data: B
     with il.create(path, codebooks, originals=originals) as store:  # type: ignore[arg-type]
         store.add(data.x, threads=1)
         store.compact()
-        store.calibrate(threads=1)
+        store.calibrate(data.calibration, threads=1)
 
 
 def _answers_path(path: Path, plan: CurvePlan) -> Path:

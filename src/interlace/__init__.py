@@ -32,6 +32,7 @@ from .errors import (
     StoreError,
     StoreLockedError,
     UnknownIdError,
+    UnlikeQueriesWarning,
 )
 from .index.evaluation import Evaluation
 from .index.index import Index
@@ -90,6 +91,7 @@ __all__ = [
     "StoreLockedError",
     "SupervisedICQ",
     "UnknownIdError",
+    "UnlikeQueriesWarning",
     "UnsupervisedICQ",
     "__version__",
     "connect",

@@ -16,6 +16,7 @@ InterlaceError
 UserWarning
 ├── FewRowsWarning                   too few rows or dimensions: smaller codebooks are learned
 ├── CalibrationWarning               calibrated margins are stale: searches run exactly
+│   └── UnlikeQueriesWarning         many queries are unlike those of the calibration and were searched exactly
 ├── RelearnWarning                   new rows of a store fit its codebooks badly
 ├── FitInterruptedWarning            Ctrl-C ended learning early
 ├── EmbeddingCollapsedWarning        learning maps all rows to one point
@@ -116,6 +117,10 @@ class FewRowsWarning(UserWarning):
 
 class CalibrationWarning(UserWarning):
     """Searches with a calibrated margin run exactly, because the rows have changed since then (docs/searching.md)."""
+
+
+class UnlikeQueriesWarning(CalibrationWarning):
+    """Many queries are unlike those of the calibration and were searched exactly: calibrate with queries like them."""
 
 
 class EmbeddingCollapsedWarning(UserWarning):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+import interlace as il
 from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
 from helpers import METRICS
 from interlace import Index, InputError, _native
@@ -390,3 +392,20 @@ def test_queries_from_elsewhere_lose_nothing(layout):
         whole = index.search(queries, 10, margin=math.inf, threads=1)
         found = index.search(queries, 10, margin=0.99, threads=1)
         assert_array_equal(found.ids, whole.ids)
+
+
+def test_many_queries_unlike_the_rows_are_worth_a_warning():
+    x = clustered(3000, 24, np.random.default_rng(5))
+    index = Index.build(x, n_bytes=6, threads=1)
+    far = 5 * x[:100]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", il.UnlikeQueriesWarning)
+        index.search(np.concatenate([far[:15], x[:85]]), 10, margin=0.99, threads=1)
+        index.search(far[:40], 10, margin=0.99, threads=1)  # too few queries to tell
+    with pytest.warns(il.UnlikeQueriesWarning, match="100 of 100 queries.*calibrate"):
+        index.search(far, 10, margin=0.99, threads=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", il.UnlikeQueriesWarning)
+        index.search(far, 10, margin=0.99, threads=1)  # once for each calibration
+        index.calibrate(np.concatenate([5 * x, 5.1 * x]), threads=1)
+        assert index.search(far, 10, margin=0.99, threads=1).stats.unlike < 20

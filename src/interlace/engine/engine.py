@@ -154,6 +154,7 @@ class Engine:
         found, passes = self._scan(queries, k, rule_of, threads, allowed)
         unlike = self._unlike(queries, found, k, passes[0].rule)
         n_unlike = len(unlike) + int(found.work[:, UNLIKE].sum())
+        margins.warn_unlike(self.calibration, n_unlike, len(queries))
         if len(unlike):
             again, more = self._scan(queries[unlike], k, lambda filtered: margins.EXACT, threads, allowed)
             found.rows[unlike], found.distances[unlike], found.counts[unlike] = again[:3]

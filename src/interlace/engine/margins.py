@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .. import _native
 from .._threads import cached_property
 from ..codec.metric import Metric
-from ..errors import CalibrationWarning, InputError, warn_user
+from ..errors import CalibrationWarning, InputError, UnlikeQueriesWarning, warn_user
 from ..inputs.arrays import FloatArray
 
 KS = (1, 10, 100)
@@ -328,8 +328,23 @@ def _cells(found: Covered) -> str:
 _WARNED: weakref.WeakSet[Calibration] = weakref.WeakSet()
 
 
-def _warn_once(calibration: Calibration, text: str) -> None:
+#: From this share of the queries of a call on, of so many at least, it is worth saying that they are unlike the rows.
+MANY_UNLIKE, OF_QUERIES = 0.2, 50
+
+
+def warn_unlike(calibration: Calibration | None, n_unlike: int, n: int) -> None:
+    """Warn where many of n queries were searched exactly because they are unlike those of the calibration."""
+    if calibration is not None and n >= OF_QUERIES and n_unlike > MANY_UNLIKE * n:
+        _warn_once(
+            calibration,
+            f"{n_unlike} of {n} queries are unlike those that the margin was calibrated with. They were searched "
+            "exactly, which is slower: call calibrate(queries) with a sample of such queries",
+            UnlikeQueriesWarning,
+        )
+
+
+def _warn_once(calibration: Calibration, text: str, category: type[Warning] = CalibrationWarning) -> None:
     """One warning for each calibration, not for each search."""
     if calibration not in _WARNED:
         _WARNED.add(calibration)
-        warn_user(text, CalibrationWarning)
+        warn_user(text, category)
