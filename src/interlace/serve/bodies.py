@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..client import wire
 from ..errors import InputError
-from ..store.arrow_ipc import is_compressed
+from ..store.arrow_ipc import stream_in
 from . import ids as point_ids
 from .models import Query, SearchParams
 from .problems import ProblemDetails
@@ -138,38 +138,15 @@ def _vectors(column: Any) -> NDArray[Any]:
 def table_in(body: bytes) -> Any:
     """The table of an Arrow IPC stream, validated; it takes no more memory than the body."""
     try:
-        messages = _messages(pa.ipc.MessageReader.open_stream(pa.BufferReader(body)))
-        first = next(messages, None)
-        if first is None or first.type != "schema":
-            raise ValueError("it does not begin with a schema")
-        schema = pa.ipc.read_schema(first)
-        return pa.Table.from_batches([_batch(message, schema) for message in messages], schema=schema)
+        schema, batches = stream_in(body)
+        table = pa.Table.from_batches(list(batches), schema=schema)
+        table.validate(full=True)
+        return table
     except (pa.ArrowException, ValueError, OSError, EOFError, TypeError) as error:
         if isinstance(error, InputError):
             raise
         text = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise InputError(f"the body is not an Arrow IPC stream: {text}") from None
-
-
-def _messages(reader: Any) -> Iterator[Any]:
-    while True:
-        try:
-            yield reader.read_next_message()
-        except StopIteration:
-            return
-
-
-def _batch(message: Any, schema: Any) -> Any:
-    if message.type != "record batch":
-        raise ValueError(f"a message of type {message.type!r}; dictionaries are not accepted")
-    if is_compressed(message.metadata.to_pybytes()):
-        raise ValueError("a compressed batch; write it without compression")
-    batch = pa.ipc.read_record_batch(message, schema)
-    batch.validate(full=True)
-    size = message.metadata.size + (0 if message.body is None else message.body.size)
-    if batch.nbytes > size:
-        raise ValueError(f"a batch of {size} bytes represents {batch.nbytes}")
-    return batch
 
 
 def arrow_out(columns: dict[str, Any]) -> bytes:

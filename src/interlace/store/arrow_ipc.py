@@ -1,4 +1,4 @@
-"""Arrow IPC data from files -> record batches that take no more memory than the file has bytes.
+"""Arrow IPC data from files and requests -> record batches that take no more memory than the data have bytes.
 
 Compressed batches are refused before they are decompressed. Overlapping buffers, in which a few bytes represent many
 values, are refused before they are copied. ``inputs/arrow_validation.py`` validates the arrays themselves.
@@ -34,14 +34,21 @@ def table_in(data: Any, schema: Schema) -> Table:
     buffer = pa.py_buffer(data)
     if buffer.slice(0, len(MAGIC)).to_pybytes() != MAGIC:
         raise ValueError("it is not an Arrow IPC file")
-    messages = _messages(pa.ipc.MessageReader.open_stream(pa.BufferReader(buffer.slice(len(MAGIC)))))
+    found, batches = stream_in(buffer.slice(len(MAGIC)))
+    if not found.equals(schema):
+        raise ValueError(f"it has the columns {describe_schema(found)}, but the store {describe_schema(schema)}")
+    return pa.Table.from_batches(list(batches), schema=schema)
+
+
+def stream_in(data: Any) -> tuple[Schema, Iterator[Batch]]:
+    """Schema and batches of an Arrow IPC stream, not copied; only their bounds are checked. Raises ValueError."""
+    pa = arrow()
+    messages = _messages(pa.ipc.MessageReader.open_stream(pa.BufferReader(data)))
     first = next(messages, None)
     if first is None or first.type != "schema":
         raise ValueError("it does not begin with a schema")
-    found = pa.ipc.read_schema(first)
-    if not found.equals(schema):
-        raise ValueError(f"it has the columns {describe_schema(found)}, but the store {describe_schema(schema)}")
-    return pa.Table.from_batches([_batch(message, schema) for message in messages], schema=schema)
+    schema = pa.ipc.read_schema(first)
+    return schema, (_batch(message, schema) for message in messages)
 
 
 def _messages(reader: Any) -> Iterator[Any]:
@@ -54,9 +61,9 @@ def _messages(reader: Any) -> Iterator[Any]:
 
 def _batch(message: Any, schema: Schema) -> Batch:
     if message.type != "record batch":
-        raise ValueError(f"a message of type {message.type!r}, expected a record batch")
+        raise ValueError(f"a message of type {message.type!r}, expected a record batch without dictionaries")
     if is_compressed(message.metadata.to_pybytes()):
-        raise ValueError("a batch is compressed, but stores write none that are")
+        raise ValueError("a batch is compressed; it must be written without compression")
     batch = arrow().ipc.read_record_batch(message, schema)
     batch.validate()
     size = message.metadata.size + (0 if message.body is None else message.body.size)
