@@ -154,3 +154,14 @@ def building(found: list[Case]) -> str:
         "a limit has to allow for; pages of mapped files are dropped when memory is short."
     )
     return f"## Building\n\n{intro}\n\n{table(head, rows)}"
+
+
+def fitting(found: Case) -> str:
+    """Time to learn, code and calibrate."""
+    head = ("data", "code bytes", "layout", "s learning", "s coding", "s calibrating", "s in all", "s allowed")
+    rows = []
+    for line in found["results"]:
+        times = (line["seconds"][name] for name in ("train", "encode", "calibrate", "all"))
+        facts = (line["data"], str(line["n_bytes"]), line["layout"])
+        rows.append((*facts, *(f"{value:.1f}" for value in times), f"{line['allowed']:.0f}"))
+    return f"## Learning\n\n`Index.build` with default settings, {found['threads']} threads.\n\n{table(head, rows)}"
