@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -14,18 +15,35 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from .._version import __version__
+from .admission import Admission
 from .endpoint import Routes, Shortcuts
+from .express import Express
 from .guard import Guard
+from .heads import Heads
 from .page_files import PageFiles, front
 from .problems import ProblemDetails, of_error
 from .routes import collections, insight, points, snapshots, stored
 from .routes import service as service_routes
 from .service import Service
 from .settings import ServerSettings
+from .traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Application:
+    """The ASGI application, and what a server that reads requests itself needs beside it."""
+
+    asgi: ASGIApp
+    express: Express
 
 
 def create_app(settings: ServerSettings) -> ASGIApp:
     """The ASGI application of a directory of stores. It holds the directory until its lifespan ends."""
+    return build(settings).asgi
+
+
+def build(settings: ServerSettings) -> Application:
+    """The same with the express path."""
     service = Service.of(settings)
 
     @contextlib.asynccontextmanager
@@ -65,7 +83,8 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     app.mount("/page", PageFiles(), name="page")
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(ProblemDetails, _problem)
-    return Guard(app, settings, service.metrics, shortcuts)
+    traffic, admission = Traffic(service.metrics), Admission(settings)
+    return Application(Guard(app, settings, admission, traffic, shortcuts), Express(service, Heads(admission), traffic))
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

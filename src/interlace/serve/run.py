@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from .app import create_app
-from .guard import JsonLines
+from .app import build
+from .logs import JsonLines
 from .patience import protocol
 from .settings import ServerSettings
 
@@ -27,8 +27,9 @@ class Tls:
 
 def server(settings: ServerSettings, tls: Tls | None = None, *, grace: float = 30.0) -> uvicorn.Server:
     """A server that is not running yet."""
+    app = build(settings)
     config = uvicorn.Config(
-        create_app(settings),
+        app.asgi,
         host=settings.host,
         port=settings.port,
         log_config=None,
@@ -36,7 +37,7 @@ def server(settings: ServerSettings, tls: Tls | None = None, *, grace: float = 3
         server_header=False,
         lifespan="on",
         ws="none",
-        http=protocol(settings.limits.read_seconds, settings.limits.seconds),
+        http=protocol(settings.limits.read_seconds, settings.limits.seconds, app.express),
         limit_concurrency=settings.limits.connections,
         timeout_keep_alive=int(max(5, settings.limits.read_seconds)),
         timeout_graceful_shutdown=int(grace),

@@ -9,11 +9,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...errors import InterlaceError
 from .. import bodies, rendering
 from ..collection import Collection, id_array
 from ..endpoint import Routes, ok, parsed
 from ..models import Count, Queries, Query, Retrieve, Scroll, Selector, Upsert
+from ..plain import PlainBatch
 from ..problems import ProblemDetails, over_limit
 from ..searching import How, QueryHits, as_vectors, search
 from ..service import Service
@@ -83,8 +83,9 @@ def add(routes: Routes, service: Service) -> None:
             service.metrics.searched(found.name, stats)
             more = f',"stats":{json.dumps(rendering.plain(rendering.stats(stats)))}' if given.with_stats else ""
             return ok(request, f'{{"points":{text}}}', more)
-        how = How.of(given.limit or 10, given.offset or 0, given.params, found.snapshot(), service.settings)
-        text = await service.work.read_batched((found.name, how), _Batch(service, found, how), given)
+        how = given.limit or 10, given.offset or 0, None if given.params is None else given.params.model_dump_json()
+        batch = PlainBatch(found, service.metrics, *how[:2], given.params)
+        text = await service.work.read_batched((found, *how), batch, given)
         return ok(request, f'{{"points":{text}}}')
 
     async def query_batch_points(request: Request) -> Response:
@@ -138,40 +139,6 @@ def _searched_binary(
     ids = [i for each in hits for i in each.ids.tolist()]
     payloads = rendering.payloads(snapshot, id_array(ids), True) if given.with_payload and ids else None
     return bodies.hits_out(ids, [each.scores for each in hits], None if payloads is None else list(payloads))
-
-
-class _Batch:
-    """Runs single queries that wait at the same time as one search."""
-
-    def __init__(self, service: Service, collection: Collection, how: How) -> None:
-        self._service, self._collection, self._how = service, collection, how
-
-    def __call__(self, given: Sequence[Query]) -> list[Any]:
-        if len(given) == 1:
-            return [self._alone(given[0])]
-        try:
-            return list(_searched(self._service, self._collection, given, self._how))
-        except InterlaceError:  # of one of them
-            return [self._alone(each) for each in given]
-
-    def _alone(self, given: Query) -> Any:
-        try:
-            return _searched(self._service, self._collection, [given], self._how)[0]
-        except Exception as error:
-            self._collection.note(error)
-            return error
-
-
-def _searched(service: Service, found: Collection, given: Sequence[Query], how: How) -> list[str]:
-    """Queries by vector without filters, as JSON."""
-    snapshot = found.snapshot()
-    vectors, single = as_vectors([each.query for each in given], found.dim, "query"), len(given) == 1
-    matches = search(snapshot, vectors[0] if single else vectors, how, None, 1)
-    service.metrics.searched(found.name, matches.stats)
-    return [
-        found.render(snapshot, each, QueryHits.of(matches, None if single else i, each.score_threshold))
-        for i, each in enumerate(given)
-    ]
 
 
 def query_many(service: Service, found: Collection, given: Sequence[Query]) -> list[str]:

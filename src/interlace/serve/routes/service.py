@@ -70,6 +70,7 @@ def add(routes: Routes, service: Service, app: FastAPI) -> None:
 
     async def metrics(request: Request) -> Response:
         """Counters and gauges for Prometheus."""
+        service.metrics.settle()
         return Response(await service.work.read(service.metrics.text), media_type=CONTENT_TYPE)
 
     async def openapi(request: Request) -> Response:
