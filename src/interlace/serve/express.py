@@ -136,7 +136,7 @@ class Express:
         if isinstance(result, str):
             body = f'{{"result":{{"points":{result}}},"status":"ok","time":{seconds:.9f}}}'.encode()
             status, start = 200, _OK
-        elif isinstance(result, ProblemDetails) and result.status == 503:  # it has waited long enough
+        elif isinstance(result, ProblemDetails) and result.more.get("limit") == "seconds":  # it has waited enough
             response = result.response(request_id)
             status, body, start = 503, bytes(response.body), _start_of(response)
         else:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .admission import Admission
 from .endpoint import Shortcuts
+from .forward import Forward
 from .problems import ProblemDetails, over_limit
 from .settings import ServerSettings
 from .timing import in_time
@@ -27,10 +28,16 @@ class Guard:
     """The outermost application."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServerSettings, admission: Admission, traffic: Traffic, shortcuts: Shortcuts
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        admission: Admission,
+        traffic: Traffic,
+        shortcuts: Shortcuts,
+        forward: Forward | None,
     ) -> None:
         self._app, self._settings, self._admission = app, settings, admission
-        self._traffic, self._shortcuts = traffic, shortcuts
+        self._traffic, self._shortcuts, self._forward = traffic, shortcuts, forward
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -46,6 +53,7 @@ class Guard:
         headers = _headers(scope)
         request_id = traffic.ids.of(headers.get("x-request-id", ""))
         exchange = _Exchange(receive, send, self._settings, request_id)
+        here = True  # not forwarded
         traffic.active += 1
         try:
             try:
@@ -54,6 +62,10 @@ class Guard:
                 access = self._admission.admit(headers, scope["path"], scope.get("raw_path", b""))
                 scope.setdefault("state", {}).update(access=access, request_id=request_id, began=began)
                 exchange.check_length(headers)
+                if self._forward is not None and not await self._forward.is_local(scope):
+                    here = False
+                    await self._forward(scope, exchange.receive, exchange.send, request_id)
+                    return
                 short = self._shortcuts.of(scope)
                 if short is None:
                     await self._app(scope, exchange.receive, exchange.send)
@@ -69,7 +81,7 @@ class Guard:
                 request_id,
                 scope["method"],
                 scope["path"],
-                getattr(scope.get("route"), "path", "unmatched"),
+                getattr(scope.get("route"), "path", "unmatched") if here else None,
                 exchange.status or 499,  # the client went away
                 time.perf_counter() - began,
                 (exchange.received, exchange.sent),

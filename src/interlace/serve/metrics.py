@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from ..engine.hits import SearchStats
 from ..errors import InterlaceError
-from .catalog import Catalog
+from .catalog import CollectionsByName
 from .work import Workers
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
@@ -22,10 +22,14 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """What the server has done, and what it holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: Workers) -> None:
         self.registry = CollectorRegistry()
         made: dict[str, Any] = {"registry": self.registry}
         self.active = Gauge("interlace_requests_active", "Requests being served", **made)
+        waiting = Gauge("interlace_queue", "Searches that wait or run", **made)
+        waiting.set_function(lambda: work.waiting)
+        writing = Gauge("interlace_writes", "Writes that wait or run", **made)
+        writing.set_function(lambda: work.writing)
         of = ["collection"]
         self._searches = Counter("interlace_queries", "Queries searched", of, **made)
         self._scanned = Counter("interlace_rows_scanned", "Rows whose crude distance was computed", of, **made)
@@ -64,9 +68,9 @@ class Metrics:
             counter.inc(n)
         self._batches.observe(stats.queries)
 
-    def watch(self, catalog: Catalog, work: Workers) -> None:
-        """Read the state of collections and threads whenever metrics are asked for."""
-        self.registry.register(_State(catalog, work))
+    def watch(self, catalog: CollectionsByName) -> None:
+        """Read the state of collections whenever metrics are asked for."""
+        self.registry.register(_State(catalog))
 
     def text(self) -> bytes:
         """The answer of /metrics."""
@@ -115,13 +119,11 @@ class _Observed:
 class _State:
     """Gauges that are read, not kept."""
 
-    def __init__(self, catalog: Catalog, work: Workers) -> None:
-        self._catalog, self._work = catalog, work
+    def __init__(self, catalog: CollectionsByName) -> None:
+        self._catalog = catalog
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """All of them."""
-        yield GaugeMetricFamily("interlace_queue", "Searches that wait or run", self._work.waiting)
-        yield GaugeMetricFamily("interlace_writes", "Writes that wait or run", self._work.writing)
         names = {"rows": "Rows", "bytes": "Bytes of all files", "drift": "Error of recent rows over that of learning"}
         families = {
             n: GaugeMetricFamily(f"interlace_collection_{n}", text, labels=["collection"]) for n, text in names.items()

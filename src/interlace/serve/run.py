@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from .app import build
+from .app import Application, build
 from .logs import JsonLines
 from .patience import protocol
 from .settings import ServerSettings
@@ -26,12 +26,19 @@ class Tls:
 
 
 def server(settings: ServerSettings, tls: Tls | None = None, *, grace: float = 30.0) -> uvicorn.Server:
-    """A server that is not running yet."""
-    app = build(settings)
+    """A server in one process that is not running yet."""
+    return configured(build(settings), settings, tls, grace=grace)
+
+
+def configured(
+    app: Application, settings: ServerSettings, tls: Tls | None, *, grace: float, uds: str | None = None
+) -> uvicorn.Server:
+    """A server for an application; ``uds``: it listens on a socket of the file system."""
     config = uvicorn.Config(
         app.asgi,
         host=settings.host,
         port=settings.port,
+        uds=uds,
         log_config=None,
         access_log=False,
         server_header=False,

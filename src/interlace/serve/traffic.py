@@ -23,14 +23,18 @@ class Traffic:
         request_id: str,
         method: str,
         path: str,
-        route: str,
+        route: str | None,
         status: int,
         seconds: float,
         sizes: tuple[int, int],
         client: str,
     ) -> None:
-        """A request that was answered; ``sizes`` are bytes in and out. On the event loop."""
-        self._metrics.observe(method, route, status, seconds)
+        """A request that was answered; ``sizes`` are bytes in and out. On the event loop.
+
+        ``route=None``: another process has counted it.
+        """
+        if route is not None:
+            self._metrics.observe(method, route, status, seconds)
         if not access_log.isEnabledFor(logging.INFO):
             return
         fields = {

@@ -34,6 +34,10 @@ class Member:
         self.request, self.finish, self.deadline, self.done = request, finish, deadline, False
 
 
+def _nothing() -> None:
+    """What follows a write where nobody else reads."""
+
+
 class Workers:
     """What runs off the event loop."""
 
@@ -44,6 +48,7 @@ class Workers:
         self._locks: dict[str, asyncio.Lock] = {}
         self.waiting = 0  #: searches that have no thread yet, or run
         self.writing = 0  #: writes that wait or run
+        self.after_write: Callable[[], None] = _nothing  #: called after each write, before it is acknowledged
         self._running = 0  # batches
         self._groups: dict[Hashable, tuple[RunBatch, list[Member]]] = {}
         self._open: deque[Member] = deque()  # of all batches, oldest first
@@ -148,7 +153,10 @@ class Workers:
 
     async def _written(self, name: str, function: Callable[..., T], *args: Any) -> T:
         async with self._locks.setdefault(name, asyncio.Lock()):
-            return await asyncio.get_running_loop().run_in_executor(self._writes, function, *args)
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._writes, function, *args)
+            finally:
+                self.after_write()
 
     async def _in_time(self, task: Awaitable[T]) -> T:
         try:

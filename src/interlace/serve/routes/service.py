@@ -71,6 +71,8 @@ def add(routes: Routes, service: Service, app: FastAPI) -> None:
     async def metrics(request: Request) -> Response:
         """Counters and gauges for Prometheus."""
         service.metrics.settle()
+        if service.gathered is not None:
+            return Response(await service.gathered(request.scope["headers"]), media_type=CONTENT_TYPE)
         return Response(await service.work.read(service.metrics.text), media_type=CONTENT_TYPE)
 
     async def openapi(request: Request) -> Response:
