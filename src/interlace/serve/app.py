@@ -44,7 +44,7 @@ class Application:
 
 
 @dataclass(frozen=True)
-class Reader:
+class ReadingRole:
     """One of several processes: it reads, and hands everything else to the writer."""
 
     writes: Any  #: number of writes, shared
@@ -54,7 +54,7 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Writer:
+class WritingRole:
     """The process of a group that writes."""
 
     writes: Any  #: number of writes, shared
@@ -65,7 +65,7 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     return build(settings).asgi
 
 
-def build(settings: ServerSettings, role: Reader | Writer | None = None) -> Application:
+def build(settings: ServerSettings, role: ReadingRole | WritingRole | None = None) -> Application:
     """The same with the express path; ``role`` is that of one of several processes."""
     service, forward = _service(settings, role)
 
@@ -114,8 +114,8 @@ def build(settings: ServerSettings, role: Reader | Writer | None = None) -> Appl
     return Application(guard, Express(service, Heads(admission), traffic))
 
 
-def _service(settings: ServerSettings, role: Reader | Writer | None) -> tuple[Service, Forward | None]:
-    if isinstance(role, Reader):
+def _service(settings: ServerSettings, role: ReadingRole | WritingRole | None) -> tuple[Service, Forward | None]:
+    if isinstance(role, ReadingRole):
         catalog = ReadCatalog(settings, role.writes)
         forward = Forward(catalog, role.writer)
         service = Service.of(settings, catalog)
@@ -142,9 +142,9 @@ def _service(settings: ServerSettings, role: Reader | Writer | None) -> tuple[Se
 
 
 @contextlib.asynccontextmanager
-async def _telling(service: Service, role: Reader | Writer | None) -> AsyncIterator[None]:
+async def _telling(service: Service, role: ReadingRole | WritingRole | None) -> AsyncIterator[None]:
     """Let the other processes of the group ask for metrics."""
-    if not isinstance(role, Reader):
+    if not isinstance(role, ReadingRole):
         yield
         return
     server = await gathering.listen(service.metrics, role.folder, role.number)

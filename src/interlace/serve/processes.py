@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, StoreLockedError
-from .app import Reader, Writer, build
+from .app import ReadingRole, WritingRole, build
 from .run import Tls, configured, log_to_stderr
 from .settings import ServerSettings
 
@@ -37,7 +37,7 @@ AT_ONCE = 2.0  # seconds
 
 
 @dataclass(frozen=True)
-class Group:
+class ServerGroup:
     """What all processes of a server know."""
 
     settings: ServerSettings
@@ -65,7 +65,9 @@ class Supervisor:
         writes, folder = _SPAWN.RawValue(ctypes.c_uint64, 0), tempfile.mkdtemp(prefix="interlace-")
         self.port = self._sockets[0][0].getsockname()[1]
         threads = max(1, settings.n_threads // workers)
-        self._group = Group(replace(settings, port=self.port, threads=threads), tls, grace, log_level, folder, writes)
+        self._group = ServerGroup(
+            replace(settings, port=self.port, threads=threads), tls, grace, log_level, folder, writes
+        )
         self._running: dict[int, SpawnProcess] = {}  # by number; -1 is the writer
         self._started: dict[int, float] = {}
         self._quick_ends = 0
@@ -195,13 +197,13 @@ def _retried(call: Any, error: type[OSError]) -> Any:
         time.sleep(0.05)
 
 
-def write(group: Group, started: Any) -> None:
+def write(group: ServerGroup, started: Any) -> None:
     """The process that writes."""
     _join(group)
     path = Path(group.writer_socket)
     path.unlink(missing_ok=True)  # of a writer that was killed
     try:
-        app = build(group.settings, Writer(group.writes))
+        app = build(group.settings, WritingRole(group.writes))
     except Exception as error:
         started.send(str(error))
         return
@@ -211,14 +213,14 @@ def write(group: Group, started: Any) -> None:
     configured(app, group.settings, None, grace=group.grace, uds=str(path)).run()
 
 
-def read(group: Group, number: int, sockets: list[socket.socket]) -> None:
+def read(group: ServerGroup, number: int, sockets: list[socket.socket]) -> None:
     """A process that reads and answers."""
     _join(group)
-    app = build(group.settings, Reader(group.writes, group.folder, group.writer_socket, number))
+    app = build(group.settings, ReadingRole(group.writes, group.folder, group.writer_socket, number))
     configured(app, group.settings, group.tls, grace=group.grace).run(sockets)
 
 
-def _join(group: Group) -> None:
+def _join(group: ServerGroup) -> None:
     """Begin a process of the group: it logs as the supervisor does, and ends with it."""
     os.setpgrp()  # Ctrl-C is a matter of the supervisor
     log_to_stderr(group.log_level)
@@ -228,6 +230,6 @@ def _join(group: Group) -> None:
     def wait() -> None:
         parent.join()
         shutil.rmtree(group.folder, ignore_errors=True)
-        os._exit(1)  # acknowledged writes are on disk; others were not acknowledged
+        os.kill(os.getpid(), signal.SIGKILL)  # acknowledged writes are on disk; others were not acknowledged
 
     threading.Thread(target=wait, name="parent", daemon=True).start()
