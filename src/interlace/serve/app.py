@@ -28,7 +28,7 @@ from .heads import Heads
 from .page_files import PageFiles, front
 from .problems import ProblemDetails, of_error
 from .reading import ReadCatalog
-from .routes import collections, insight, points, snapshots, stored
+from .routes import collections, insight, payloads, points, snapshots, stored
 from .routes import service as service_routes
 from .service import Service
 from .settings import ServerSettings
@@ -94,6 +94,7 @@ def build(settings: ServerSettings, role: ReadingRole | WritingRole | None = Non
     shortcuts = Shortcuts()
     collections.add(Routes(app, "collections"), service)
     points.add(Routes(app, "points", shortcuts), service)
+    payloads.add(Routes(app, "payload"), service)
     snapshots.add(Routes(app, "snapshots"), service)
     insight.add(Routes(app, "insight"), service)
     stored.add(Routes(app, "il.connect"), service)

@@ -52,7 +52,7 @@ class ExpressNearest(msgspec.Struct, forbid_unknown_fields=True):
     nearest: list[float]
 
 
-class ExpressQuery(msgspec.Struct, forbid_unknown_fields=True):
+class ExpressQuery(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """See models.Query: what it has and this has not takes the other path."""
 
     query: list[float] | ExpressNearest

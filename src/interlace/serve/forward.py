@@ -24,6 +24,7 @@ LOCAL = {
     ("POST", "/points/query/batch"),
     ("POST", "/points/scroll"),
     ("POST", "/points/count"),
+    ("POST", "/facet"),
     *(("POST", f"/store/{call}") for call in ("search", "search_by_id", "range_search", "get", "payload", "contains")),
 }
 #: Paths that need no collection.

@@ -9,10 +9,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import bodies, rendering
+from .. import bodies, listing, rendering, upserts
 from ..collection import Collection, id_array
 from ..endpoint import Routes, ok, parsed
-from ..models import Count, Queries, Query, Retrieve, Scroll, Selector, Upsert
+from ..models import Count, Facet, OrderBy, Queries, Query, Retrieve, Scroll, Selector, Upsert
 from ..plain import PlainBatch
 from ..problems import ProblemDetails, over_limit
 from ..searching import How, QueryHits, as_vectors, search
@@ -36,8 +36,11 @@ def add(routes: Routes, service: Service) -> None:
             first = request.query_params.get("first_id")
             await service.write(found, found.put_rows, await service.read(found, bodies.rows_in, body, kind, first))
             return ok(request, DONE)
-        given = await service.read(found, Upsert.model_validate_json, body)
-        await service.write(found, found.upsert, given)
+        rows = await service.read(found, upserts.decoded, body, found.dim)
+        if rows is not None:
+            await service.write(found, found.put_rows, rows)
+        else:
+            await service.write(found, found.upsert, await service.read(found, Upsert.model_validate_json, body))
         return ok(request, DONE)
 
     async def delete_points(request: Request) -> Response:
@@ -63,7 +66,15 @@ def add(routes: Routes, service: Service) -> None:
     async def scroll_points(request: Request) -> Response:
         """Points in the order of their ids, page by page."""
         given, found = await parsed(request, Scroll), service.collection(request)
+        if given.order_by is not None:
+            order = OrderBy(key=given.order_by) if isinstance(given.order_by, str) else given.order_by
+            return ok(request, await service.read(found, listing.ordered, found, given, order))
         return ok(request, await service.read(found, found.scroll, given))
+
+    async def facet_points(request: Request) -> Response:
+        """The most frequent values of a declared field, with the numbers of their points."""
+        given, found = await parsed(request, Facet), service.collection(request)
+        return ok(request, await service.read(found, listing.facet, found, given))
 
     async def count_points(request: Request) -> Response:
         """The number of points that match a filter, always exact."""
@@ -104,6 +115,7 @@ def add(routes: Routes, service: Service) -> None:
     routes.add("POST", points, retrieve_points, reads=True, body=Retrieve)
     routes.add("POST", points + "/delete", delete_points, body=Selector)
     routes.add("POST", points + "/scroll", scroll_points, reads=True, body=Scroll)
+    routes.add("POST", "/collections/{name}/facet", facet_points, reads=True, body=Facet)
     routes.add("POST", points + "/count", count_points, reads=True, body=Count)
     own = list(bodies.QueryString.model_fields)
     routes.add(
