@@ -10,7 +10,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults fuzz clean
+.PHONY: demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -77,10 +77,16 @@ FAULTS ?= --kills 1000
 faults: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/store/faults.py $(FAULTS)
 
-# A server killed 200 times while clients write and search.
+# A server killed 200 times while clients write and search; and 200 kills of any process of one with workers.
 SERVE_FAULTS ?= --kills 200
 serve-faults: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/serve/serve_chaos.py $(SERVE_FAULTS)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/serve/serve_chaos.py $(SERVE_FAULTS) --workers 2
+
+# 100,000 requests, good and bad: memory and descriptors of a server must not grow.
+SERVE_SOAK ?= --requests 100000
+serve-soak: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/serve/serve_soak.py $(SERVE_SOAK)
 
 # Bad files for every reader, for a minute; a second one led by what they reach where atheris (the fuzz extra) is installed.
 FUZZ ?= --seconds 60

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-for name in ("fastapi", "uvicorn", "prometheus_client", "pyarrow", "httpx"):
+for name in ("fastapi", "uvicorn", "prometheus_client", "pyarrow", "msgspec", "httpx"):
     pytest.importorskip(name, reason=f"{name} of the serve extra is not installed")
 
 from serve_helpers import Running, running  # noqa: E402

@@ -219,6 +219,7 @@ def test_kills_lose_no_acknowledged_point(tmp_path: Path) -> None:
     chaos = Chaos(tmp_path, seed=3)
     for _ in range(4):
         chaos.round()
+    chaos.end()
     assert chaos.acknowledged > 0
     assert chaos.wrong == []
 

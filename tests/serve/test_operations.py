@@ -25,7 +25,7 @@ from serve_helpers import Running, running, vectors
 import interlace as il
 from interlace.errors import StoreError, StoreLockedError
 from interlace.serve import ServerSettings
-from interlace.serve.guard import JsonLines
+from interlace.serve.logs import JsonLines
 
 X = vectors(40, 4)
 CREATE = {"vectors": {"size": 4, "distance": "Euclid"}}

@@ -301,16 +301,15 @@ def test_what_is_not_supported_is_named(client: QdrantClient, points: str) -> No
                 )
             ),
         ),
-        "points/payload": lambda: client.set_payload(points, {"a": 1}, [1]),
+        "points/vectors": lambda: client.delete_vectors(points, [""], [1]),
         "field_schema 'text'": lambda: client.create_payload_index(points, "t", field_schema="text"),
-        "order_by": lambda: client.scroll(points, order_by="n"),
-        "facet": lambda: client.facet(points, "city"),
+        "query/groups": lambda: client.query_points_groups(points, "city", query=X[0].tolist()),
     }
     for what, call in calls.items():
         with pytest.raises(UnexpectedResponse) as refused:
             call()
         problem = refused.value.structured()
-        routes = ("points/payload", "facet")
+        routes = ("points/vectors", "query/groups")
         assert (problem["code"], problem["status"]) == ("unsupported", 501 if what in routes else 422), what
         assert what in problem["detail"]
 

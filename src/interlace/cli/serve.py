@@ -29,6 +29,7 @@ examples:
   interlace serve --demo demo-stores      then open http://127.0.0.1:6333 in a browser
   INTERLACE_API_KEY=... interlace serve stores --host 0.0.0.0
   interlace serve stores --api-key-file key.txt --tls-cert cert.pem --tls-key key.pem
+  interlace serve stores --workers 4
   interlace serve stores --limit k=1000 --limit body_bytes=1000000
 """
 
@@ -59,6 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     more = parser.add_argument_group("searches and limits")
     more.add_argument("--threads", type=int, default=0, help="threads that search (default: one per CPU)")
     more.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes that answer, beside one that writes (default: 0: one process does both)",
+    )
+    more.add_argument(
         "--rerank",
         type=int,
         default=100,
@@ -78,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     try:
         from ..serve import RequestLimits, ServerSettings
+        from ..serve.processes import Supervisor
         from ..serve.run import Tls, log_to_stderr, server
     except ModuleNotFoundError as error:
         raise InputError(
@@ -100,9 +109,15 @@ def run(args: argparse.Namespace) -> int:
         hosts=tuple(args.allow_host),
     )
     tls = None if args.tls_cert is None else Tls(args.tls_cert, args.tls_key)
+    scheme = "http" if tls is None else "https"
+    if args.workers:
+        group = Supervisor(settings, args.workers, tls, grace=args.grace, log_level=args.log_level)
+        log_to_stderr(args.log_level)
+        address = f"{scheme}://{args.host}:{group.port}"
+        print(f"serving {args.folder!r} on {address} with {args.workers} workers", file=sys.stderr, flush=True)
+        return group.run()
     made = server(settings, tls, grace=args.grace)
     log_to_stderr(args.log_level)
-    scheme = "http" if tls is None else "https"
     if args.port:
         address = f"{scheme}://{args.host}:{args.port}"
         print(f"serving {args.folder!r} on {address} (a page for browsers too)", file=sys.stderr, flush=True)

@@ -32,13 +32,62 @@ COMPRESSIONS = {"x4": 4, "x8": 8, "x16": 16, "x32": 32, "x64": 64}
 log = logging.getLogger("interlace.serve")
 
 
-class Catalog:
-    """Collections by name. :meth:`open_all` opens those that are there."""
+class CollectionsByName:
+    """What requests find in a directory."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.root = settings, Path(os.path.realpath(settings.folder))
         self.ready = False
         self._found: dict[str, Collection | Broken] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Of all collections."""
+        return sorted(self._found)
+
+    def state(self, name: str) -> Collection | Broken:
+        """A collection by name, open or not."""
+        if not self.ready:
+            raise ProblemDetails(503, "starting", "the server is opening its stores", {"Retry-After": "1"})
+        found = self._found.get(name)
+        if found is None:
+            raise ProblemDetails(404, "unknown_collection", f"there is no collection {name!r:.140}")
+        return found
+
+    def get(self, name: str) -> Collection:
+        """An open collection."""
+        found = self.state(name)
+        if isinstance(found, Broken):
+            raise ProblemDetails(503, "damaged", f"the collection {name!r} cannot be opened: {found.reason}")
+        return found
+
+    @property
+    def collections(self) -> list[Collection]:
+        """Those that are open."""
+        return [each for each in list(self._found.values()) if isinstance(each, Collection)]
+
+    def open_all(self) -> None:
+        """Open every store; afterwards it is ready."""
+        raise NotImplementedError
+
+    def create(self, name: str, given: CreateCollection) -> Collection:
+        """A new, empty collection."""
+        raise NotImplementedError
+
+    def delete(self, name: str) -> bool:
+        """Remove a collection with all of its files; whether there was one."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close all stores."""
+        raise NotImplementedError
+
+
+class Catalog(CollectionsByName):
+    """All collections of a directory, for writing. :meth:`open_all` opens those that are there."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
         self._changing = threading.Lock()  # one creation or deletion at a time
         self._lock = self._take_lock()
 
@@ -69,32 +118,6 @@ class Catalog:
         except (InterlaceError, OSError) as error:
             log.error("collection %r cannot be opened: %s", path.name, error)
             return Broken(path.name, error)
-
-    @property
-    def names(self) -> list[str]:
-        """Of all collections."""
-        return sorted(self._found)
-
-    def state(self, name: str) -> Collection | Broken:
-        """A collection by name, open or not."""
-        if not self.ready:
-            raise ProblemDetails(503, "starting", "the server is opening its stores", {"Retry-After": "1"})
-        found = self._found.get(name)
-        if found is None:
-            raise ProblemDetails(404, "unknown_collection", f"there is no collection {name!r:.140}")
-        return found
-
-    def get(self, name: str) -> Collection:
-        """An open collection."""
-        found = self.state(name)
-        if isinstance(found, Broken):
-            raise ProblemDetails(503, "damaged", f"the collection {name!r} cannot be opened: {found.reason}")
-        return found
-
-    @property
-    def collections(self) -> list[Collection]:
-        """Those that are open."""
-        return [each for each in list(self._found.values()) if isinstance(each, Collection)]
 
     def create(self, name: str, given: CreateCollection) -> Collection:
         """A new, empty collection."""

@@ -82,7 +82,7 @@ class Collection:
         offset, limit = given.offset or 0, given.limit or 10
         if offset + limit > self.settings.limits.k:
             raise over_limit(422, "k", self.settings.limits.k, f"limit + offset = {offset + limit}")
-        ids = self._matching(snapshot, given.filter)[offset : offset + limit]
+        ids = self.matching(snapshot, given.filter)[offset : offset + limit]
         listed = rendering.points(snapshot, ids, given.with_payload, given.with_vector, [0.0] * len(ids))
         return "[" + ",".join(listed) + "]"
 
@@ -91,7 +91,7 @@ class Collection:
         snapshot, limit = self.snapshot(), given.limit or 10
         if limit > self.settings.limits.batch:
             raise over_limit(422, "batch", self.settings.limits.batch, f"limit {limit}")
-        ids = self._matching(snapshot, given.filter)
+        ids = self.matching(snapshot, given.filter)
         first = 0 if given.offset is None else point_ids.position(ids, point_ids.to_store(given.offset))
         page, rest = ids[first : first + limit], ids[first + limit : first + limit + 1]
         with_payload = True if given.with_payload is None else given.with_payload
@@ -113,7 +113,7 @@ class Collection:
         with_payload = True if given.with_payload is None else given.with_payload
         return rendering.points(snapshot, id_array(wanted), with_payload, given.with_vector)
 
-    def _matching(self, snapshot: Snapshot, given: Any) -> NDArray[Any]:
+    def matching(self, snapshot: Snapshot, given: Any) -> NDArray[Any]:
         """Ids of the points that match a filter, sorted."""
         condition = self.condition(snapshot, given)
         if condition is not None:
@@ -153,15 +153,15 @@ class Collection:
         """Add or replace rows with payloads that are JSON objects."""
         if not len(ids):
             return 0
-        schema = self.store.columns
+        schema, array = self.store.columns, id_array(ids)
         if schema is None:
             if any(payloads):
                 raise InputError("this collection was made without columns and cannot keep a payload")
-            self.store.upsert(vectors, ids)
+            self.store.upsert(vectors, array)
         elif fields.PAYLOAD in schema.names:
-            self.store.upsert(vectors, ids, payload=self.columns_of(payloads, ids))
+            self.store.upsert(vectors, array, payload=self.columns_of(payloads, ids))
         else:
-            self.store.upsert(vectors, ids, payload=[payload or {} for payload in payloads])
+            self.store.upsert(vectors, array, payload=[payload or {} for payload in payloads])
         return len(ids)
 
     def columns_of(self, payloads: Sequence[Any], ids: Sequence[Any]) -> dict[str, list[Any]]:
@@ -176,14 +176,17 @@ class Collection:
 
     def delete(self, given: Selector) -> int:
         """Remove points; returns how many."""
-        if (given.points is None) == (given.filter is None):
-            raise ProblemDetails(422, "input", "a deletion needs either points or filter")
-        if given.points is not None:
-            self._check_batch(len(given.points), "points")
-            wanted = id_array(point_ids.all_to_store(given.points))
-        else:
-            wanted = self._matching(self.snapshot(), given.filter)
+        wanted = self.chosen(given)
         return self.store.remove(wanted, missing="ignore") if len(wanted) else 0
+
+    def chosen(self, given: Selector) -> NDArray[Any]:
+        """Ids of the points that a request names or whose payload matches; those that it names may not be there."""
+        if (given.points is None) == (given.filter is None):
+            raise ProblemDetails(422, "input", "the request needs either points or filter")
+        if given.points is None:
+            return self.matching(self.snapshot(), given.filter)
+        self._check_batch(len(given.points), "points")
+        return id_array(point_ids.all_to_store(given.points))
 
     def declare(self, key: str, schema: Any) -> None:
         """Make a field filterable; the values of all points are read and checked."""

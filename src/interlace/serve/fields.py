@@ -179,6 +179,13 @@ def coded(values: Iterable[Any]) -> str:
     return "".join(f"\x01{one_coded(value)}\x02" for value in values)
 
 
+def decoded(text: str, kind: str) -> list[Any]:
+    """The different values of a text of :func:`coded`."""
+    parts = [part[:-1] for part in text.split("\x01")[1:]]
+    plain = [part.replace("\x031", "\x01").replace("\x032", "\x02").replace("\x030", "\x03") for part in parts]
+    return list(dict.fromkeys(map(int, plain) if kind == "integer" else plain))
+
+
 def one_coded(value: Any) -> str:
     """One value without these characters."""
     return str(value).replace("\x03", "\x030").replace("\x01", "\x031").replace("\x02", "\x032")

@@ -37,6 +37,9 @@ def to_store(value: PointId) -> PointId:
 
 def all_to_store(values: Sequence[PointId]) -> list[PointId]:
     """The same for many, which must be of one kind."""
+    numbers = [value for value in values if type(value) is int]
+    if numbers and len(numbers) == len(values) and min(numbers) >= 0 and max(numbers) < 2**63:
+        return list(values)  # nearly always
     found = [to_store(value) for value in values]
     if len({type(value) for value in found}) > 1:
         first = next(i for i, value in enumerate(found) if type(value) is not type(found[0]))

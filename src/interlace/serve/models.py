@@ -6,7 +6,7 @@ Fields of type :data:`Ignored` tune the inside of Qdrant and change no answer.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -132,6 +132,19 @@ class Selector(Body):
     shard_key: Unsupported = None
 
 
+class SetPayload(Selector):
+    """POST and PUT /collections/{name}/points/payload"""
+
+    payload: Payload
+    key: Unsupported = None
+
+
+class DeletePayload(Selector):
+    """POST /collections/{name}/points/payload/delete"""
+
+    keys: list[str]
+
+
 class Select(Body):
     """Keys of a payload."""
 
@@ -152,6 +165,14 @@ class Retrieve(Body):
     shard_key: Unsupported = None
 
 
+class OrderBy(Body):
+    """Order of a scroll."""
+
+    key: str
+    direction: Literal["asc", "desc"] | None = None
+    start_from: int | float | str | None = None
+
+
 class Scroll(Body):
     """POST /collections/{name}/points/scroll"""
 
@@ -160,7 +181,17 @@ class Scroll(Body):
     filter: Payload | None = None
     with_payload: WithPayload = None
     with_vector: WithVector = None
-    order_by: Unsupported = None
+    order_by: str | OrderBy | None = None
+    shard_key: Unsupported = None
+
+
+class Facet(Body):
+    """POST /collections/{name}/facet; the numbers are always exact."""
+
+    key: str
+    limit: int | None = Field(default=None, ge=1, strict=True)
+    filter: Payload | None = None
+    exact: bool | None = None
     shard_key: Unsupported = None
 
 

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.hits import SearchStats
+from ..index.matches import Matches
 from ..store import Snapshot
 from . import ids as point_ids
 from .fields import PAYLOAD, payload_texts, selected
 from .models import Select, WithPayload, WithVector
 from .problems import unsupported
-from .searching import QueryHits, has_originals
+from .searching import QueryHits, has_originals, shown_scores
 
 
 def points(
@@ -52,6 +53,17 @@ def hits(
     scores = [score for each in found for score in each.scores]
     each_point = iter(points(snapshot, ids, with_payload, with_vector, scores))
     return ["[" + ",".join(next(each_point) for _ in each.scores) + "]" for each in found]
+
+
+def plain_hits(matches: Matches) -> list[str] | None:
+    """A JSON list of ids and scores for each query; None unless all have k hits with integer ids and finite scores."""
+    ids, scores = matches.ids, shown_scores(matches)
+    if ids.dtype == object or not np.isfinite(scores).all() or (matches.counts < ids.shape[1]).any():
+        return None
+    return [
+        "[" + ",".join([f'{{"id":{i},"version":0,"score":{score!r}}}' for i, score in zip(*row, strict=True)]) + "]"
+        for row in zip(ids.view(np.uint64).tolist(), scores.tolist(), strict=True)
+    ]
 
 
 def number(value: float) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from .app import create_app
-from .guard import JsonLines
+from .app import Application, build
+from .logs import JsonLines
 from .patience import protocol
 from .settings import ServerSettings
 
@@ -26,17 +26,25 @@ class Tls:
 
 
 def server(settings: ServerSettings, tls: Tls | None = None, *, grace: float = 30.0) -> uvicorn.Server:
-    """A server that is not running yet."""
+    """A server in one process that is not running yet."""
+    return configured(build(settings), settings, tls, grace=grace)
+
+
+def configured(
+    app: Application, settings: ServerSettings, tls: Tls | None, *, grace: float, uds: str | None = None
+) -> uvicorn.Server:
+    """A server for an application; ``uds``: it listens on a socket of the file system."""
     config = uvicorn.Config(
-        create_app(settings),
+        app.asgi,
         host=settings.host,
         port=settings.port,
+        uds=uds,
         log_config=None,
         access_log=False,
         server_header=False,
         lifespan="on",
         ws="none",
-        http=protocol(settings.limits.read_seconds, settings.limits.seconds),
+        http=protocol(settings.limits.read_seconds, settings.limits.seconds, app.express),
         limit_concurrency=settings.limits.connections,
         timeout_keep_alive=int(max(5, settings.limits.read_seconds)),
         timeout_graceful_shutdown=int(grace),

@@ -154,6 +154,12 @@ def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
     return found
 
 
+def shown_scores(matches: Matches) -> FloatArray:
+    """Scores as answers have them: for l2 the distance itself."""
+    scores: FloatArray = matches.scores
+    return np.sqrt(np.maximum(scores, 0)) if matches.metric == "l2" else scores
+
+
 @dataclass(frozen=True)
 class QueryHits:
     """The hits of one query; distances as the store has them."""
@@ -166,9 +172,15 @@ class QueryHits:
     def of(cls, matches: Matches, query: int | None, threshold: float | None) -> QueryHits:
         """Of a single query (None), or of one of a batch; without those worse than a threshold."""
         count = matches.counts if query is None else int(matches.counts[query])
-        ids = (matches.ids if query is None else matches.ids[query])[:count]
-        distances = (matches.scores if query is None else matches.scores[query])[:count]
-        scores = np.sqrt(np.maximum(distances, 0)) if matches.metric == "l2" else distances
+        scores = shown_scores(matches) if query is None else shown_scores(matches)[query]
+        return cls.chosen(matches, matches.ids if query is None else matches.ids[query], scores, count, threshold)
+
+    @classmethod
+    def chosen(
+        cls, matches: Matches, ids: NDArray[Any], scores: FloatArray, count: int, threshold: float | None
+    ) -> QueryHits:
+        """The first ``count`` of a query, without those worse than a threshold; scores as answers have them."""
+        ids, scores = ids[:count], scores[:count]
         if threshold is not None:
             good = scores <= threshold if matches.metric == "l2" else scores >= threshold
             ids, scores = ids[good], scores[good]

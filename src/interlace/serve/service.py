@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 
-from .catalog import Catalog
+from .catalog import CollectionsByName
 from .collection import Collection
 from .metrics import Metrics
 from .settings import ServerSettings
@@ -22,17 +22,17 @@ class Service:
     """One for each application."""
 
     settings: ServerSettings
-    catalog: Catalog
+    catalog: CollectionsByName
     work: Workers
     metrics: Metrics
+    #: Metrics of all processes of a group, for a request with these headers; None: there is one process.
+    gathered: Callable[[Any], Awaitable[bytes]] | None = None
 
     @classmethod
-    def of(cls, settings: ServerSettings) -> Service:
-        """With threads and the lock of the directory; stores are opened later."""
-        catalog = Catalog(settings)
-        work, metrics = Workers(settings.n_threads, settings.limits), Metrics()
-        metrics.watch(catalog, work)
-        return cls(settings, catalog, work, metrics)
+    def of(cls, settings: ServerSettings, catalog: CollectionsByName) -> Service:
+        """With threads; stores are opened later."""
+        work = Workers(settings.n_threads, settings.limits)
+        return cls(settings, catalog, work, Metrics(work))
 
     def collection(self, request: Request) -> Collection:
         """The one that the path names."""

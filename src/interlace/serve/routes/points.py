@@ -9,11 +9,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...errors import InterlaceError
-from .. import bodies, rendering
+from .. import bodies, listing, rendering, upserts
 from ..collection import Collection, id_array
 from ..endpoint import Routes, ok, parsed
-from ..models import Count, Queries, Query, Retrieve, Scroll, Selector, Upsert
+from ..models import Count, Facet, OrderBy, Queries, Query, Retrieve, Scroll, Selector, Upsert
+from ..plain import PlainBatch
 from ..problems import ProblemDetails, over_limit
 from ..searching import How, QueryHits, as_vectors, search
 from ..service import Service
@@ -36,8 +36,11 @@ def add(routes: Routes, service: Service) -> None:
             first = request.query_params.get("first_id")
             await service.write(found, found.put_rows, await service.read(found, bodies.rows_in, body, kind, first))
             return ok(request, DONE)
-        given = await service.read(found, Upsert.model_validate_json, body)
-        await service.write(found, found.upsert, given)
+        rows = await service.read(found, upserts.decoded, body, found.dim)
+        if rows is not None:
+            await service.write(found, found.put_rows, rows)
+        else:
+            await service.write(found, found.upsert, await service.read(found, Upsert.model_validate_json, body))
         return ok(request, DONE)
 
     async def delete_points(request: Request) -> Response:
@@ -63,7 +66,15 @@ def add(routes: Routes, service: Service) -> None:
     async def scroll_points(request: Request) -> Response:
         """Points in the order of their ids, page by page."""
         given, found = await parsed(request, Scroll), service.collection(request)
+        if given.order_by is not None:
+            order = OrderBy(key=given.order_by) if isinstance(given.order_by, str) else given.order_by
+            return ok(request, await service.read(found, listing.ordered, found, given, order))
         return ok(request, await service.read(found, found.scroll, given))
+
+    async def facet_points(request: Request) -> Response:
+        """The most frequent values of a declared field, with the numbers of their points."""
+        given, found = await parsed(request, Facet), service.collection(request)
+        return ok(request, await service.read(found, listing.facet, found, given))
 
     async def count_points(request: Request) -> Response:
         """The number of points that match a filter, always exact."""
@@ -83,8 +94,9 @@ def add(routes: Routes, service: Service) -> None:
             service.metrics.searched(found.name, stats)
             more = f',"stats":{json.dumps(rendering.plain(rendering.stats(stats)))}' if given.with_stats else ""
             return ok(request, f'{{"points":{text}}}', more)
-        how = How.of(given.limit or 10, given.offset or 0, given.params, found.snapshot(), service.settings)
-        text = await service.work.read_batched((found.name, how), _Batch(service, found, how), given)
+        how = given.limit or 10, given.offset or 0, None if given.params is None else given.params.model_dump_json()
+        batch = PlainBatch(found, service.metrics, *how[:2], given.params)
+        text = await service.work.read_batched((found, *how), batch, given)
         return ok(request, f'{{"points":{text}}}')
 
     async def query_batch_points(request: Request) -> Response:
@@ -103,6 +115,7 @@ def add(routes: Routes, service: Service) -> None:
     routes.add("POST", points, retrieve_points, reads=True, body=Retrieve)
     routes.add("POST", points + "/delete", delete_points, body=Selector)
     routes.add("POST", points + "/scroll", scroll_points, reads=True, body=Scroll)
+    routes.add("POST", "/collections/{name}/facet", facet_points, reads=True, body=Facet)
     routes.add("POST", points + "/count", count_points, reads=True, body=Count)
     own = list(bodies.QueryString.model_fields)
     routes.add(
@@ -138,40 +151,6 @@ def _searched_binary(
     ids = [i for each in hits for i in each.ids.tolist()]
     payloads = rendering.payloads(snapshot, id_array(ids), True) if given.with_payload and ids else None
     return bodies.hits_out(ids, [each.scores for each in hits], None if payloads is None else list(payloads))
-
-
-class _Batch:
-    """Runs single queries that wait at the same time as one search."""
-
-    def __init__(self, service: Service, collection: Collection, how: How) -> None:
-        self._service, self._collection, self._how = service, collection, how
-
-    def __call__(self, given: Sequence[Query]) -> list[Any]:
-        if len(given) == 1:
-            return [self._alone(given[0])]
-        try:
-            return list(_searched(self._service, self._collection, given, self._how))
-        except InterlaceError:  # of one of them
-            return [self._alone(each) for each in given]
-
-    def _alone(self, given: Query) -> Any:
-        try:
-            return _searched(self._service, self._collection, [given], self._how)[0]
-        except Exception as error:
-            self._collection.note(error)
-            return error
-
-
-def _searched(service: Service, found: Collection, given: Sequence[Query], how: How) -> list[str]:
-    """Queries by vector without filters, as JSON."""
-    snapshot = found.snapshot()
-    vectors, single = as_vectors([each.query for each in given], found.dim, "query"), len(given) == 1
-    matches = search(snapshot, vectors[0] if single else vectors, how, None, 1)
-    service.metrics.searched(found.name, matches.stats)
-    return [
-        found.render(snapshot, each, QueryHits.of(matches, None if single else i, each.score_threshold))
-        for i, each in enumerate(given)
-    ]
 
 
 def query_many(service: Service, found: Collection, given: Sequence[Query]) -> list[str]:

@@ -29,12 +29,9 @@ ELSEWHERE = (
     "/collections/aliases",
     "/collections/{name}/aliases",
     "/collections/{name}/cluster",
-    "/collections/{name}/facet",
     "/collections/{name}/optimizations",
     "/collections/{name}/points/batch",
     "/collections/{name}/points/discover",
-    "/collections/{name}/points/payload",
-    "/collections/{name}/points/payload/{rest:path}",
     "/collections/{name}/points/query/groups",
     "/collections/{name}/points/recommend",
     "/collections/{name}/points/search",
@@ -70,6 +67,9 @@ def add(routes: Routes, service: Service, app: FastAPI) -> None:
 
     async def metrics(request: Request) -> Response:
         """Counters and gauges for Prometheus."""
+        service.metrics.settle()
+        if service.gathered is not None:
+            return Response(await service.gathered(request.scope["headers"]), media_type=CONTENT_TYPE)
         return Response(await service.work.read(service.metrics.text), media_type=CONTENT_TYPE)
 
     async def openapi(request: Request) -> Response:
