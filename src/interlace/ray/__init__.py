@@ -1,0 +1,29 @@
+"""The same library on several machines: an index in shards, built, searched, written and served on Ray."""
+
+from __future__ import annotations
+
+try:
+    import ray.exceptions as _ray  # noqa: F401
+except ModuleNotFoundError as error:
+    if str(error.name).partition(".")[0] != "ray":
+        raise
+    raise ModuleNotFoundError("il.ray needs Ray: pip install 'interlace[ray]'", name="ray") from error
+
+from ..errors import BuildError, ClusterError, ShardUnavailableError
+from .building import build
+from .cluster import Cluster, open
+from .manifest import Manifest, Shard
+from .merging import ClusterMatches, ClusterRangeMatches
+
+__all__ = [
+    "BuildError",
+    "Cluster",
+    "ClusterError",
+    "ClusterMatches",
+    "ClusterRangeMatches",
+    "Manifest",
+    "Shard",
+    "ShardUnavailableError",
+    "build",
+    "open",
+]

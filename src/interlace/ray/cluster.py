@@ -1,0 +1,319 @@
+"""An index in shards that actors on the nodes of a Ray cluster hold: the searches of an index, over all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from .. import _version
+from ..codec.space import Space
+from ..engine.explaining import BEYOND, FILTER, FOUND, Explanation
+from ..engine.margins import DEFAULT
+from ..engine.options import SearchOptions, check_recall
+from ..errors import ClusterError, InputError, UnknownIdError
+from ..index.id_values import as_id_array, shown_id
+from ..inputs.arrays import positive, to_numpy
+from ..inputs.literals import Margin
+from . import runtime
+from .calls import Group, ask
+from .holder import Holder, Options
+from .manifest import MODEL, Manifest
+from .merging import ClusterMatches, ClusterRangeMatches, merged, merged_ranges
+from .models import open_model
+
+#: Bytes of queries or filters from which they are put into the object store, once for each node.
+LARGE = 1 << 16
+OPEN_TIMEOUT = 120.0  # seconds for all actors to open their files
+
+
+class Cluster:
+    """What :func:`interlace.ray.open` returns. Searches are those of :class:`interlace.Index`; nothing ever changes.
+
+    ``timeout`` is how long a call waits for shards of which no replica answers, in seconds. Then it raises
+    :class:`interlace.ray.ShardUnavailableError`, or, with ``partial=True``, returns the hits of the other shards, and
+    ``matches.missing`` says which rows were not searched.
+    """
+
+    def __init__(self, manifest: Manifest, space: Space, groups: Sequence[Group], timeout: float) -> None:
+        self.manifest, self.space, self.groups, self.timeout = manifest, space, tuple(groups), timeout
+
+    def search(
+        self,
+        q: Any,
+        k: int = 10,
+        *,
+        offset: int = 0,
+        margin: Margin = DEFAULT,
+        threads: int | None = None,
+        filter: Any = None,
+        embedded: bool = False,
+        rerank: int | None = None,
+        recall: float | None = None,
+        timeout: float | None = None,
+        partial: bool = False,
+    ) -> ClusterMatches:
+        """As :meth:`interlace.Index.search`; ``threads`` are those of each actor.
+
+        ``margin="exact"`` gives the ids and distances of one index of all rows, bit for bit, with ``rerank`` too. A
+        calibrated margin is kept by each group of shards, see docs/distributed.md.
+        """
+        started = time.perf_counter()
+        checked = SearchOptions.checked(k, offset, margin, threads, rerank=rerank)
+        depth = checked.k + checked.offset
+        if recall is not None:
+            check_recall(recall, rerank, margin)
+        vectors, single = self.space.queries(q, embedded)
+        options = Options(depth, margin, threads, None, checked.rerank, recall)
+        masks = self._masks(filter)
+        sent = _shared(vectors)
+        arguments = [("search", sent, dataclasses.replace(options, filter=mask)) for mask in masks]
+        found = self._ask(arguments, timeout, partial)
+        parts = [part for part in found if part is not None]
+        self._check_known(filter, [part.known for part in parts], len(parts))
+        hits = merged(parts, checked.k, checked.offset, checked.rerank)
+        stats = dataclasses.replace(hits.stats, seconds=time.perf_counter() - started)
+        groups, missing = tuple(part.matches.stats for part in parts), self._missing(found)
+        if single:
+            ids, distances, count = hits.ids[0], hits.distances[0], int(hits.counts[0])
+            return ClusterMatches(ids, distances, count, stats, hits.metric, groups, missing)
+        return ClusterMatches(hits.ids, hits.distances, hits.counts, stats, hits.metric, groups, missing)
+
+    def search_by_id(
+        self,
+        ids: Any,
+        k: int = 10,
+        *,
+        margin: Margin = DEFAULT,
+        filter: Any = None,
+        rerank: int | None = None,
+        timeout: float | None = None,
+    ) -> ClusterMatches:
+        """The k nearest rows of stored rows, themselves included: of decoded vectors, with ``rerank`` of originals."""
+        vectors = self.vectors(ids, originals=rerank is not None)
+        return self.search(vectors, k, margin=margin, filter=filter, embedded=True, rerank=rerank, timeout=timeout)
+
+    def range_search(
+        self,
+        q: Any,
+        radius: Any,
+        *,
+        margin: Margin = "exact",
+        threads: int | None = None,
+        filter: Any = None,
+        embedded: bool = False,
+        timeout: float | None = None,
+        partial: bool = False,
+    ) -> ClusterRangeMatches:
+        """As :meth:`interlace.Index.range_search`."""
+        vectors, _ = self.space.queries(q, embedded)
+        sent = _shared(vectors)
+        arguments = [("range_search", sent, radius, margin, threads, mask) for mask in self._masks(filter)]
+        found = self._ask(arguments, timeout, partial)
+        parts = [part for part in found if part is not None]
+        self._check_known(filter, [known for _, known in parts], len(parts))
+        hits = merged_ranges([matches for matches, _ in parts])
+        groups = tuple(matches.stats for matches, _ in parts)
+        return ClusterRangeMatches(
+            hits.offsets, hits.ids, hits.distances, hits.stats, hits.metric, groups, self._missing(found)
+        )
+
+    def explain(
+        self,
+        q: Any,
+        id: int | str,
+        k: int = 10,
+        *,
+        margin: Margin = DEFAULT,
+        filter: Any = None,
+        embedded: bool = False,
+        timeout: float | None = None,
+    ) -> Explanation:
+        """As :meth:`interlace.Index.explain`: what the group of the row did with it, and its rank among all rows."""
+        vectors, _ = self.space.queries(q, embedded)
+        if len(vectors) != 1:
+            raise InputError(f"explain takes a single query, got {len(vectors)}")
+        masks = self._masks(filter)
+        found = self._ask([("explain", vectors[0], id, k, margin, mask) for mask in masks], timeout, False)
+        at = next((i for i, one in enumerate(found) if one is not None), None)
+        if at is None:
+            raise UnknownIdError(f"id {shown_id(id)} is not in the index")
+        local: Explanation = found[at]
+        ranges = self._ask(
+            [("range_search", vectors, local.distance, "exact", None, mask) for mask in masks], timeout, False
+        )
+        nearer = 0
+        for i, (matches, _) in enumerate(ranges):
+            if i != at:  # of rows at the same distance the earlier ones come first
+                before = matches.distances <= local.distance if i < at else matches.distances < local.distance
+                nearer += int(before.sum())
+        rank = local.rank + nearer
+        best = self.search(vectors[0], k, margin="exact", filter=filter, embedded=True, timeout=timeout)
+        kth = float(best.distances[-1])
+        changed: dict[str, Any] = {"rank": rank, "kth_distance": kth}
+        if local.lost in (FOUND, BEYOND):
+            lost = FOUND if rank <= k else BEYOND
+            changed |= {"lost": lost, "by": 0.0 if lost == FOUND else local.distance - kth}
+        if local.lost == FILTER:
+            changed = {}
+        return dataclasses.replace(local, **changed)
+
+    def vectors(self, ids: Any, *, originals: bool = False, timeout: float | None = None) -> NDArray[np.float32]:
+        """Decoded vectors of these ids [n, dim], or, with ``originals=True``, as they were kept."""
+        wanted = as_id_array([ids] if isinstance(ids, int | str) else ids, "ids")
+        found = self._ask([("vectors_of", wanted, originals)] * len(self.groups), timeout, False)
+        out, known = np.empty((len(wanted), self.space.dim), np.float32), np.zeros(len(wanted), np.bool_)
+        for here, vectors in found:
+            out[here], known = vectors, known | here
+        if not known.all():
+            first = shown_id(wanted[int(np.argmin(known))])
+            raise UnknownIdError(f"id {first} is not in the index ({int((~known).sum())} of {len(known)} unknown)")
+        return out[0] if isinstance(ids, int | str) else out
+
+    def __len__(self) -> int:
+        return self.manifest.rows
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return self.manifest.dim
+
+    @property
+    def metric(self) -> str:
+        """``l2``, ``ip`` or ``cosine``."""
+        return self.manifest.metric
+
+    def nodes(self, timeout: float | None = None) -> list[dict[str, Any]]:
+        """Where the replicas are that answer now: group, shards, rows, node, process and version of each."""
+        found = []
+        for number, group in enumerate(self.groups):
+            for actor in group.actors:
+                alone = Group(group.numbers, group.first, group.rows, [actor])
+                answer = ask([alone], [("ready",)], timeout=timeout or self.timeout, partial=True)[0]
+                if answer is not None:
+                    found.append({"group": number, "shards": list(group.numbers)} | answer)
+        return found
+
+    def close(self) -> None:
+        """End the actors. Other processes that hold this cluster cannot search any more."""
+        for group in self.groups:
+            for actor in group.actors:
+                ray.kill(actor)
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        replicas = len(self.groups[0].actors)
+        return f"Cluster({len(self)} rows, {len(self.manifest.shards)} shards, {len(self.groups)} groups x {replicas})"
+
+    # --- shared by all calls
+
+    def _ask(self, arguments: Sequence[tuple[Any, ...]], timeout: float | None, partial: bool) -> list[Any]:
+        seconds = self.timeout if timeout is None else _seconds(timeout)
+        found = ask(self.groups, arguments, timeout=seconds, partial=partial)
+        if all(one is None for one in found) and partial:  # a result without any rows is no result
+            return ask(self.groups[:1], arguments[:1], timeout=0)
+        return found
+
+    def _masks(self, filter: Any) -> list[Any]:
+        """What each group gets of a filter."""
+        if filter is None:
+            return [None] * len(self.groups)
+        array = to_numpy(filter, "filter")
+        if array.dtype == np.bool_:
+            if array.shape != (len(self),):
+                raise InputError(
+                    f"filter as a mask must have one entry per row: {len(self)} expected, got shape {array.shape}"
+                )
+            return [_shared(array[group.first : group.first + group.rows]) for group in self.groups]
+        if array.ndim != 1 or isinstance(filter, str):
+            raise InputError("filter must be a boolean mask over all rows or a 1-D array of ids")
+        ids = as_id_array(filter, "filter")
+        return [ids] * len(self.groups)
+
+    def _check_known(self, filter: Any, known: Sequence[Any], answered: int) -> None:
+        """Raise UnknownIdError for ids of a filter that no group has; only where all groups have answered."""
+        if filter is None or answered < len(self.groups) or any(one is None for one in known):
+            return
+        missing = ~np.logical_or.reduce(known)
+        if missing.any():
+            first = shown_id(as_id_array(filter, "filter")[int(np.argmax(missing))])
+            raise UnknownIdError(f"id {first} is not in the index ({int(missing.sum())} of {len(missing)} unknown)")
+
+    def _missing(self, found: Sequence[Any]) -> tuple[tuple[int, int], ...]:
+        return tuple((g.first, g.rows) for g, one in zip(self.groups, found, strict=True) if one is None)
+
+
+def _shared(array: NDArray[Any]) -> Any:
+    """A reference to a large array, which each node gets once; a small one as it is."""
+    return ray.put(array) if array.nbytes >= LARGE else array
+
+
+def _seconds(timeout: Any) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise InputError(f"timeout must be a positive number of seconds, got {timeout!r}")
+    return float(timeout)
+
+
+def open(
+    manifest: str | PathLike[str] | Manifest,
+    *,
+    replicas: int = 1,
+    groups: int | None = None,
+    threads: int | None = None,
+    timeout: float = 30.0,
+    address: str | None = None,
+    cache: str | None = None,
+) -> Cluster:
+    """Start actors that hold the shards of a manifest, and wait until all have opened their files.
+
+    ``groups`` is how many actors hold the shards together (as many as there are nodes, at most one for each shard):
+    shards of one actor are searched in one scan, which takes less work than one for each. Each group has ``replicas``
+    actors, on different nodes where there are enough. ``threads`` is what an actor uses for a batch of queries (its
+    share of the CPUs of a node); a single query runs on one. ``cache`` is a folder of each node for files of object
+    stores. The actors end with this process, or with :meth:`Cluster.close`.
+    """
+    found = manifest if isinstance(manifest, Manifest) else Manifest.read(manifest)
+    n_replicas, seconds = positive(replicas, "replicas"), _seconds(timeout)
+    runtime.connect(address)
+    nodes = runtime.node_ids()
+    if not nodes:
+        raise ClusterError("no node of the Ray cluster is alive")
+    n_groups = min(len(found.shards), len(nodes)) if groups is None else positive(groups, "groups")
+    if n_groups > len(found.shards):
+        raise InputError(f"groups must be 1 to {len(found.shards)}, the number of shards, got {n_groups}")
+    if threads is None:
+        threads = max(1, runtime.cpus() // (n_groups * n_replicas))
+    model = open_model(found.file(MODEL), cache, found.model[:16])
+    if model.fingerprint != found.model:
+        raise ClusterError(f"{found.file(MODEL)!r} is not the model that the manifest describes")
+    made = []
+    for number, numbers in enumerate(np.array_split(np.arange(len(found.shards)), n_groups)):
+        shards = [found.shards[i] for i in numbers]
+        actors = [
+            runtime.actor(Holder, found, tuple(numbers.tolist()), threads, cache, node=nodes[(number + r) % len(nodes)])
+            for r in range(n_replicas)
+        ]
+        made.append(Group(tuple(numbers.tolist()), shards[0].first, sum(shard.rows for shard in shards), actors))
+    cluster = Cluster(found, Space(model.codebooks, model.embedding), made, seconds)
+    try:
+        alone = [Group(group.numbers, group.first, group.rows, [actor]) for group in made for actor in group.actors]
+        for info in ask(alone, [("ready",)] * len(alone), timeout=max(OPEN_TIMEOUT, seconds)):
+            if info["version"] != _version.__version__:
+                raise ClusterError(
+                    f"a node has interlace {info['version']}, this process {_version.__version__}: install the same"
+                )
+    except BaseException:
+        cluster.close()
+        raise
+    return cluster

@@ -1,0 +1,155 @@
+"""An actor that holds some shards: it opens their files when it is first asked, also after Ray has restarted it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from .. import _version
+from ..engine.explaining import Explanation
+from ..engine.rerank import rerank
+from ..errors import InputError
+from ..index.id_values import as_id_array, is_id
+from ..index.index import Index
+from ..index.matches import Matches, RangeMatches
+from . import places
+from .joining import joined
+from .manifest import CALIBRATION, Manifest
+from .runtime import Failed
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of one search, as every holder gets them."""
+
+    k: int
+    margin: Any
+    threads: int | None
+    filter: Any = None  #: a mask over the rows of this holder, or an array of ids of any rows
+    rerank: int | None = None
+    recall: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The hits of one holder."""
+
+    matches: Matches
+    #: With a re-rank: distances by code [queries, depth], ascending, and the place of each hit among them.
+    by_code: NDArray[np.float32] | None = None
+    places: NDArray[np.int64] | None = None
+    #: Which ids of the filter are rows of this holder; None without a filter by ids.
+    known: NDArray[np.bool_] | None = None
+
+
+class Holder:
+    """Consecutive shards as one index. Every call returns its answer, or its exception as :class:`Failed`."""
+
+    def __init__(self, manifest: Manifest, numbers: tuple[int, ...], threads: int | None, cache: str | None) -> None:
+        self._manifest, self._numbers, self._threads, self._cache = manifest, numbers, threads, cache
+        self._lock = threading.Lock()
+        self._opened: Index | None = None
+
+    def ask(self, call: str, *arguments: Any) -> Any:
+        """One of the calls below; large arguments are references to objects of Ray."""
+        try:
+            method: Callable[..., Any] = getattr(self, call)
+            return method(*(ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in arguments))
+        except Exception as error:
+            return Failed(error)
+
+    @property
+    def index(self) -> Index:
+        """The shards, opened once."""
+        with self._lock:
+            if self._opened is None:
+                manifest = self._manifest
+                indexes = [manifest.open_shard(number, self._cache) for number in self._numbers]
+                calibration = None
+                if manifest.calibrated and len(indexes) > 1:
+                    path = places.fetched(manifest.file(CALIBRATION), self._cache, manifest.key[:16])
+                    calibration = Index.open(path).calibration
+                self._opened = joined(indexes, calibration)
+            return self._opened
+
+    def ready(self) -> dict[str, Any]:
+        """Open the files; where this is."""
+        node = ray.get_runtime_context().get_node_id()
+        return {"rows": len(self.index), "node": node, "process": os.getpid(), "version": _version.__version__}
+
+    def search(self, vectors: NDArray[np.float32], options: Options) -> Part:
+        """The best hits of these rows; with a re-rank as many as it compares."""
+        allowed, known = self._allowed(options.filter)
+        threads = self._threads if options.threads is None and len(vectors) > 1 else options.threads
+        if options.rerank is not None:
+            return self._reranked(vectors, options, allowed, known, threads)
+        matches = self.index.search(
+            vectors,
+            options.k,
+            margin=options.margin,
+            threads=threads,
+            filter=allowed,
+            embedded=True,
+            recall=options.recall,
+        )
+        return Part(matches, known=known)
+
+    def _allowed(self, filter: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+        """A mask over the rows of this holder; which of the ids it knows, if the filter was ids."""
+        if filter is None or (isinstance(filter, np.ndarray) and filter.dtype == np.bool_):
+            return filter, None
+        rows = self.index.ids_of_rows.find(as_id_array(filter, "filter"))
+        mask = np.zeros(len(self.index), np.bool_)
+        mask[rows[rows >= 0]] = True
+        return mask, rows >= 0
+
+    def _reranked(
+        self, vectors: NDArray[np.float32], options: Options, allowed: Any, known: Any, threads: int | None
+    ) -> Part:
+        """All rows that may be among the best of all holders by code, with their distances by originals."""
+        searcher = self.index.searcher
+        kept = searcher.kept_vectors("rerank")
+        queries, _ = searcher.space.search_vectors(vectors, True)
+        checked = searcher.options(options.k, 0, options.margin, threads, allowed, options.rerank)
+        found = searcher.engine.search(queries, checked)
+        metric = searcher.space.codebooks.metric_type
+        rows, distances = rerank(kept, queries, found.rows, checked.depth, metric, checked.threads)
+        place = np.empty(rows.shape, np.int64)
+        np.put_along_axis(place, np.argsort(rows, 1, kind="stable"), np.argsort(found.rows, 1, kind="stable"), 1)
+        stats = found.stats
+        matches = Matches(searcher.ids.take(rows), distances, found.counts, stats, searcher.space.metric)
+        return Part(matches, found.distances, place, known)
+
+    def range_search(
+        self, vectors: NDArray[np.float32], radius: Any, margin: Any, threads: int | None, filter: Any
+    ) -> tuple[RangeMatches, NDArray[np.bool_] | None]:
+        """All rows of this holder within the radius."""
+        allowed, known = self._allowed(filter)
+        threads = threads or self._threads
+        found = self.index.range_search(vectors, radius, margin=margin, threads=threads, filter=allowed, embedded=True)
+        return found, known
+
+    def explain(self, vector: NDArray[np.float32], id: Any, k: int, margin: Any, filter: Any) -> Explanation | None:
+        """As if there were no other rows; None if this holder does not have the id."""
+        if not is_id(id):
+            raise InputError(f"id must be an integer or a string, got {id!r:.60}")
+        if id not in self.index:
+            return None
+        allowed, _ = self._allowed(filter)
+        return self.index.explain(vector, id, k, margin=margin, filter=allowed, embedded=True)
+
+    def vectors_of(self, ids: Any, originals: bool) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        """Which ids are here, and the vectors of these: decoded, or as they were kept."""
+        searcher = self.index.searcher
+        rows = searcher.ids.find(as_id_array(ids, "ids"))
+        here = rows >= 0
+        if originals:
+            return here, searcher.kept_vectors("originals").take(rows[here])
+        return here, searcher.engine.decode(rows[here])
