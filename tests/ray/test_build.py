@@ -23,7 +23,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def shards_of(folder: Path) -> list[il.Index]:
-    manifest = il.ray.Manifest.read(folder)
+    manifest = il.ray.ShardManifest.read(folder)
     return [manifest.open_shard(shard.number) for shard in manifest.shards]
 
 
@@ -34,7 +34,7 @@ def test_shards_are_the_rows_in_order_with_the_codebooks_of_one_index(built: Pat
     assert np.array_equal(np.concatenate([shard.codes for shard in found]), one.codes)
     assert np.array_equal(np.concatenate([shard.ids for shard in found]), one.ids)
     for number in range(7):
-        il.ray.Manifest.read(built).verify_shard(number)
+        il.ray.ShardManifest.read(built).verify_shard(number)
 
 
 def test_every_kind_of_source_gives_the_same_bytes(built: Path, rows: np.ndarray, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_build_goes_on_with_the_shards_that_are_done(one: il.Index, rows: np.n
     assert 0 in caught.value.done
     assert not (out / "manifest.json").exists()
     with pytest.raises(FileNotFoundError, match="has not finished"):
-        il.ray.Manifest.read(out)
+        il.ray.ShardManifest.read(out)
     first = (out / "shard-00000.interlace").stat()
     # The same size and time: to the build it is the same file, which now can be read.
     kept = (tmp_path / "bad.npy").stat()
@@ -192,12 +192,12 @@ def test_bad_places(one: il.Index, rows: np.ndarray, tmp_path: Path) -> None:
 def test_a_manifest_that_does_not_fit_its_files(built: Path, one: il.Index, rows: np.ndarray, tmp_path: Path) -> None:
     import shutil
 
-    def damaged(change) -> il.ray.Manifest:
+    def damaged(change) -> il.ray.ShardManifest:
         folder = tmp_path / "copy"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(built, folder)
         change(folder)
-        return il.ray.Manifest.read(folder)
+        return il.ray.ShardManifest.read(folder)
 
     def foreign(folder: Path) -> None:
         shutil.copy(folder / "shard-00001.interlace", folder / "shard-00003.interlace")

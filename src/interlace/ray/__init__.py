@@ -12,7 +12,7 @@ except ModuleNotFoundError as error:
 from ..errors import BuildError, ClusterError, ShardUnavailableError
 from .building import build
 from .cluster import Cluster, open
-from .manifest import Manifest, Shard
+from .manifest import Shard, ShardManifest
 from .merging import ClusterMatches, ClusterRangeMatches
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "ClusterError",
     "ClusterMatches",
     "ClusterRangeMatches",
-    "Manifest",
     "Shard",
+    "ShardManifest",
     "ShardUnavailableError",
     "build",
     "open",

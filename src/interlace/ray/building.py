@@ -21,9 +21,9 @@ from ..learn.settings import Settings
 from ..progress import Progress, as_progress
 from . import places, runtime
 from .coding import ShardJob, Watcher, build_shard, calibrate_all, refuse_repeated_ids, rows_that_calibrate
-from .manifest import CALIBRATION, MODEL, NAME, Manifest, Shard, as_shard
-from .models import Model, ModelFile, as_model, check_model, learned
-from .sources import Source, source_of
+from .manifest import CALIBRATION, MODEL, NAME, Shard, ShardManifest, as_shard
+from .models import ModelFile, SharedModel, as_model, check_model, learned
+from .sources import RowSource, source_of
 
 WORK = "building"  # folder of records beside the shards, removed at the end
 POLL = 0.5  # seconds between two looks at the progress
@@ -44,7 +44,7 @@ def build(
     address: str | None = None,
     retries: int = 3,
     progress: Any = "auto",
-) -> Manifest:
+) -> ShardManifest:
     """Build an index in ``shards`` files in the folder or below the URL ``out``; returns its manifest.
 
     ``source`` is an array, a path or URL of ``.npy`` or ``.parquet`` files, a list of these or a folder, or a
@@ -93,7 +93,7 @@ def build(
         for i in range(n_shards)
     ]
     done = Shards(read, made, jobs, retries).build(lambda what, share: said(what, LEARNING + 0.6 * share))
-    manifest = Manifest(
+    manifest = ShardManifest(
         folder=folder,
         rows=read.n_rows,
         dim=made.codebooks.dim,
@@ -120,16 +120,16 @@ def build(
     return manifest
 
 
-def _vectors(source: Source, model: Model, rows: Any) -> Any:
+def _vectors(source: RowSource, model: SharedModel, rows: Any) -> Any:
     found = source.sampled().take(rows)
     return found if model.embedding is None else model.embedding(found)
 
 
-def _calibrated(manifest: Manifest, path: str, vectors: Any, rows: Any, threads: int) -> None:
+def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any, threads: int) -> None:
     calibrate_all(manifest, path, ray.get(vectors), rows, threads)
 
 
-def _key(source: Source, model: Model | Settings, shards: int, originals: str | None) -> str:
+def _key(source: RowSource, model: SharedModel | Settings, shards: int, originals: str | None) -> str:
     """Changes with everything that changes the files."""
     if isinstance(model, Settings):
         settings = {name: value for name, value in asdict(model).items() if name not in ("threads", "max_memory")}
@@ -152,11 +152,11 @@ def _kind(folder: str, shards: tuple[Shard, ...]) -> str:
     return Index.open(places.fetched(places.join(folder, shards[0].file), None, shards[0].sha256[:16])).ids_of_rows.kind
 
 
-def _finished(folder: str, key: str) -> Manifest | None:
+def _finished(folder: str, key: str) -> ShardManifest | None:
     """The manifest of the same build; InputError if there is one of another build."""
     if not places.exists(places.join(folder, NAME)):
         return None
-    found = Manifest.read(folder)
+    found = ShardManifest.read(folder)
     if found.key != key:
         raise InputError(
             f"{folder!r} already has an index, of other rows, settings or number of shards; build in another folder"
@@ -164,9 +164,9 @@ def _finished(folder: str, key: str) -> Manifest | None:
     return found
 
 
-def _model(file: ModelFile, wanted: Model | Settings, source: Source, progress: Progress) -> Model:
+def _model(file: ModelFile, wanted: SharedModel | Settings, source: RowSource, progress: Progress) -> SharedModel:
     """The model of all shards, in its file."""
-    if isinstance(wanted, Model):
+    if isinstance(wanted, SharedModel):
         check_model(wanted, source)
     found = file.read()
     if found is None:
@@ -189,8 +189,8 @@ def _clear(work: str) -> None:
 class Shards:
     """The shards of one build: those that are done, and the tasks that build the others."""
 
-    source: Source
-    model: Model
+    source: RowSource
+    model: SharedModel
     jobs: list[ShardJob]
     retries: int
 

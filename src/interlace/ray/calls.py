@@ -17,7 +17,7 @@ PATIENCE, PAUSE = 1.0, 0.1
 
 
 @dataclass(eq=False)
-class Group:
+class ShardGroup:
     """Consecutive shards, and the actors that each hold all of them."""
 
     numbers: tuple[int, ...]
@@ -36,7 +36,7 @@ class Group:
 class _Call:
     """What one group is asked, and to which replicas it was sent."""
 
-    group: Group
+    group: ShardGroup
     arguments: tuple[Any, ...]
     sent: float = 0.0  #: when it was sent for the last time
     again: float | None = 0.0  #: when to send it, if nobody works on it
@@ -56,7 +56,7 @@ class _Call:
 
 
 def ask(
-    groups: Sequence[Group],
+    groups: Sequence[ShardGroup],
     arguments: Sequence[tuple[Any, ...]],
     *,
     timeout: float,

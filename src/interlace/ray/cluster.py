@@ -22,9 +22,9 @@ from ..index.id_values import as_id_array, shown_id
 from ..inputs.arrays import positive, to_numpy
 from ..inputs.literals import Margin
 from . import runtime
-from .calls import Group, ask
+from .calls import ShardGroup, ask
 from .holder import Holder, Options
-from .manifest import MODEL, Manifest
+from .manifest import MODEL, ShardManifest
 from .merging import ClusterMatches, ClusterRangeMatches, merged, merged_ranges
 from .models import open_model
 
@@ -41,7 +41,7 @@ class Cluster:
     ``matches.missing`` says which rows were not searched.
     """
 
-    def __init__(self, manifest: Manifest, space: Space, groups: Sequence[Group], timeout: float) -> None:
+    def __init__(self, manifest: ShardManifest, space: Space, groups: Sequence[ShardGroup], timeout: float) -> None:
         self.manifest, self.space, self.groups, self.timeout = manifest, space, tuple(groups), timeout
 
     def search(
@@ -194,7 +194,7 @@ class Cluster:
         found = []
         for number, group in enumerate(self.groups):
             for actor in group.actors:
-                alone = Group(group.numbers, group.first, group.rows, [actor])
+                alone = ShardGroup(group.numbers, group.first, group.rows, [actor])
                 answer = ask([alone], [("ready",)], timeout=timeout or self.timeout, partial=True)[0]
                 if answer is not None:
                     found.append({"group": number, "shards": list(group.numbers)} | answer)
@@ -266,7 +266,7 @@ def _seconds(timeout: Any) -> float:
 
 
 def open(
-    manifest: str | PathLike[str] | Manifest,
+    manifest: str | PathLike[str] | ShardManifest,
     *,
     replicas: int = 1,
     groups: int | None = None,
@@ -283,7 +283,7 @@ def open(
     share of the CPUs of a node); a single query runs on one. ``cache`` is a folder of each node for files of object
     stores. The actors end with this process, or with :meth:`Cluster.close`.
     """
-    found = manifest if isinstance(manifest, Manifest) else Manifest.read(manifest)
+    found = manifest if isinstance(manifest, ShardManifest) else ShardManifest.read(manifest)
     n_replicas, seconds = positive(replicas, "replicas"), _seconds(timeout)
     runtime.connect(address)
     nodes = runtime.node_ids()
@@ -304,10 +304,12 @@ def open(
             runtime.actor(Holder, found, tuple(numbers.tolist()), threads, cache, node=nodes[(number + r) % len(nodes)])
             for r in range(n_replicas)
         ]
-        made.append(Group(tuple(numbers.tolist()), shards[0].first, sum(shard.rows for shard in shards), actors))
+        made.append(ShardGroup(tuple(numbers.tolist()), shards[0].first, sum(shard.rows for shard in shards), actors))
     cluster = Cluster(found, Space(model.codebooks, model.embedding), made, seconds)
     try:
-        alone = [Group(group.numbers, group.first, group.rows, [actor]) for group in made for actor in group.actors]
+        alone = [
+            ShardGroup(group.numbers, group.first, group.rows, [actor]) for group in made for actor in group.actors
+        ]
         for info in ask(alone, [("ready",)] * len(alone), timeout=max(OPEN_TIMEOUT, seconds)):
             if info["version"] != _version.__version__:
                 raise ClusterError(

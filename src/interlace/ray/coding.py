@@ -20,7 +20,7 @@ from ..index.index import Index
 from ..learn.sample import calibration_count, calibration_rows
 from . import places
 from .joining import joined
-from .manifest import Manifest, Shard, header_of
+from .manifest import Shard, ShardManifest, header_of
 from .models import open_model
 from .sources import Portion
 
@@ -114,7 +114,7 @@ class Watcher:
         return dict(self._done)
 
 
-def refuse_repeated_ids(manifest: Manifest, part: int, parts: int) -> None:
+def refuse_repeated_ids(manifest: ShardManifest, part: int, parts: int) -> None:
     """Raise DuplicateIdError for an id of two shards; looks at one of ``parts`` parts of all ids, by value."""
     found: list[Any] = []
     for shard in manifest.shards:
@@ -132,7 +132,7 @@ def hash_of(text: str) -> int:
 
 
 def calibrate_all(
-    manifest: Manifest, path: str, vectors: NDArray[np.float32], rows: NDArray[np.int64], threads: int
+    manifest: ShardManifest, path: str, vectors: NDArray[np.float32], rows: NDArray[np.int64], threads: int
 ) -> None:
     """Calibrate margins for all shards as one index, by some of their rows, and write them to a file without rows."""
     index = joined([manifest.open_shard(shard.number) for shard in manifest.shards], None)

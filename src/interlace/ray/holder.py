@@ -21,7 +21,7 @@ from ..index.index import Index
 from ..index.matches import Matches, RangeMatches
 from . import places
 from .joining import joined
-from .manifest import CALIBRATION, Manifest
+from .manifest import CALIBRATION, ShardManifest
 from .runtime import Failed
 
 
@@ -38,7 +38,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class GroupHits:
     """The hits of one holder."""
 
     matches: Matches
@@ -52,7 +52,9 @@ class Part:
 class Holder:
     """Consecutive shards as one index. Every call returns its answer, or its exception as :class:`Failed`."""
 
-    def __init__(self, manifest: Manifest, numbers: tuple[int, ...], threads: int | None, cache: str | None) -> None:
+    def __init__(
+        self, manifest: ShardManifest, numbers: tuple[int, ...], threads: int | None, cache: str | None
+    ) -> None:
         self._manifest, self._numbers, self._threads, self._cache = manifest, numbers, threads, cache
         self._lock = threading.Lock()
         self._opened: Index | None = None
@@ -84,7 +86,7 @@ class Holder:
         node = ray.get_runtime_context().get_node_id()
         return {"rows": len(self.index), "node": node, "process": os.getpid(), "version": _version.__version__}
 
-    def search(self, vectors: NDArray[np.float32], options: Options) -> Part:
+    def search(self, vectors: NDArray[np.float32], options: Options) -> GroupHits:
         """The best hits of these rows; with a re-rank as many as it compares."""
         allowed, known = self._allowed(options.filter)
         threads = self._threads if options.threads is None and len(vectors) > 1 else options.threads
@@ -99,7 +101,7 @@ class Holder:
             embedded=True,
             recall=options.recall,
         )
-        return Part(matches, known=known)
+        return GroupHits(matches, known=known)
 
     def _allowed(self, filter: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         """A mask over the rows of this holder; which of the ids it knows, if the filter was ids."""
@@ -112,7 +114,7 @@ class Holder:
 
     def _reranked(
         self, vectors: NDArray[np.float32], options: Options, allowed: Any, known: Any, threads: int | None
-    ) -> Part:
+    ) -> GroupHits:
         """All rows that may be among the best of all holders by code, with their distances by originals."""
         searcher = self.index.searcher
         kept = searcher.kept_vectors("rerank")
@@ -125,7 +127,7 @@ class Holder:
         np.put_along_axis(place, np.argsort(rows, 1, kind="stable"), np.argsort(found.rows, 1, kind="stable"), 1)
         stats = found.stats
         matches = Matches(searcher.ids.take(rows), distances, found.counts, stats, searcher.space.metric)
-        return Part(matches, found.distances, place, known)
+        return GroupHits(matches, found.distances, place, known)
 
     def range_search(
         self, vectors: NDArray[np.float32], radius: Any, margin: Any, threads: int | None, filter: Any

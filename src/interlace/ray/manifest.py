@@ -36,7 +36,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class ShardManifest:
     """What :func:`interlace.ray.build` made. It is small, whatever the number of rows."""
 
     folder: str  #: where it was read from; not stored
@@ -73,7 +73,7 @@ class Manifest:
         places.write_bytes(self.path, text.encode() + b"\n")
 
     @classmethod
-    def read(cls, path: str | PathLike[str]) -> Manifest:
+    def read(cls, path: str | PathLike[str]) -> ShardManifest:
         """The manifest of this path, or of this folder."""
         where = places.normal(path)
         folder = where.rpartition("/")[0] if where.endswith(".json") else where

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..engine.hits import SearchStats
 from ..index.matches import Matches, RangeMatches
-from .holder import Part
+from .holder import GroupHits
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class ClusterRangeMatches(RangeMatches):
     missing: tuple[tuple[int, int], ...] = ()
 
 
-def merged(parts: Sequence[Part], k: int, offset: int, rerank: int | None) -> Matches:
+def merged(parts: Sequence[GroupHits], k: int, offset: int, rerank: int | None) -> Matches:
     """The k best hits after the first ``offset``. Parts are in the order of their rows, which decides between ties."""
     distances = np.concatenate([_distances(part, i, parts, rerank, k + offset) for i, part in enumerate(parts)], 1)
     ids = np.concatenate([part.matches.ids for part in parts], 1)
@@ -46,7 +46,9 @@ def merged(parts: Sequence[Part], k: int, offset: int, rerank: int | None) -> Ma
     return Matches(ids, distances, hit.sum(1), stats, parts[0].matches.metric)
 
 
-def _distances(part: Part, number: int, parts: Sequence[Part], rerank: int | None, k: int) -> NDArray[np.float32]:
+def _distances(
+    part: GroupHits, number: int, parts: Sequence[GroupHits], rerank: int | None, k: int
+) -> NDArray[np.float32]:
     """Those of a part; with a re-rank, inf for rows that are not among the ``rerank`` best of all parts by code."""
     if rerank is None or part.by_code is None or part.places is None:
         return part.matches.distances

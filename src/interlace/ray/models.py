@@ -21,13 +21,13 @@ from ..learn.settings import Settings
 from ..progress import Progress
 from . import places
 from .manifest import MODEL, fingerprint
-from .sources import Source
+from .sources import RowSource
 
 STATE, SAMPLE = "state.json", "sample.npy"
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class SharedModel:
     """Codebooks, the embedding if there is one, and the rows of the source that they were learned from, ascending."""
 
     codebooks: Codebooks
@@ -50,13 +50,13 @@ class Model:
             Index(self.codebooks, self.embedding).save(local)
 
 
-def open_model(path: str, cache: str | None, mark: str) -> Model:
-    """What :meth:`Model.save` wrote."""
+def open_model(path: str, cache: str | None, mark: str) -> SharedModel:
+    """What :meth:`SharedModel.save` wrote."""
     index = Index.open(places.fetched(path, cache, mark))
-    return Model(index.codebooks, index.embedding)
+    return SharedModel(index.codebooks, index.embedding)
 
 
-def as_model(given: Any) -> Model | Settings:
+def as_model(given: Any) -> SharedModel | Settings:
     """A model that is there already, or checked settings to learn one with."""
     if given is None or isinstance(given, dict):
         try:
@@ -66,14 +66,14 @@ def as_model(given: Any) -> Model | Settings:
             unknown = ", ".join(sorted(map(str, set(given or {}) - known)))
             raise InputError(f"unknown settings: {unknown}; known are {', '.join(sorted(known))}") from None
     if isinstance(given, Codebooks):
-        return Model(given)
+        return SharedModel(given)
     if isinstance(given, Index):
-        return Model(given.codebooks, given.embedding)
+        return SharedModel(given.codebooks, given.embedding)
     if isinstance(given, str | PathLike):
         return _of_file(places.normal(given))
     found = getattr(given, "codebooks_", None)
     if isinstance(found, Codebooks):
-        return Model(found, getattr(given, "embedding_", None))
+        return SharedModel(found, getattr(given, "embedding_", None))
     if found is not None:
         raise InputError(f"shards have one set of codebooks, but {type(given).__name__} learns several")
     if hasattr(given, "fit"):
@@ -86,24 +86,24 @@ def as_model(given: Any) -> Model | Settings:
     )
 
 
-def _of_file(path: str) -> Model:
+def _of_file(path: str) -> SharedModel:
     from ..quantizers import load
 
     local = places.fetched(path, None, "model")
     try:
-        return Model(Codebooks.load(local))
+        return SharedModel(Codebooks.load(local))
     except NotAnIndexError:
         pass
     try:
         index = Index.open(local)
-        return Model(index.codebooks, index.embedding)
+        return SharedModel(index.codebooks, index.embedding)
     except NotAnIndexError:
         found = as_model(load(local))
-        assert isinstance(found, Model)
+        assert isinstance(found, SharedModel)
         return found
 
 
-def check_model(model: Model, source: Source) -> None:
+def check_model(model: SharedModel, source: RowSource) -> None:
     """Raise InputError if the rows of the source do not fit."""
     if model.codebooks.layout == UNLEARNED:
         raise InputError("these are the codebooks of a store that has not learned any yet")
@@ -111,12 +111,12 @@ def check_model(model: Model, source: Source) -> None:
         raise InputError(f"the source has {source.dim} dimensions, the model has {model.input_dim}")
 
 
-def learned(source: Source, settings: Settings, progress: Progress) -> Model:
+def learned(source: RowSource, settings: Settings, progress: Progress) -> SharedModel:
     """The codebooks that ``Index.build`` learns from the same rows: by a sample of them, whatever their number."""
     found = learn_codebooks(source.sampled(), settings, progress)
     if found.interrupted:
         raise KeyboardInterrupt
-    return Model(found.codebooks, None, found.sample)
+    return SharedModel(found.codebooks, None, found.sample)
 
 
 class ModelFile:
@@ -125,7 +125,7 @@ class ModelFile:
     def __init__(self, folder: str, work: str, key: str) -> None:
         self.path, self._work, self._key = places.join(folder, MODEL), work, key
 
-    def read(self) -> Model | None:
+    def read(self) -> SharedModel | None:
         """The model of the same build, if it has got so far."""
         try:
             state = json.loads(places.read_bytes(places.join(self._work, STATE)))
@@ -137,7 +137,7 @@ class ModelFile:
             return None
         return model if model.fingerprint == state.get("model") else None
 
-    def write(self, model: Model) -> None:
+    def write(self, model: SharedModel) -> None:
         """The state comes last: without it the rest does not count."""
         model.save(self.path)
         places.write_bytes(places.join(self._work, SAMPLE), model.sample.astype(np.int64).tobytes())
