@@ -25,7 +25,7 @@ BatchAt = Callable[[int], tuple[int, Any]]
 
 
 class LazyRows(ABC):
-    """Rows [n, dim] that another package reads. :class:`Rows` asks for slices, and for row numbers in ascending order."""
+    """Rows [n, dim] that another package reads. :class:`Rows` asks for slices and for ascending row numbers."""
 
     ndim = 2
 

@@ -11,9 +11,12 @@ except ModuleNotFoundError as error:
 
 from ..errors import BuildError, ClusterError, ShardUnavailableError
 from .building import build
-from .cluster import Cluster, open
+from .cluster import Cluster
 from .manifest import Shard, ShardManifest
 from .merging import ClusterMatches, ClusterRangeMatches
+from .opening import open
+from .rebuilding import rebuild
+from .sharded import ShardedStore, create, open_store
 
 __all__ = [
     "BuildError",
@@ -24,6 +27,10 @@ __all__ = [
     "Shard",
     "ShardManifest",
     "ShardUnavailableError",
+    "ShardedStore",
     "build",
+    "create",
     "open",
+    "open_store",
+    "rebuild",
 ]

@@ -23,7 +23,7 @@ from . import places, runtime
 from .coding import ShardJob, Watcher, build_shard, calibrate_all, refuse_repeated_ids, rows_that_calibrate
 from .manifest import CALIBRATION, MODEL, NAME, Shard, ShardManifest, as_shard
 from .models import ModelFile, SharedModel, as_model, check_model, learned
-from .sources import RowSource, source_of
+from .sources import ShardSource, source_of
 
 WORK = "building"  # folder of records beside the shards, removed at the end
 POLL = 0.5  # seconds between two looks at the progress
@@ -120,7 +120,7 @@ def build(
     return manifest
 
 
-def _vectors(source: RowSource, model: SharedModel, rows: Any) -> Any:
+def _vectors(source: ShardSource, model: SharedModel, rows: Any) -> Any:
     found = source.sampled().take(rows)
     return found if model.embedding is None else model.embedding(found)
 
@@ -129,7 +129,7 @@ def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any, thr
     calibrate_all(manifest, path, ray.get(vectors), rows, threads)
 
 
-def _key(source: RowSource, model: SharedModel | Settings, shards: int, originals: str | None) -> str:
+def _key(source: ShardSource, model: SharedModel | Settings, shards: int, originals: str | None) -> str:
     """Changes with everything that changes the files."""
     if isinstance(model, Settings):
         settings = {name: value for name, value in asdict(model).items() if name not in ("threads", "max_memory")}
@@ -164,7 +164,7 @@ def _finished(folder: str, key: str) -> ShardManifest | None:
     return found
 
 
-def _model(file: ModelFile, wanted: SharedModel | Settings, source: RowSource, progress: Progress) -> SharedModel:
+def _model(file: ModelFile, wanted: SharedModel | Settings, source: ShardSource, progress: Progress) -> SharedModel:
     """The model of all shards, in its file."""
     if isinstance(wanted, SharedModel):
         check_model(wanted, source)
@@ -189,7 +189,7 @@ def _clear(work: str) -> None:
 class Shards:
     """The shards of one build: those that are done, and the tasks that build the others."""
 
-    source: RowSource
+    source: ShardSource
     model: SharedModel
     jobs: list[ShardJob]
     retries: int

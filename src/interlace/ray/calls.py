@@ -26,6 +26,10 @@ class ShardGroup:
     actors: list[Any]
     turn: int = 0  #: of the replica that the next call goes to
 
+    def alone(self) -> list[ShardGroup]:
+        """A group for each replica, to ask it and no other."""
+        return [ShardGroup(self.numbers, self.first, self.rows, [actor]) for actor in self.actors]
+
     def __str__(self) -> str:
         low, high = self.numbers[0], self.numbers[-1]
         which = f"shard {low}" if low == high else f"shards {low} to {high}"
@@ -66,7 +70,7 @@ def ask(
     """The answer of each group to its arguments; None, with ``partial``, of groups that gave none in time.
 
     A call whose actor or node is lost goes to the next replica at once. One that takes longer than ``patience`` is
-    sent to another replica as well, and the first answer counts: searches change nothing. What a call raises is raised
+    sent to another replica as well, and the first answer counts: calls can be repeated. What a call raises is raised
     here. ShardUnavailableError names the groups without an answer.
     """
     calls = [_Call(group, given) for group, given in zip(groups, arguments, strict=True)]

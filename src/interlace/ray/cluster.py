@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
 import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from .. import _version
 from ..codec.space import Space
 from ..engine.explaining import BEYOND, FILTER, FOUND, Explanation
 from ..engine.margins import DEFAULT
 from ..engine.options import SearchOptions, check_recall
-from ..errors import ClusterError, InputError, UnknownIdError
+from ..errors import InputError, UnknownIdError
 from ..index.id_values import as_id_array, shown_id
-from ..inputs.arrays import positive, to_numpy
+from ..inputs.arrays import to_numpy
 from ..inputs.literals import Margin
-from . import runtime
 from .calls import ShardGroup, ask
-from .holder import Holder, Options
-from .manifest import MODEL, ShardManifest
+from .holder import Options
+from .manifest import ShardManifest
 from .merging import ClusterMatches, ClusterRangeMatches, merged, merged_ranges
-from .models import open_model
 
 #: Bytes of queries or filters from which they are put into the object store, once for each node.
 LARGE = 1 << 16
-OPEN_TIMEOUT = 120.0  # seconds for all actors to open their files
 
 
-class Cluster:
-    """What :func:`interlace.ray.open` returns. Searches are those of :class:`interlace.Index`; nothing ever changes.
+class ClusterSearches(ABC):
+    """The searches of :class:`interlace.Index` over groups of shards, each held by one or more actors.
 
     ``timeout`` is how long a call waits for shards of which no replica answers, in seconds. Then it raises
-    :class:`interlace.ray.ShardUnavailableError`, or, with ``partial=True``, returns the hits of the other shards, and
-    ``matches.missing`` says which rows were not searched.
+    :class:`interlace.ray.ShardUnavailableError`, or, with ``partial=True``, returns the hits of the other shards:
+    ``matches.missing`` says which shards, and ``matches.missing_rows`` which rows, were not searched.
     """
 
-    def __init__(self, manifest: ShardManifest, space: Space, groups: Sequence[ShardGroup], timeout: float) -> None:
-        self.manifest, self.space, self.groups, self.timeout = manifest, space, tuple(groups), timeout
+    def __init__(self, space: Space, groups: Sequence[ShardGroup], timeout: float) -> None:
+        self.space, self.groups, self.timeout = space, tuple(groups), timeout
+
+    @abstractmethod
+    def _filters(self, filter: Any) -> list[Any]:
+        """What each group gets of a filter."""
 
     def search(
         self,
@@ -71,7 +71,7 @@ class Cluster:
             check_recall(recall, rerank, margin)
         vectors, single = self.space.queries(q, embedded)
         options = Options(depth, margin, threads, None, checked.rerank, recall)
-        masks = self._masks(filter)
+        masks = self._filters(filter)
         sent = _shared(vectors)
         arguments = [("search", sent, dataclasses.replace(options, filter=mask)) for mask in masks]
         found = self._ask(arguments, timeout, partial)
@@ -79,11 +79,11 @@ class Cluster:
         self._check_known(filter, [part.known for part in parts], len(parts))
         hits = merged(parts, checked.k, checked.offset, checked.rerank)
         stats = dataclasses.replace(hits.stats, seconds=time.perf_counter() - started)
-        groups, missing = tuple(part.matches.stats for part in parts), self._missing(found)
+        groups, missing = tuple(part.matches.stats for part in parts), _missing(self.groups, found)
         if single:
             ids, distances, count = hits.ids[0], hits.distances[0], int(hits.counts[0])
-            return ClusterMatches(ids, distances, count, stats, hits.metric, groups, missing)
-        return ClusterMatches(hits.ids, hits.distances, hits.counts, stats, hits.metric, groups, missing)
+            return ClusterMatches(ids, distances, count, stats, hits.metric, groups, **missing)
+        return ClusterMatches(hits.ids, hits.distances, hits.counts, stats, hits.metric, groups, **missing)
 
     def search_by_id(
         self,
@@ -114,14 +114,14 @@ class Cluster:
         """As :meth:`interlace.Index.range_search`."""
         vectors, _ = self.space.queries(q, embedded)
         sent = _shared(vectors)
-        arguments = [("range_search", sent, radius, margin, threads, mask) for mask in self._masks(filter)]
+        arguments = [("range_search", sent, radius, margin, threads, mask) for mask in self._filters(filter)]
         found = self._ask(arguments, timeout, partial)
         parts = [part for part in found if part is not None]
         self._check_known(filter, [known for _, known in parts], len(parts))
         hits = merged_ranges([matches for matches, _ in parts])
         groups = tuple(matches.stats for matches, _ in parts)
         return ClusterRangeMatches(
-            hits.offsets, hits.ids, hits.distances, hits.stats, hits.metric, groups, self._missing(found)
+            hits.offsets, hits.ids, hits.distances, hits.stats, hits.metric, groups, **_missing(self.groups, found)
         )
 
     def explain(
@@ -139,7 +139,7 @@ class Cluster:
         vectors, _ = self.space.queries(q, embedded)
         if len(vectors) != 1:
             raise InputError(f"explain takes a single query, got {len(vectors)}")
-        masks = self._masks(filter)
+        masks = self._filters(filter)
         found = self._ask([("explain", vectors[0], id, k, margin, mask) for mask in masks], timeout, False)
         at = next((i for i, one in enumerate(found) if one is not None), None)
         if at is None:
@@ -176,25 +176,21 @@ class Cluster:
             raise UnknownIdError(f"id {first} is not in the index ({int((~known).sum())} of {len(known)} unknown)")
         return out[0] if isinstance(ids, int | str) else out
 
-    def __len__(self) -> int:
-        return self.manifest.rows
-
     @property
     def dim(self) -> int:
         """Dimensions of a vector."""
-        return self.manifest.dim
+        return self.space.dim
 
     @property
     def metric(self) -> str:
         """``l2``, ``ip`` or ``cosine``."""
-        return self.manifest.metric
+        return self.space.metric
 
     def nodes(self, timeout: float | None = None) -> list[dict[str, Any]]:
         """Where the replicas are that answer now: group, shards, rows, node, process and version of each."""
         found = []
         for number, group in enumerate(self.groups):
-            for actor in group.actors:
-                alone = ShardGroup(group.numbers, group.first, group.rows, [actor])
+            for alone in group.alone():
                 answer = ask([alone], [("ready",)], timeout=timeout or self.timeout, partial=True)[0]
                 if answer is not None:
                     found.append({"group": number, "shards": list(group.numbers)} | answer)
@@ -206,26 +202,36 @@ class Cluster:
             for actor in group.actors:
                 ray.kill(actor)
 
-    def __enter__(self) -> Cluster:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        replicas = len(self.groups[0].actors)
-        return f"Cluster({len(self)} rows, {len(self.manifest.shards)} shards, {len(self.groups)} groups x {replicas})"
-
     # --- shared by all calls
 
     def _ask(self, arguments: Sequence[tuple[Any, ...]], timeout: float | None, partial: bool) -> list[Any]:
-        seconds = self.timeout if timeout is None else _seconds(timeout)
+        seconds = self.timeout if timeout is None else as_seconds(timeout)
         found = ask(self.groups, arguments, timeout=seconds, partial=partial)
         if all(one is None for one in found) and partial:  # a result without any rows is no result
             return ask(self.groups[:1], arguments[:1], timeout=0)
         return found
 
-    def _masks(self, filter: Any) -> list[Any]:
+    def _check_known(self, filter: Any, known: Sequence[Any], answered: int) -> None:
+        """Raise UnknownIdError for ids of a filter that no group has; only where all groups have answered."""
+        if filter is None or answered < len(self.groups) or any(one is None for one in known):
+            return
+        missing = ~np.logical_or.reduce(known)
+        if missing.any():
+            first = shown_id(as_id_array(filter, "filter")[int(np.argmax(missing))])
+            raise UnknownIdError(f"id {first} is not in the index ({int(missing.sum())} of {len(missing)} unknown)")
+
+
+class Cluster(ClusterSearches):
+    """What :func:`interlace.ray.open` returns: the shards of a manifest. Nothing in it ever changes."""
+
+    def __init__(self, manifest: ShardManifest, space: Space, groups: Sequence[ShardGroup], timeout: float) -> None:
+        super().__init__(space, groups, timeout)
+        self.manifest = manifest
+
+    def __len__(self) -> int:
+        return self.manifest.rows
+
+    def _filters(self, filter: Any) -> list[Any]:
         """What each group gets of a filter."""
         if filter is None:
             return [None] * len(self.groups)
@@ -241,17 +247,24 @@ class Cluster:
         ids = as_id_array(filter, "filter")
         return [ids] * len(self.groups)
 
-    def _check_known(self, filter: Any, known: Sequence[Any], answered: int) -> None:
-        """Raise UnknownIdError for ids of a filter that no group has; only where all groups have answered."""
-        if filter is None or answered < len(self.groups) or any(one is None for one in known):
-            return
-        missing = ~np.logical_or.reduce(known)
-        if missing.any():
-            first = shown_id(as_id_array(filter, "filter")[int(np.argmax(missing))])
-            raise UnknownIdError(f"id {first} is not in the index ({int(missing.sum())} of {len(missing)} unknown)")
+    def __enter__(self) -> Cluster:
+        return self
 
-    def _missing(self, found: Sequence[Any]) -> tuple[tuple[int, int], ...]:
-        return tuple((g.first, g.rows) for g, one in zip(self.groups, found, strict=True) if one is None)
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        replicas = len(self.groups[0].actors)
+        return f"Cluster({len(self)} rows, {len(self.manifest.shards)} shards, {len(self.groups)} groups x {replicas})"
+
+
+def _missing(groups: Sequence[ShardGroup], found: Sequence[Any]) -> dict[str, Any]:
+    """Which groups gave no answer."""
+    silent = [group for group, one in zip(groups, found, strict=True) if one is None]
+    return {
+        "missing": tuple(number for group in silent for number in group.numbers),
+        "missing_rows": tuple((group.first, group.rows) for group in silent if group.rows),
+    }
 
 
 def _shared(array: NDArray[Any]) -> Any:
@@ -259,63 +272,8 @@ def _shared(array: NDArray[Any]) -> Any:
     return ray.put(array) if array.nbytes >= LARGE else array
 
 
-def _seconds(timeout: Any) -> float:
+def as_seconds(timeout: Any) -> float:
+    """A positive number of seconds."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InputError(f"timeout must be a positive number of seconds, got {timeout!r}")
     return float(timeout)
-
-
-def open(
-    manifest: str | PathLike[str] | ShardManifest,
-    *,
-    replicas: int = 1,
-    groups: int | None = None,
-    threads: int | None = None,
-    timeout: float = 30.0,
-    address: str | None = None,
-    cache: str | None = None,
-) -> Cluster:
-    """Start actors that hold the shards of a manifest, and wait until all have opened their files.
-
-    ``groups`` is how many actors hold the shards together (as many as there are nodes, at most one for each shard):
-    shards of one actor are searched in one scan, which takes less work than one for each. Each group has ``replicas``
-    actors, on different nodes where there are enough. ``threads`` is what an actor uses for a batch of queries (its
-    share of the CPUs of a node); a single query runs on one. ``cache`` is a folder of each node for files of object
-    stores. The actors end with this process, or with :meth:`Cluster.close`.
-    """
-    found = manifest if isinstance(manifest, ShardManifest) else ShardManifest.read(manifest)
-    n_replicas, seconds = positive(replicas, "replicas"), _seconds(timeout)
-    runtime.connect(address)
-    nodes = runtime.node_ids()
-    if not nodes:
-        raise ClusterError("no node of the Ray cluster is alive")
-    n_groups = min(len(found.shards), len(nodes)) if groups is None else positive(groups, "groups")
-    if n_groups > len(found.shards):
-        raise InputError(f"groups must be 1 to {len(found.shards)}, the number of shards, got {n_groups}")
-    if threads is None:
-        threads = max(1, runtime.cpus() // (n_groups * n_replicas))
-    model = open_model(found.file(MODEL), cache, found.model[:16])
-    if model.fingerprint != found.model:
-        raise ClusterError(f"{found.file(MODEL)!r} is not the model that the manifest describes")
-    made = []
-    for number, numbers in enumerate(np.array_split(np.arange(len(found.shards)), n_groups)):
-        shards = [found.shards[i] for i in numbers]
-        actors = [
-            runtime.actor(Holder, found, tuple(numbers.tolist()), threads, cache, node=nodes[(number + r) % len(nodes)])
-            for r in range(n_replicas)
-        ]
-        made.append(ShardGroup(tuple(numbers.tolist()), shards[0].first, sum(shard.rows for shard in shards), actors))
-    cluster = Cluster(found, Space(model.codebooks, model.embedding), made, seconds)
-    try:
-        alone = [
-            ShardGroup(group.numbers, group.first, group.rows, [actor]) for group in made for actor in group.actors
-        ]
-        for info in ask(alone, [("ready",)] * len(alone), timeout=max(OPEN_TIMEOUT, seconds)):
-            if info["version"] != _version.__version__:
-                raise ClusterError(
-                    f"a node has interlace {info['version']}, this process {_version.__version__}: install the same"
-                )
-    except BaseException:
-        cluster.close()
-        raise
-    return cluster

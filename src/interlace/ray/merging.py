@@ -19,8 +19,8 @@ class ClusterMatches(Matches):
     """:class:`Matches` of a cluster, with what each group of shards did, and what was not searched."""
 
     groups: tuple[SearchStats, ...] = ()  #: the stats of each group that was searched; ``stats`` is their sum
-    #: First row and number of rows of each group that gave no answer; empty unless ``partial=True``.
-    missing: tuple[tuple[int, int], ...] = ()
+    missing: tuple[int, ...] = ()  #: numbers of shards that were not searched; empty unless ``partial=True``
+    missing_rows: tuple[tuple[int, int], ...] = ()  #: the first row, and the number of rows, of each group of these
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,8 @@ class ClusterRangeMatches(RangeMatches):
     """:class:`RangeMatches` of a cluster, with the same additions."""
 
     groups: tuple[SearchStats, ...] = ()
-    missing: tuple[tuple[int, int], ...] = ()
+    missing: tuple[int, ...] = ()
+    missing_rows: tuple[tuple[int, int], ...] = ()
 
 
 def merged(parts: Sequence[GroupHits], k: int, offset: int, rerank: int | None) -> Matches:

@@ -21,7 +21,7 @@ from ..learn.settings import Settings
 from ..progress import Progress
 from . import places
 from .manifest import MODEL, fingerprint
-from .sources import RowSource
+from .sources import ShardSource
 
 STATE, SAMPLE = "state.json", "sample.npy"
 
@@ -103,7 +103,7 @@ def _of_file(path: str) -> SharedModel:
         return found
 
 
-def check_model(model: SharedModel, source: RowSource) -> None:
+def check_model(model: SharedModel, source: ShardSource) -> None:
     """Raise InputError if the rows of the source do not fit."""
     if model.codebooks.layout == UNLEARNED:
         raise InputError("these are the codebooks of a store that has not learned any yet")
@@ -111,7 +111,7 @@ def check_model(model: SharedModel, source: RowSource) -> None:
         raise InputError(f"the source has {source.dim} dimensions, the model has {model.input_dim}")
 
 
-def learned(source: RowSource, settings: Settings, progress: Progress) -> SharedModel:
+def learned(source: ShardSource, settings: Settings, progress: Progress) -> SharedModel:
     """The codebooks that ``Index.build`` learns from the same rows: by a sample of them, whatever their number."""
     found = learn_codebooks(source.sampled(), settings, progress)
     if found.interrupted:

@@ -115,7 +115,7 @@ def _taken(piece: Piece, rows: NDArray[np.int64], dim: int) -> NDArray[np.float3
 
 
 @dataclass(frozen=True, eq=False)
-class RowSource:
+class ShardSource:
     """All rows, in the order that numbers them."""
 
     pieces: tuple[Piece, ...]
@@ -150,7 +150,7 @@ class RowSource:
         return Portion(start, tuple(found), self.dim, ids)
 
 
-def source_of(x: Any, key: str | None = None, ids: Any = None) -> RowSource:
+def source_of(x: Any, key: str | None = None, ids: Any = None) -> ShardSource:
     """A source of what a user passes: an array, a path or URL or a list of them, or a ``ray.data.Dataset``."""
     if type(x).__module__.startswith("ray.data"):
         return _of_dataset(x, key, ids)
@@ -168,7 +168,7 @@ def source_of(x: Any, key: str | None = None, ids: Any = None) -> RowSource:
     rows = Rows(x)  # checks shape and type
     sums = [zlib.crc32(np.ascontiguousarray(x[i : i + BLOCK]).data) for i in range(0, len(x), BLOCK)]
     mark = ["array", list(x.shape), x.dtype.str, zlib.crc32(np.array(sums, np.int64).data)]
-    return RowSource((), rows.dim, mark, x, _ids_of(ids, len(x), False))
+    return ShardSource((), rows.dim, mark, x, _ids_of(ids, len(x), False))
 
 
 def _ids_of(ids: Any, n: int, has_columns: bool) -> Any:
@@ -182,7 +182,7 @@ def _ids_of(ids: Any, n: int, has_columns: bool) -> Any:
     return values
 
 
-def _of_files(paths: list[str], key: str | None, ids: Any) -> RowSource:
+def _of_files(paths: list[str], key: str | None, ids: Any) -> ShardSource:
     pieces: list[Piece] = []
     dim: int | None = None
     paths = _expanded(paths)
@@ -196,7 +196,7 @@ def _of_files(paths: list[str], key: str | None, ids: Any) -> RowSource:
     dim = pieces[0].opened(None).dim if dim is None else dim
     n = sum(piece.n_rows for piece in pieces)
     mark = ["files", key, [places.identity(path) for path in paths]]
-    return RowSource(tuple(pieces), dim, mark, None, _ids_of(ids, n, True))
+    return ShardSource(tuple(pieces), dim, mark, None, _ids_of(ids, n, True))
 
 
 def _file_piece(path: str, key: str | None) -> Piece:
@@ -228,7 +228,7 @@ def _expanded(paths: list[str]) -> list[str]:
     return found
 
 
-def _of_dataset(x: Any, key: str | None, ids: Any) -> RowSource:
+def _of_dataset(x: Any, key: str | None, ids: Any) -> ShardSource:
     if ids is not None and not isinstance(ids, str):
         raise InputError("ids of a dataset are one of its columns: pass its name")
     x.context.execution_options.preserve_order = True
@@ -242,7 +242,7 @@ def _of_dataset(x: Any, key: str | None, ids: Any) -> RowSource:
     if not pieces:
         raise InputError("the dataset has no rows")
     dim = value_of(task(_dimensions, pieces[0]))
-    return RowSource(tuple(pieces), dim, ["dataset", key, [list(size) for size in sizes]], None, ids)
+    return ShardSource(tuple(pieces), dim, ["dataset", key, [list(size) for size in sizes]], None, ids)
 
 
 def _counted(reference: Any) -> tuple[int, int]:
