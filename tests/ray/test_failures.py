@@ -25,7 +25,7 @@ def test_killed_and_stopped_replicas(built: Path, one: il.Index, queries: np.nda
         assert np.array_equal(found.ids, expected.ids)
         assert found.distances.tobytes() == expected.distances.tobytes()
 
-    with il.ray.open(built, replicas=2, groups=2, threads=1) as cluster:
+    with il.ray.open(built, replicas=2, groups=2, threads=1, timeout=300) as cluster:
         processes = [info["process"] for info in cluster.nodes()]
         assert len(set(processes)) == 4
         os.kill(processes[0], signal.SIGKILL)

@@ -19,7 +19,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module", params=[1, 2, 7], ids=["1 group", "2 groups", "7 groups"])
 def cluster(request: pytest.FixtureRequest, built: Path) -> Iterator[il.ray.Cluster]:
-    with il.ray.open(built, groups=request.param, threads=1) as opened:
+    with il.ray.open(built, groups=request.param, threads=1, timeout=300) as opened:
         yield opened
 
 

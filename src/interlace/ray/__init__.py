@@ -17,6 +17,7 @@ from .merging import ClusterMatches, ClusterRangeMatches
 from .opening import open
 from .rebuilding import rebuild
 from .sharded import ShardedStore, create, open_store
+from .verifying import verify
 
 __all__ = [
     "BuildError",
@@ -33,4 +34,5 @@ __all__ = [
     "open",
     "open_store",
     "rebuild",
+    "verify",
 ]

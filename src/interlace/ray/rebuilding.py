@@ -1,4 +1,4 @@
-"""A sharded store with another number of shards, or with other codebooks: all rows are written again, beside the old."""
+"""Another number of shards, or other codebooks, for a sharded store: all rows are written again, beside the old."""
 
 from __future__ import annotations
 
