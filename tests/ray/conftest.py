@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import interlace as il
 
 ray = pytest.importorskip("ray.exceptions", reason="the ray extra is not installed") and importlib.import_module("ray")
 ROWS, DIM = 3000, 16
+# Ray Serve kills a proxy that takes longer than 5 s to start, as it does on a busy machine.
+os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "240")
 
 
 @pytest.fixture(scope="session")

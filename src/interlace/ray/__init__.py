@@ -9,6 +9,9 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError("il.ray needs Ray: pip install 'interlace[ray]'", name="ray") from error
 
+import importlib
+import typing
+
 from ..errors import BuildError, ClusterError, ShardUnavailableError
 from .building import build
 from .cluster import Cluster
@@ -18,6 +21,9 @@ from .opening import open
 from .rebuilding import rebuild
 from .sharded import ShardedStore, create, open_store
 from .verifying import verify
+
+if typing.TYPE_CHECKING:
+    from .serving import deployment
 
 __all__ = [
     "BuildError",
@@ -31,8 +37,16 @@ __all__ = [
     "ShardedStore",
     "build",
     "create",
+    "deployment",
     "open",
     "open_store",
     "rebuild",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    """The deployment, which needs the serve extra too."""
+    if name == "deployment":
+        return importlib.import_module(".serving", __name__).deployment
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -196,6 +196,10 @@ class ClusterSearches(ABC):
                     found.append({"group": number, "shards": list(group.numbers)} | answer)
         return found
 
+    def check(self, timeout: float | None = None) -> None:
+        """Raise ShardUnavailableError unless every shard has a replica that answers."""
+        self._ask([("ready",)] * len(self.groups), timeout, False)
+
     def close(self) -> None:
         """End the actors. Other processes that hold this cluster cannot search any more."""
         for group in self.groups:
