@@ -20,12 +20,12 @@ os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "240")
 
 @pytest.fixture(scope="session")
 def cluster_of_ray() -> Iterator[None]:
-    """One node with four logical CPUs."""
+    """One node with two logical CPUs."""
     ray.init(
         address="local",
         include_dashboard=False,
         log_to_driver=False,
-        num_cpus=4,
+        num_cpus=2,
         object_store_memory=200 << 20,
         _node_ip_address="127.0.0.1",
     )
@@ -54,9 +54,8 @@ def one(rows: np.ndarray) -> il.Index:
 
 
 @pytest.fixture(scope="session")
-def built(cluster_of_ray: None, rows: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven shards of the rows, with the codebooks of ``one``: the settings and the rows are the same."""
+def built(cluster_of_ray: None, rows: np.ndarray, one: il.Index, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven shards of the rows, with the codebooks of ``one``."""
     out = tmp_path_factory.mktemp("shards") / "seven"
-    settings = {"n_bytes": 4, "layout": "hybrid", "threads": 1}
-    il.ray.build(rows, settings, out, shards=7, originals="float16", progress=False)
+    il.ray.build(rows, one, out, shards=7, originals="float16", progress=False)
     return out

@@ -62,6 +62,12 @@ def test_routes_and_autoscaling(built: Path, one: il.Index, queries: np.ndarray)
             app={"keys": Keys(read_only=KEY)},
         )
         serve.run(app, name="shards", route_prefix="/")
+
+        def replicas() -> int:
+            status = serve.status().applications["shards"].deployments["interlace-shards"]
+            return sum(status.replica_states.values())
+
+        assert replicas() == 1
         assert call(url)[1]["title"] == "interlace"
         assert call(f"{url}/collections")[0] == 401
         about = call(f"{url}/collections/shards", key=KEY)[1]["result"]
@@ -84,11 +90,6 @@ def test_routes_and_autoscaling(built: Path, one: il.Index, queries: np.ndarray)
         assert call(f"{url}/collections/shards/points/query", body | {"filter": {}}, KEY)[0] == 422
         assert call(f"{url}/collections/shards/points/query", body | {"query": [1.0]}, KEY)[0] == 422
 
-        def replicas() -> int:
-            status = serve.status().applications["shards"].deployments["interlace-shards"]
-            return sum(status.replica_states.values())
-
-        assert replicas() == 1
         going = threading.Event()
 
         def load() -> None:
