@@ -146,7 +146,7 @@ def main() -> None:
         log_to_driver=False,
         num_cpus=args.threads,
         object_store_memory=1 << 30,
-        _node_ip_address="127.0.0.1",
+        _node_ip_address="127.0.0.2",
     )
     try:
         with tempfile.TemporaryDirectory() as name:

@@ -28,12 +28,12 @@ class Loopback:
     """The first node stays: the driver, and what Ray knows of the cluster, are there. The others can be killed."""
 
     def __init__(self, nodes: int = 3, cpus: int = 2) -> None:
-        self._cpus, self._next = cpus, 2
+        self._cpus, self._next = cpus, 3
         self._cluster = Cluster(
             initialize_head=True,
             head_node_args={
                 "num_cpus": cpus,
-                "node_ip_address": "127.0.0.1",
+                "node_ip_address": "127.0.0.2",
                 "object_store_memory": STORE,
                 "include_dashboard": False,
                 "_system_config": QUICK,
@@ -42,12 +42,12 @@ class Loopback:
         self._others: list[Any] = []
         for _ in range(nodes - 1):
             self.add()
-        ray.init(address=self._cluster.address, log_to_driver=False, _node_ip_address="127.0.0.1")
+        ray.init(address=self._cluster.address, log_to_driver=False, _node_ip_address="127.0.0.2")
 
     def add(self) -> None:
         """One more node."""
         address = f"127.0.0.{self._next}"
-        self._next = self._next % 250 + 2
+        self._next = 3 if self._next == 250 else self._next + 1
         self._others.append(
             self._cluster.add_node(num_cpus=self._cpus, node_ip_address=address, object_store_memory=STORE)
         )

@@ -27,7 +27,7 @@ def cluster_of_ray() -> Iterator[None]:
         log_to_driver=False,
         num_cpus=2,
         object_store_memory=200 << 20,
-        _node_ip_address="127.0.0.1",
+        _node_ip_address="127.0.0.2",
     )
     yield
     ray.shutdown()

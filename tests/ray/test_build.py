@@ -240,9 +240,9 @@ def test_a_manifest_that_does_not_fit_its_files(built: Path, one: il.Index, rows
 
     with pytest.raises(il.FileError, match=r"shard 3 .*missing"):
         damaged(lambda folder: (folder / "shard-00003.interlace").unlink()).open_shard(3)
-    with pytest.raises(il.DamagedFileError, match=r"shard 3 .*(changed or replaced|the manifest says)"):
+    with pytest.raises(il.DamagedFileError, match=r"shard 3 .*changed or replaced"):
         damaged(foreign).open_shard(3)
-    with pytest.raises(il.FileError, match=r"shard 3 .*(another model|the manifest says)"):
+    with pytest.raises(il.FileError, match=r"shard 3 .*another model"):
         damaged(other_model).open_shard(3)
     with pytest.raises(il.DamagedFileError, match=r"shard 3 .*damaged"):
         damaged(flipped).verify_shard(3)

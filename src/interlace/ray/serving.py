@@ -50,19 +50,26 @@ def deployment(
     autoscaling: dict[str, Any] | None = None,
     cpus: float = 0.5,
     app: dict[str, Any] | None = None,
-    **opening: Any,
+    replicas: int = 1,
+    groups: int | None = None,
+    threads: int | None = None,
+    timeout: float = 30.0,
+    address: str | None = None,
 ) -> Any:
     """An application for ``ray.serve.run``: the query routes of ``interlace serve`` over the shards of a manifest.
 
     ``name`` is the collection that it serves. Ray adds a replica of the HTTP part when more than
     ``target_ongoing_requests`` wait for each, and removes it when they are idle; ``autoscaling`` has further fields of
-    Ray's ``AutoscalingConfig``. ``app`` are arguments of :func:`cluster_app` (keys, limits, rerank), ``opening`` those
-    of :func:`interlace.ray.open`: ``replicas`` are the actors that hold each shard. They end with this process, or with
-    ``close()`` of a cluster that is passed.
+    Ray's ``AutoscalingConfig``. ``app`` has ``keys``, ``limits`` and ``rerank`` of the server. The arguments from
+    ``replicas`` on are those of :func:`interlace.ray.open`, for the actors that hold the shards. They end with this
+    process, or with ``close()`` of a cluster that is passed in place of a manifest.
     """
     from ray import serve
 
-    cluster = manifest if isinstance(manifest, Cluster) else open(manifest, **opening)
+    if isinstance(manifest, Cluster):
+        cluster = manifest
+    else:
+        cluster = open(manifest, replicas=replicas, groups=groups, threads=threads, timeout=timeout, address=address)
     config = {
         "min_replicas": min_replicas,
         "max_replicas": max_replicas,
