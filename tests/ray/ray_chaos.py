@@ -44,37 +44,42 @@ class Chaos:
     def build(self, number: int) -> None:
         """Build while a worker, or a node, is killed; compare with the undisturbed files."""
         out, failed = self.folder / f"build-{number}", 0
-        done = threading.Event()
-
-        def disturb() -> None:
-            while not done.wait(self.rng.uniform(0.5, 3.0)):
-                if self.rng.random() < 0.3 and self.nodes.n_killable > 1:
-                    self.nodes.kill(0)
-                    self.nodes.add()
-                elif workers := self.nodes.workers():
-                    kill_process(self.rng.choice(workers))
-
         for attempt in range(10):
-            thread = threading.Thread(target=disturb)
-            done.clear()
-            if attempt < 3:
-                thread.start()
-            try:
-                il.ray.build(self.folder / "x.npy", SETTINGS, out, shards=4, progress=False)
+            found: list[Exception] = []
+
+            def run(found: list[Exception] = found) -> None:
+                try:
+                    il.ray.build(self.folder / "x.npy", SETTINGS, out, shards=4, progress=False)
+                except Exception as error:
+                    found.append(error)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            while thread.is_alive():
+                thread.join(self.rng.uniform(0.5, 3.0))
+                if attempt < 3 and thread.is_alive():
+                    self._disturb()
+            if not found:
                 break
-            except il.ray.ClusterError:
-                failed += 1
-                if (out / "manifest.json").exists():
-                    self.wrong.append(f"build {number} failed with a manifest")
-            finally:
-                done.set()
-                if thread.is_alive():
-                    thread.join()
+            if not isinstance(found[0], il.ray.ClusterError):
+                self.wrong.append(f"build {number}: {found[0]!r:.300}")
+            if (out / "manifest.json").exists():
+                self.wrong.append(f"build {number} failed with a manifest")
+            failed += 1
+            print(f"explicit error: {str(found[0])[:300]}", flush=True)
         il.ray.verify(out)
         for path in self.reference.iterdir():
             if (out / path.name).read_bytes() != path.read_bytes():
                 self.wrong.append(f"build {number}: {path.name} differs")
         print(f"build {number}: the same bytes, after {failed} explicit errors", flush=True)
+
+    def _disturb(self) -> None:
+        """Kill a node, or a process of a task; nodes can be started by the main thread alone."""
+        if self.rng.random() < 0.3 and self.nodes.n_killable > 1:
+            self.nodes.kill(0)
+            self.nodes.add()
+        elif workers := self.nodes.workers():
+            kill_process(self.rng.choice(workers))
 
     def search(self, actors: int, kills_of_nodes: int) -> None:
         """Search in a thread while actors and nodes are killed."""

@@ -51,6 +51,14 @@ def test_filters(cluster, one, queries) -> None:
         cluster.search(queries, filter=mask[:-1])
 
 
+def test_large_arguments_are_sent_as_objects(cluster, one, queries, monkeypatch) -> None:
+    monkeypatch.setattr("interlace.ray.cluster.LARGE", 1)
+    for filter in (np.arange(3000) % 2 == 0, np.arange(40)):
+        found = cluster.search(queries, 20, margin="exact", filter=filter, rerank=5000)
+        assert same(found, one.search(queries, 20, margin="exact", filter=filter, rerank=5000))
+        assert len(cluster.range_search(queries, 30.0, filter=filter)) == len(queries)
+
+
 def test_ranges(cluster, one, queries) -> None:
     radius = np.linspace(1, 60, len(queries))
     for filter in (None, np.arange(3000) % 3 == 0):

@@ -13,7 +13,7 @@ from .options import add_json, add_learning, add_threads, learning, margin, natu
 HELP = "build and search an index in shards on a Ray cluster"
 DESCRIPTION = """\
 Works with an index in shards (docs/distributed.md). Needs the ray extra: pip install 'interlace[ray]'.
-Without --address, a cluster on this machine is used, or started for as long as the command runs.
+Without --address or RAY_ADDRESS, a cluster is started on this machine for as long as the command runs.
 """
 EPILOG = """\
 examples:

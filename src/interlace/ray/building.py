@@ -113,7 +113,7 @@ def build(
         said("calibrating", 0.95)
         rows = rows_that_calibrate(read.n_rows, made.sample, seed)
         target, vectors = places.join(folder, CALIBRATION), ray.put(_vectors(read, made, rows))
-        runtime.value_of(runtime.task(_calibrated, manifest, target, vectors, rows, runtime.cpus()))
+        runtime.value_of(runtime.task(_calibrated, manifest, target, vectors, rows))
     manifest.write()
     _clear(work)
     said("done", 1.0)
@@ -125,8 +125,8 @@ def _vectors(source: ShardSource, model: SharedModel, rows: Any) -> Any:
     return found if model.embedding is None else model.embedding(found)
 
 
-def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any, threads: int) -> None:
-    calibrate_all(manifest, path, ray.get(vectors), rows, threads)
+def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any) -> None:
+    calibrate_all(manifest, path, ray.get(vectors), rows)
 
 
 def _key(source: ShardSource, model: SharedModel | Settings, shards: int, originals: str | None) -> str:
@@ -202,20 +202,25 @@ class Shards:
         running: dict[Any, ShardJob] = {}
         most = max(1, runtime.cpus() // max(1, self.jobs[0].threads)) + 1  # rows of this process are copied for each
         failed: dict[int, Exception] = {}
-        while left or running:
-            while left and len(running) < most and not failed:
-                job = left.pop(0)
-                running[self._start(job, watcher)] = job
-            if not running:
-                break
-            finished, _ = ray.wait(list(running), timeout=POLL)
-            for call in finished:
-                job = running.pop(call)
-                try:
-                    done[job.number] = runtime.value_of(call)
-                except Exception as error:
-                    failed[job.number] = error
-            progress(*self._share(done, watcher))
+        try:
+            while left or running:
+                while left and len(running) < most and not failed:
+                    job = left.pop(0)
+                    running[self._start(job, watcher)] = job
+                if not running:
+                    break
+                finished, _ = ray.wait(list(running), timeout=POLL)
+                for call in finished:
+                    job = running.pop(call)
+                    try:
+                        done[job.number] = runtime.value_of(call)
+                    except Exception as error:
+                        failed[job.number] = error
+                progress(*self._share(done, watcher))
+        except BaseException:  # Ctrl-C: nobody waits for the tasks any more
+            for call in running:
+                ray.cancel(call)
+            raise
         if failed:
             raise self._error(failed, done)
         return tuple(done[job.number] for job in self.jobs)

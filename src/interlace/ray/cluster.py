@@ -16,7 +16,7 @@ from ..codec.space import Space
 from ..engine.explaining import BEYOND, FILTER, FOUND, Explanation
 from ..engine.margins import DEFAULT
 from ..engine.options import SearchOptions, check_recall
-from ..errors import InputError, UnknownIdError
+from ..errors import InputError, ShardUnavailableError, UnknownIdError
 from ..index.id_values import as_id_array, shown_id
 from ..inputs.arrays import to_numpy
 from ..inputs.literals import Margin
@@ -70,10 +70,9 @@ class ClusterSearches(ABC):
         if recall is not None:
             check_recall(recall, rerank, margin)
         vectors, single = self.space.queries(q, embedded)
-        options = Options(depth, margin, threads, None, checked.rerank, recall)
-        masks = self._filters(filter)
+        options = Options(depth, margin, threads, checked.rerank, recall)
         sent = _shared(vectors)
-        arguments = [("search", sent, dataclasses.replace(options, filter=mask)) for mask in masks]
+        arguments = [("search", sent, options, mask) for mask in self._filters(filter)]
         found = self._ask(arguments, timeout, partial)
         parts = [part for part in found if part is not None]
         self._check_known(filter, [part.known for part in parts], len(parts))
@@ -140,7 +139,8 @@ class ClusterSearches(ABC):
         if len(vectors) != 1:
             raise InputError(f"explain takes a single query, got {len(vectors)}")
         masks = self._filters(filter)
-        found = self._ask([("explain", vectors[0], id, k, margin, mask) for mask in masks], timeout, False)
+        asked = self._ask([("explain", vectors[0], id, k, margin, mask) for mask in masks], timeout, False)
+        found = [one for (one,) in asked]
         at = next((i for i, one in enumerate(found) if one is not None), None)
         if at is None:
             raise UnknownIdError(f"id {shown_id(id)} is not in the index")
@@ -211,8 +211,9 @@ class ClusterSearches(ABC):
     def _ask(self, arguments: Sequence[tuple[Any, ...]], timeout: float | None, partial: bool) -> list[Any]:
         seconds = self.timeout if timeout is None else as_seconds(timeout)
         found = ask(self.groups, arguments, timeout=seconds, partial=partial)
-        if all(one is None for one in found) and partial:  # a result without any rows is no result
-            return ask(self.groups[:1], arguments[:1], timeout=0)
+        if all(one is None for one in found):  # a partial result without any rows is no result
+            shards = tuple(number for group in self.groups for number in group.numbers)
+            raise ShardUnavailableError(f"no shard answered within {seconds:g} s", shards)
         return found
 
     def _check_known(self, filter: Any, known: Sequence[Any], answered: int) -> None:

@@ -34,7 +34,6 @@ class Options:
     k: int
     margin: Any
     threads: int | None
-    filter: Any = None  #: a mask over the rows of this group, an array of ids of any rows, or an expression (stores)
     rerank: int | None = None
     recall: float | None = None
 
@@ -79,10 +78,13 @@ class Holding(ABC):
         """A call that may return None, which stands for no answer elsewhere."""
         return (getattr(self, call)(*arguments),)
 
-    def search(self, vectors: NDArray[np.float32], options: Options) -> GroupHits:
-        """The best hits of these rows; with a re-rank as many as it compares."""
+    def search(self, vectors: NDArray[np.float32], options: Options, filter: Any) -> GroupHits:
+        """The best hits of these rows; with a re-rank as many as it compares.
+
+        ``filter`` is a mask over the rows of this group, an array of ids of any rows, or, for stores, an expression.
+        """
         searcher = self.searcher
-        allowed, known = _allowed(searcher, options.filter)
+        allowed, known = _allowed(searcher, filter)
         threads = options.threads or (self._threads if len(vectors) > 1 else 1)
         if options.rerank is not None:
             return _reranked(searcher, vectors, options, allowed, known, threads)
@@ -108,15 +110,17 @@ class Holding(ABC):
         )
         return found, known
 
-    def explain(self, vector: NDArray[np.float32], id: Any, k: int, margin: Any, filter: Any) -> Explanation | None:
-        """As if there were no other rows; None if the id is not here."""
+    def explain(
+        self, vector: NDArray[np.float32], id: Any, k: int, margin: Any, filter: Any
+    ) -> tuple[Explanation | None]:
+        """As if there were no other rows; (None,) if the id is not here."""
         if not is_id(id):
             raise InputError(f"id must be an integer or a string, got {id!r:.60}")
         searcher = self.searcher
         if not searcher.ids.contains(id):
-            return None
+            return (None,)
         allowed, _ = _allowed(searcher, filter)
-        return searcher.explain(vector, id, k, margin=margin, filter=allowed, embedded=True)
+        return (searcher.explain(vector, id, k, margin=margin, filter=allowed, embedded=True),)
 
     def vectors_of(self, ids: Any, originals: bool) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Which ids are here, and the vectors of these: decoded, or as they were kept."""
@@ -168,9 +172,11 @@ def _reranked(
     searcher: Searcher, vectors: NDArray[np.float32], options: Options, allowed: Any, known: Any, threads: int | None
 ) -> GroupHits:
     """All rows that may be among the best of all groups by code, with their distances by originals."""
+    assert options.rerank is not None
     kept = searcher.kept_vectors("rerank")
+    depth = min(options.rerank, max(options.k, searcher.engine.n_kept))  # no more than there are
     queries, _ = searcher.space.search_vectors(vectors, True)
-    checked = searcher.options(options.k, 0, options.margin, threads, allowed, options.rerank)
+    checked = searcher.options(options.k, 0, options.margin, threads, allowed, depth)
     found = searcher.engine.search(queries, checked)
     metric = searcher.space.codebooks.metric_type
     rows, distances = rerank(kept, queries, found.rows, checked.depth, metric, checked.threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
@@ -89,7 +90,8 @@ def as_model(given: Any) -> SharedModel | Settings:
 def _of_file(path: str) -> SharedModel:
     from ..quantizers import load
 
-    local = places.fetched(path, None, "model")
+    mark = hashlib.sha256(json.dumps(places.identity(path)).encode()).hexdigest()[:16]
+    local = places.fetched(path, None, mark)
     try:
         return SharedModel(Codebooks.load(local))
     except NotAnIndexError:

@@ -165,6 +165,8 @@ def fetched(path: str, cache: str | None, mark: str) -> str:
         return path
     folder = cache or os.path.join(tempfile.gettempdir(), f"interlace-cache-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
+    if os.stat(folder).st_uid != os.getuid():
+        raise FileError(f"the cache {folder!r} belongs to another user; pass cache= to il.ray.open")
     local = os.path.join(folder, f"{mark}-{path.rpartition('/')[2]}")
     if not os.path.exists(local):
         with reported(path, "read"):

@@ -18,12 +18,13 @@ CALLS_AT_ONCE = 4  # of one actor
 
 
 def connect(address: str | None = None) -> None:
-    """Join the cluster of this address, once; without an address a cluster that is there, or a new local one."""
+    """Join the cluster of this address, or of ``RAY_ADDRESS``, once; without either start one on this machine."""
     if ray.is_initialized():
         return
     if address is not None and not isinstance(address, str):
         raise InputError(f"address must be a text such as '10.0.0.1:6379' or 'auto', got {address!r}")
-    where = {"address": address} if address is not None else {"include_dashboard": False}
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    where = {"address": "local", "include_dashboard": False} if address is None else {"address": address}
     try:
         ray.init(**where, log_to_driver=False)
     except RuntimeError as error:  # Ray compares versions of itself and of Python
