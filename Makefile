@@ -10,7 +10,8 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak fuzz clean
+.PHONY: demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak \
+  cluster ray-faults bench-ray fuzz clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -88,6 +89,21 @@ SERVE_SOAK ?= --requests 100000
 serve-soak: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/serve/serve_soak.py $(SERVE_SOAK)
 
+# Three Ray nodes on the loopback interface: builds, searches, kills an actor and a node, and prints a table.
+CLUSTER ?= --rows 2000000
+cluster: $(STAMP)
+	$(BIN)/python benchmarks/cluster_demo.py $(CLUSTER)
+
+# Actors and nodes of such a cluster killed at random instants while an index is built and searched.
+RAY_FAULTS ?= --actors 50 --nodes 10 --builds 4
+ray-faults: $(STAMP)
+	PYTHONPATH=benchmarks $(BIN)/python tests/ray/ray_chaos.py $(RAY_FAULTS)
+
+# What Ray costs on one machine; times, so nothing else should run.
+BENCH_RAY ?= --data sift300k
+bench-ray: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/cluster.py $(BENCH_RAY)
+
 # Bad files for every reader, for a minute; a second one led by what they reach where atheris (the fuzz extra) is installed.
 FUZZ ?= --seconds 60
 fuzz: $(STAMP) $(TORCH)
@@ -132,5 +148,5 @@ $(TORCH): $(VENV)/.tools constraints.txt
 	touch $@
 
 $(STAMP): $(VENV)/.tools $(SOURCES)
-	$(INSTALL) ".[dev,cli,io,bench]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
+	$(INSTALL) ".[dev,cli,io,bench,ray]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
 	touch $@

@@ -43,6 +43,7 @@ ORDER = [
     "interlace",  # the package itself: the public names
     *("data", "embedding", "judge", "parts", "quantizers"),  # public names of the packages below, and nothing else
     "serve",  # the HTTP server: FastAPI, of the serve extra
+    "ray",  # shards on several machines, of the ray extra
     "cli",
     "__main__",
 ]
@@ -168,7 +169,7 @@ def test_torch_is_imported_by_the_training_package_alone() -> None:
 def test_the_core_needs_numpy_and_nothing_else() -> None:
     allowed = {"numpy", *__import__("sys").stdlib_module_names}
     for module, found in OUTSIDE.items():
-        if not module.startswith(("learn.joint.", "cli", "paper", "plot", "serve")):
+        if not module.startswith(("learn.joint.", "cli", "paper", "plot", "serve", "ray")):
             assert {f.partition(".")[0] for f in found} <= allowed, module
 
 
@@ -210,6 +211,7 @@ def test_import_is_light() -> None:
         "learn.recipe",
         "paper",
         "plot",
+        "ray",
         "reference",
         "serve",
         "store",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time", "monotonic")
 IN_TEXT = re.compile(r"\b(perf_counter|process_time|thread_time|time\.monotonic|time\.time)\w*\(")
-#: Programs of ``make fuzz`` and ``make faults``, which run for as long as they are told to.
-PROGRAMS = ("fuzz.py", "fuzz_atheris.py", "faults.py")
+#: Programs of ``make fuzz``, ``make faults`` and ``make ray-faults``, which run for as long as they are told to.
+PROGRAMS = ("fuzz.py", "fuzz_atheris.py", "faults.py", "ray_chaos.py")
 
 
 def reads(source: str) -> Iterator[int]:

@@ -20,8 +20,8 @@ def snippets(page: Path) -> list[str]:
     return ["".join(found)] if page.name in CONTINUED else found
 
 
-#: Pages whose snippets need a server: tests/serve/test_docs.py runs them.
-SERVED = {"serve.md"}
+#: Pages whose snippets need a server or a cluster: tests/serve/test_docs.py and tests/ray/test_docs.py run them.
+SERVED = {"serve.md", "distributed.md"}
 SNIPPETS = [
     (page.name, i, code)
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -119,7 +119,7 @@ _LATER = {
     "open": ".store",
     "plan_recall": ".index.recall_planning",
 }
-_PACKAGES = ("client", "data", "embedding", "judge", "parts", "plot", "quantizers", "store")
+_PACKAGES = ("client", "data", "embedding", "judge", "parts", "plot", "quantizers", "ray", "store")
 
 
 def _torch_runner() -> _TorchRunner:

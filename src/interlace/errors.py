@@ -6,6 +6,9 @@ InterlaceError
 │   └── PartlyAddedError             a stream of blocks failed; the blocks before were added
 ├── UnknownIdError (KeyError)        an id is not in the index
 ├── NotFittedError (ValueError, AttributeError)   an estimator is used before fit
+├── ClusterError (RuntimeError)      Ray, or a shard on it, cannot do what was asked
+│   ├── BuildError                   a build on Ray stopped; the shards that are done are kept
+│   └── ShardUnavailableError (TimeoutError)   no replica of a shard answered in time
 └── FileError (OSError)              a file cannot be used
     ├── NotAnIndexError              it is another kind of file
     ├── DamagedFileError             its bytes changed after it was written
@@ -61,6 +64,26 @@ class UnknownIdError(InterlaceError, KeyError):
 
 class NotFittedError(InterlaceError, ValueError, AttributeError):
     """An estimator is used before ``fit``."""
+
+
+class ClusterError(InterlaceError, RuntimeError):
+    """Ray, or a shard on it, cannot do what was asked; ``shards`` are the numbers of the shards concerned."""
+
+    def __init__(self, message: str, shards: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.shards = shards
+
+
+class BuildError(ClusterError):
+    """A build on Ray stopped. ``done`` are the finished shards, which the next build with the same input keeps."""
+
+    def __init__(self, message: str, shards: tuple[int, ...] = (), done: tuple[int, ...] = ()) -> None:
+        super().__init__(message, shards)
+        self.done = done
+
+
+class ShardUnavailableError(ClusterError, TimeoutError):
+    """No replica of a shard answered in time."""
 
 
 class FileError(InterlaceError, OSError):

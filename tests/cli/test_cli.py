@@ -23,7 +23,7 @@ X = RNG.normal(size=(600, 16)).astype(np.float32)
 QUERIES = RNG.normal(size=(12, 16)).astype(np.float32)
 TRUTH, _ = evaluate.exact_neighbours(X, QUERIES, 20)
 COMMANDS = (
-    *("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify", "serve", "reproduce"),
+    *("demo", "plan", "build", "search", "evaluate", "fit", "encode", "info", "verify", "serve", "ray", "reproduce"),
     *("create", "add", "remove", "get", "compact", "health", "calibrate", "relearn", "export"),
 )
 

@@ -24,6 +24,7 @@ from . import (
     health,
     info,
     plan,
+    ray,
     relearn,
     remove,
     reproduce,
@@ -37,6 +38,7 @@ COMMANDS = (
     *(demo, plan, build, search, evaluate, fit, encode, info, verify),
     *(create, add, remove, get, compact, health, calibrate, relearn, export),  # of stores
     serve,
+    ray,
     reproduce,
 )
 EPILOG = """\
@@ -46,6 +48,7 @@ start here:
   interlace search my.index queries.npy -k 10
   interlace create my.store --from my.index    a crash-safe store: add, remove, get, ...
   interlace serve my-stores                    an HTTP server for the stores of a directory
+  interlace ray build parts/ -o shards --shards 8    on a Ray cluster
 """
 
 

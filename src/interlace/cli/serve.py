@@ -37,6 +37,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace serve``."""
     parser.add_argument("folder", metavar="DIR", help="directory with stores; new collections are created in it")
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="serve the index in shards in DIR on this Ray cluster (docs/distributed.md)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
         "--port", type=int, default=6333, help="port to listen on (default: %(default)s); 0: a free one"
@@ -94,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
         ) from error
     if (args.tls_cert is None) != (args.tls_key is None):
         raise InputError("--tls-cert and --tls-key belong together")
+    if args.ray is not None:
+        return _serve_shards(args)
     if args.demo:
         _build_demo(Path(args.folder))
     settings = ServerSettings(
@@ -123,6 +128,29 @@ def run(args: argparse.Namespace) -> int:
         print(f"serving {args.folder!r} on {address} (a page for browsers too)", file=sys.stderr, flush=True)
     made.run()
     return 0 if made.started else 1
+
+
+def _serve_shards(args: argparse.Namespace) -> int:
+    """An index in shards, whose actors run on a Ray cluster; read-only."""
+    from .. import ray
+    from ..ray.serving import run_server
+    from ..serve import RequestLimits
+    from ..serve.run import log_to_stderr
+
+    if args.tls_cert is not None or args.demo:
+        raise InputError("--ray serves an index in shards without TLS and without a demo; put a proxy before it")
+    options = {
+        "keys": _keys(args),
+        "insecure": args.insecure,
+        "hosts": tuple(args.allow_host),
+        "limits": _limits(RequestLimits(), args.limit),
+        "rerank": args.rerank,
+    }
+    with ray.open(args.folder, address=args.ray, threads=args.threads or None) as cluster:
+        log_to_stderr(args.log_level)
+        print(f"serving {cluster!r} on http://{args.host}:{args.port}", file=sys.stderr, flush=True)
+        started = run_server(cluster, "shards", host=args.host, port=args.port, grace=args.grace, **options)
+    return 0 if started else 1
 
 
 def _build_demo(folder: Path) -> None:

@@ -28,7 +28,7 @@ from .conversion import (
     to_numpy,
 )
 from .spool import spool, yields_blocks
-from .tables import ArrowRows, arrow_rows, frame_dtype, is_frame
+from .tables import ArrowRows, LazyRows, arrow_rows, frame_dtype, is_frame
 
 __all__ = [
     "BLOCK_ROWS",
@@ -149,7 +149,7 @@ def flat(x: Any, inputs: tuple[int, ...], name: str) -> Any:
 def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) -> Any:
     """An object with ``shape``, ``dtype`` and ``[rows]``; rows are converted when they are read where possible."""
     refuse_kinds(x, name)
-    if isinstance(x, ArrowRows) or (package_of(x) == "h5py" and hasattr(x, "shape")):
+    if isinstance(x, ArrowRows | LazyRows) or (package_of(x) == "h5py" and hasattr(x, "shape")):
         return x
     if is_frame(x):
         return _View(x.iloc, x.shape, frame_dtype(x, name))

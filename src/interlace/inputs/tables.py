@@ -6,6 +6,7 @@ pyarrow is imported for the first Arrow object.
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -21,6 +22,22 @@ NUMBERS = {f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u"
 NUMBERS |= {"halffloat": np.dtype("f2"), "float": np.dtype("f4"), "double": np.dtype("f8")}
 
 BatchAt = Callable[[int], tuple[int, Any]]
+
+
+class LazyRows(ABC):
+    """Rows [n, dim] that another package reads. :class:`Rows` asks for slices and for ascending row numbers."""
+
+    ndim = 2
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @abstractmethod
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
+        """The rows of a slice of step 1, or of these numbers."""
 
 
 class ArrowRows:

@@ -1,0 +1,45 @@
+"""Several shards as one index: one scan with one set of tables, in which the k-th distance of all rows prunes each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..engine.engine import Engine
+from ..engine.margins import Calibration
+from ..engine.originals import KeptVectors
+from ..engine.tombstones import Tombstones
+from ..errors import FileError
+from ..index.index import Index
+from ..index.searcher import Searcher
+from ..store.ids import JoinedIds
+
+
+def joined(indexes: Sequence[Index], calibration: Calibration | None) -> Index:
+    """Indexes of consecutive rows as one; ``calibration`` is one that holds for all of them together.
+
+    Nothing is copied: segments, ids and originals stay in their files.
+    """
+    if len(indexes) == 1:
+        only = indexes[0].searcher
+        return indexes[0] if calibration is None else Index.of(_calibrated(only, calibration))
+    searchers = [index.searcher for index in indexes]
+    first = searchers[0]
+    if any(one.space.codebooks != first.space.codebooks for one in searchers):
+        raise FileError("shards of different models cannot be searched together")
+    segments = tuple(segment for one in searchers for segment in one.engine.segments)
+    kinds = {one.ids.kind for one in searchers if one.ids.n} or {"int64"}
+    if len(kinds) > 1:
+        raise FileError(f"shards have different kinds of ids: {', '.join(sorted(kinds))}")
+    ids = JoinedIds([(one.ids, Tombstones(one.ids.n)) for one in searchers], kinds.pop())
+    originals = None
+    kept = [one.originals for one in searchers if one.originals is not None]
+    if kept:
+        parts, files = [part for one in kept for part in one.parts], [file for one in kept for file in one.files]
+        originals = KeptVectors(kept[0].format, parts, files)
+    engine = Engine(first.space.codebooks, segments, None, calibration)
+    return Index.of(Searcher(first.space, engine, ids, originals))
+
+
+def _calibrated(searcher: Searcher, calibration: Calibration) -> Searcher:
+    return replace(searcher, engine=searcher.engine.with_calibration(calibration))

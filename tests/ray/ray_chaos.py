@@ -1,0 +1,155 @@
+"""Actors and nodes that are killed at random instants while an index is built and searched; ``make ray-faults``.
+
+    python tests/ray/ray_chaos.py [--actors 50] [--nodes 10] [--builds 4] [--seed 0]
+
+Builds must finish, if need be when they are called again, with the same bytes as an undisturbed one. Every answer of a
+search must be that of one index, or an explicit error. Prints how long it took until all replicas answered again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import interlace as il
+from loopback import Loopback, kill_process, loopback
+
+SETTINGS: dict[str, Any] = {"n_bytes": 4, "layout": "hybrid", "threads": 1}
+WAIT = 120.0  # seconds until a replica must be back
+
+
+class Chaos:
+    """One cluster, many kills."""
+
+    def __init__(self, nodes: Loopback, folder: Path, seed: int, rows: int) -> None:
+        self.nodes, self.folder, self.rng = nodes, folder, random.Random(seed)
+        rng = np.random.default_rng(seed)
+        x = np.round(rng.normal(size=(rows, 16)) * 4).astype(np.float32)
+        np.save(folder / "x.npy", x)
+        self.queries = x[:: rows // 40] + np.float32(0.25)
+        self.reference = folder / "reference"
+        il.ray.build(folder / "x.npy", SETTINGS, self.reference, shards=4, progress=False)
+        self.wrong: list[str] = []
+        self.searches = self.errors = 0
+        self.recoveries: dict[str, list[float]] = {"actor": [], "node": []}
+
+    def build(self, number: int) -> None:
+        """Build while a worker, or a node, is killed; compare with the undisturbed files."""
+        out, failed = self.folder / f"build-{number}", 0
+        for attempt in range(10):
+            found: list[Exception] = []
+
+            def run(found: list[Exception] = found) -> None:
+                try:
+                    il.ray.build(self.folder / "x.npy", SETTINGS, out, shards=4, progress=False)
+                except Exception as error:
+                    found.append(error)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            while thread.is_alive():
+                thread.join(self.rng.uniform(0.5, 3.0))
+                if attempt < 3 and thread.is_alive():
+                    self._disturb()
+            if not found:
+                break
+            if not isinstance(found[0], il.ray.ClusterError):
+                self.wrong.append(f"build {number}: {found[0]!r:.300}")
+            if (out / "manifest.json").exists():
+                self.wrong.append(f"build {number} failed with a manifest")
+            failed += 1
+            print(f"explicit error: {str(found[0])[:300]}", flush=True)
+        il.ray.verify(out)
+        for path in self.reference.iterdir():
+            if (out / path.name).read_bytes() != path.read_bytes():
+                self.wrong.append(f"build {number}: {path.name} differs")
+        print(f"build {number}: the same bytes, after {failed} explicit errors", flush=True)
+
+    def _disturb(self) -> None:
+        """Kill a node, or a process of a task; nodes can be started by the main thread alone."""
+        if self.rng.random() < 0.3 and self.nodes.n_killable > 1:
+            self.nodes.kill(0)
+            self.nodes.add()
+        elif workers := self.nodes.workers():
+            kill_process(self.rng.choice(workers))
+
+    def search(self, actors: int, kills_of_nodes: int) -> None:
+        """Search in a thread while actors and nodes are killed."""
+        one = il.Index.build(np.load(self.folder / "x.npy"), originals=None, progress=False, **SETTINGS)
+        expected = one.search(self.queries, margin="exact")
+        with il.ray.open(self.reference, replicas=2, groups=2, timeout=WAIT) as cluster:
+            end = threading.Event()
+
+            def run() -> None:
+                while not end.is_set():
+                    try:
+                        found = cluster.search(self.queries, margin="exact")
+                    except il.InterlaceError as error:
+                        self.errors += 1
+                        print(f"explicit error: {str(error)[:200]}", flush=True)
+                        continue
+                    self.searches += 1
+                    if not np.array_equal(found.ids, expected.ids) or (found.distances != expected.distances).any():
+                        self.wrong.append("an answer differs")
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                kinds = ["actor"] * actors + ["node"] * kills_of_nodes
+                self.rng.shuffle(kinds)
+                for kind in kinds:
+                    self._kill(cluster, kind)
+            finally:
+                end.set()
+                thread.join()
+
+    def _kill(self, cluster: il.ray.Cluster, kind: str) -> None:
+        time.sleep(self.rng.uniform(0, 1))
+        if kind == "node":
+            self.nodes.kill(self.rng.randrange(self.nodes.n_killable))
+        else:
+            kill_process(self.rng.choice(cluster.nodes(WAIT))["process"])
+        began = time.monotonic()
+        while len(cluster.nodes(2)) < 4:
+            if time.monotonic() - began > WAIT:
+                self.wrong.append(f"a replica was not back {WAIT:g} s after the kill of a {kind}")
+                break
+        self.recoveries[kind].append(time.monotonic() - began)
+        if kind == "node":
+            self.nodes.add()
+
+
+def main() -> None:
+    """Run all rounds; exit code 1 after a wrong answer."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--actors", type=int, default=50, help="kills of actors while searching")
+    parser.add_argument("--nodes", type=int, default=10, help="kills of nodes while searching")
+    parser.add_argument("--builds", type=int, default=4, help="builds that are disturbed")
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, loopback(3, 2) as nodes:
+        chaos = Chaos(nodes, Path(folder), args.seed, args.rows)
+        for number in range(args.builds):
+            chaos.build(number)
+        chaos.search(args.actors, args.nodes)
+    for kind, seconds in chaos.recoveries.items():
+        if seconds:
+            text = f"median {median(seconds):.1f} s, longest {max(seconds):.1f} s"
+            print(f"{len(seconds)} kills of a {kind}: all replicas answer again after {text}")
+    print(f"{chaos.searches} searches, {chaos.errors} explicit errors, {len(chaos.wrong)} wrong")
+    for text in chaos.wrong[:20]:
+        print(f"  {text}")
+    raise SystemExit(bool(chaos.wrong))
+
+
+if __name__ == "__main__":
+    main()
