@@ -29,6 +29,7 @@ from .errors import (
     PartlyAddedError,
     PriorCollapsedWarning,
     RelearnWarning,
+    RemoteError,
     StoreError,
     StoreLockedError,
     UnknownIdError,
@@ -51,7 +52,7 @@ if typing.TYPE_CHECKING:
     from .estimators.unsupervised_icq import UnsupervisedICQ
     from .index.recall_planning import RecallPlan, RecallPoint, plan_recall
     from .learn.recipe import Recipe
-    from .store import Store, create, open
+    from .store import Store, create, open, restore
 
 __all__ = [
     "ICQ",
@@ -84,6 +85,7 @@ __all__ = [
     "RecallPoint",
     "Recipe",
     "RelearnWarning",
+    "RemoteError",
     "Report",
     "SearchStats",
     "Store",
@@ -100,6 +102,7 @@ __all__ = [
     "open",
     "plan",
     "plan_recall",
+    "restore",
     "simd_level",
     "to_faiss",
 ]
@@ -118,6 +121,7 @@ _LATER = {
     "create": ".store",
     "open": ".store",
     "plan_recall": ".index.recall_planning",
+    "restore": ".store",
 }
 _PACKAGES = ("client", "data", "embedding", "judge", "parts", "plot", "quantizers", "ray", "store")
 

@@ -13,6 +13,7 @@ InterlaceError
     ├── NotAnIndexError              it is another kind of file
     ├── DamagedFileError             its bytes changed after it was written
     ├── NewerFormatError             it needs a newer interlace
+    ├── RemoteError                  a file at a URL cannot be read or written
     └── StoreError                   a store cannot be used as asked, or a write to it failed
         └── StoreLockedError         another process writes to it
 
@@ -100,6 +101,10 @@ class DamagedFileError(FileError):
 
 class NewerFormatError(FileError):
     """The file was written by a newer version of interlace."""
+
+
+class RemoteError(FileError):
+    """A file at a URL cannot be read or written: ``errno`` and the message say why, ``filename`` is the URL."""
 
 
 class StoreError(FileError):

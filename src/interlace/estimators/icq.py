@@ -1,4 +1,4 @@
-"""`ICQ`: interleaved composite quantization, learned with labels or without, whichever ``fit`` is given."""
+"""`ICQ`: interleaved composite quantization, learned with labels, pairs or neither, whichever ``fit`` is given."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .models import Model
 from .supervised_icq import SupervisedICQ
 from .unsupervised_icq import UnsupervisedICQ
 
+Self = TypeVar("Self", bound="ICQ")
 Part = TypeVar("Part", SupervisedICQ, UnsupervisedICQ)
 
 #: Values that parameters of learning without labels may have when there are labels: the last is what the method uses.
@@ -22,15 +23,16 @@ FIXED_WITH_LABELS = {"layout": ("auto", "subspace"), "rotation": ("auto", "princ
 
 
 class ICQ(Model):
-    """Interleaved composite quantization: ``fit(X)`` learns codebooks, ``fit(X, y)`` also an embedding.
+    """Interleaved composite quantization: ``fit(X)`` learns codebooks, ``fit(X, y)`` and ``fit(X, pairs=...)`` also an
+    embedding.
 
     ICQ has the parameters of two classes and fits as one of them:
 
     - ``fit(X)`` as :class:`interlace.UnsupervisedICQ`, which documents ``layout``, ``rotation``, ``prior``, ``metric``,
       ``effort``, ``cells``, ``iterations``, ``max_train_rows`` and ``max_memory``.
-    - ``fit(X, y)``, or ``fit(dataset)`` with a torch ``Dataset`` or ``DataLoader``, as
-      :class:`interlace.SupervisedICQ`, which documents ``dim``, ``embedding``, ``hidden``, ``loss``, ``optimize``,
-      ``recipe``, ``validation``, ``checkpoint`` and ``device``.
+    - ``fit(X, y)``, ``fit(X, pairs=(queries, positives))``, or ``fit(dataset)`` with a torch ``Dataset`` or
+      ``DataLoader``, as :class:`interlace.SupervisedICQ`, which documents ``dim``, ``embedding``, ``hidden``,
+      ``loss``, ``optimize``, ``recipe``, ``validation``, ``checkpoint`` and ``device``.
 
     The other parameters belong to both. Setting a parameter that the fit does not use raises InputError. With
     ``supervised=False`` every fit is one without labels: y is ignored, and parameters for labels may be set.
@@ -99,12 +101,23 @@ class ICQ(Model):
         self.threads = threads
         self.progress = progress
 
-    def learn(self, X: Any, y: Any = None) -> Fitted:
-        """Learn from rows X [n, dim]; with labels y, or from a torch data set, also an embedding."""
-        if self.supervised and (y is not None or is_dataset(X)):
+    def fit(self: Self, X: Any, y: Any = None, *, pairs: tuple[Any, Any] | None = None) -> Self:
+        """Learn from rows X; with labels y or ``pairs`` also an embedding. After an error the model is unchanged.
+
+        ``pairs`` are (queries, positives). Each is row numbers of X (integers [pairs]), or an array of inputs of their
+        own [pairs, features]; the two may differ in kind. A query with several positives is listed several times.
+        """
+        self.set_fitted(self.learn(X, y, pairs))
+        return self
+
+    def learn(self, X: Any, y: Any = None, pairs: tuple[Any, Any] | None = None) -> Fitted:
+        """Learn from rows X [n, dim]; with labels y, pairs, or from a torch data set, also an embedding."""
+        if pairs is not None and not self.supervised:
+            raise InputError("pairs must be None with supervised=False")
+        if self.supervised and (y is not None or pairs is not None or is_dataset(X)):
             self._check_fixed_with_labels()
             self._refuse_unused(SupervisedICQ, "learning without labels; with labels, see recipe")
-            return self._as(SupervisedICQ).learn(X, y)
+            return self._as(SupervisedICQ).learn(X, y, pairs)
         if self.supervised:
             self._refuse_unused(UnsupervisedICQ, "learning with labels: pass y, or set supervised=False")
         else:

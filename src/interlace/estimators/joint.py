@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..codec.encode import encode
-from ..errors import FitInterruptedWarning, warn_user
+from ..errors import FitInterruptedWarning, InputError, warn_user
 from ..index.index import Index
 from ..inputs.spool import yields_blocks
 from ..learn.recipe import Joint
@@ -27,20 +27,22 @@ def _shape(x: Any) -> tuple[int, ...]:
     return tuple(getattr(x, "shape", ()))
 
 
-def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
-    """Learn embedding and books from inputs and labels, then encode all rows (encoding does not use the labels)."""
+def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any, *, pairs: Any = None) -> Fitted:
+    """Learn embedding and books from inputs and labels or pairs, then encode all rows, which uses neither."""
+    _check_pairs(joint, x, y, pairs)
     from ..learn.joint import require_torch
 
     require_torch()
     from ..learn.joint.batches import Data
     from ..learn.joint.fit import learn_jointly
     from ..learn.joint.modules import device_of
+    from ..learn.joint.pairs import PairData
 
     report = as_progress(progress)
     names = None
     if not is_dataset(x) and len(_shape(x)) <= 2:
         x, names = read_features(x)
-    data = Data(x, y)
+    data = Data(x, y) if pairs is None else PairData(x, pairs)
     joint = replace(joint, device=device_of(joint.device))
     learned = learn_jointly(data, joint, lambda what, done: report(what, 0.97 * done))
     codes: Any = None
@@ -71,9 +73,22 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any) -> Fitted:
         names=names,
         history=learned.history,
         codes=codes,
-        labels=None if codes is None else data.classes[data.labels],
+        labels=None if codes is None or not isinstance(data, Data) else data.classes[data.labels],
         info=learned.info | {"interrupted": interrupted} | work,
     )
+
+
+def _check_pairs(joint: Joint, x: Any, y: Any, pairs: Any) -> None:
+    """InputError if the other arguments do not go with pairs."""
+    if pairs is None:
+        return
+    if y is not None:
+        raise InputError("give y (labels) or pairs, not both")
+    if is_dataset(x):
+        raise InputError(f"X must be an array to learn from pairs, got a torch {type(x).__name__}")
+    for name, known in (("loss", "contrastive"), ("optimize", "joint")):
+        if getattr(joint, name) != known:
+            raise InputError(f"{name} must be {known!r} to learn from pairs, got {getattr(joint, name)!r}")
 
 
 def _encode_rows(data: Any, learned: Any, threads: int) -> tuple[Any, Any]:

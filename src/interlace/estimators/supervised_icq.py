@@ -1,20 +1,27 @@
-"""`SupervisedICQ`: interleaved composite quantization learned from labels, with the parameters of that case only."""
+"""`SupervisedICQ`: interleaved composite quantization learned from labels or pairs, with the parameters for it."""
 
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 from ..inputs.literals import Auto, CrossWithLabels, Loss, Optimize
 from ..learn.recipe import Recipe
+from .fitted import Fitted
+from .joint import fit_jointly
 from .supervised import SupervisedModel
+
+Self = TypeVar("Self", bound="SupervisedICQ")
 
 
 class SupervisedICQ(SupervisedModel):
-    """ICQ that learns an embedding and interleaved books from labels: ``fit(X, y)``, or ``fit(dataset)`` with torch.
+    """ICQ that learns an embedding and interleaved books from labels or pairs.
 
-    Rows of one class get codes that are found together. ``loss`` is ``"contrastive"``, ``"cross_entropy"``,
-    ``"regression"``, ``"triplet"``, ``"asymmetric_triplet"``, ``"pairwise"``, ``"soft_hard"`` or ``"soft_triplet"``.
+    ``fit(X, y)``, or ``fit(dataset)`` with torch, learns from labels: rows of one class get codes that are found
+    together. ``fit(X, pairs=(queries, positives))`` learns from pairs: a query should find its positives.
+
+    ``loss`` is ``"contrastive"``, ``"cross_entropy"``, ``"regression"``, ``"triplet"``, ``"asymmetric_triplet"``,
+    ``"pairwise"``, ``"soft_hard"`` or ``"soft_triplet"``; pairs need ``"contrastive"`` and ``optimize="joint"``.
     :class:`~interlace.estimators.supervised.SupervisedModel` documents the other parameters; layout (``"subspace"``),
     rotation (``"principal"``) and metric (``"l2"``) are fixed by the method.
 
@@ -63,6 +70,19 @@ class SupervisedICQ(SupervisedModel):
             progress=progress,
         )
         self.loss = loss
+
+    def learn(self, X: Any, y: Any = None, pairs: tuple[Any, Any] | None = None) -> Fitted:
+        """Learn embedding and books from inputs X with labels y or pairs, or from a torch ``Dataset``."""
+        return fit_jointly(self.checked_settings(), X, y, self.progress, pairs=pairs)
+
+    def fit(self: Self, X: Any, y: Any = None, *, pairs: tuple[Any, Any] | None = None) -> Self:
+        """Learn from inputs X with labels y, or with ``pairs``. After an error the model is unchanged.
+
+        ``pairs`` are (queries, positives). Each is row numbers of X (integers [pairs]), or an array of inputs of their
+        own [pairs, features]; the two may differ in kind. A query with several positives is listed several times.
+        """
+        self.set_fitted(self.learn(X, y, pairs))
+        return self
 
     def books_kind(self) -> str:
         """Interleaved composite books."""

@@ -19,8 +19,9 @@ from ..engine.engine import Engine
 from ..engine.margins import Calibration
 from ..engine.originals import KeptVectors
 from ..engine.segments import Segment
+from ..errors import InputError
 from ..files import storage
-from ..inputs.arrays import FloatArray, Rows
+from ..inputs.arrays import FloatArray, Rows, describe
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, OriginalsKind, PriorFit, Rotation
 from ..learn.auto import Choice
 from ..learn.cost.limits import calibration_rows_that_fit
@@ -34,13 +35,12 @@ from .id_values import IdArray
 from .ids import Ids
 from .planning import largest_ids, original_bytes, refuse_early
 from .report import Report
-from .searchable import Searchable
 from .searcher import Searcher
-from .sections import file_version, read_sections, sections_of, verify_rows
+from .sections import SavedSearchable, read_sections, verify_rows
 from .stores import make_store
 
 
-class Index(Searchable):
+class Index(SavedSearchable):
     """Vectors coded by :class:`Codebooks`, searched in two steps.
 
     ``Index.build(x)`` learns codebooks and adds x; ``Index(codebooks)`` starts empty. An index in memory grows by
@@ -324,10 +324,6 @@ class Index(Searchable):
         """
         return self.searcher.reconstruct(ids)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one file, atomically; segments are merged into one."""
-        storage.write(path, *self.to_arrays(), file_version(self.searcher))
-
     def to_store(
         self,
         path: str | PathLike[str],
@@ -342,10 +338,6 @@ class Index(Searchable):
         The arguments are those of :func:`interlace.create`. Kept originals go into the store.
         """
         return make_store(path, self, columns=columns, payload=payload, originals=originals, limits=limits)
-
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any] | storage.Blocks], dict[str, Any]]:
-        """Sections and description of a file (docs/format.md); the inverse is :meth:`open`."""
-        return sections_of(self.searcher)
 
     @classmethod
     def open(cls, path: str | PathLike[str], embedding: Any = None) -> Index:
@@ -372,15 +364,19 @@ class Index(Searchable):
         file = None if self._file is None else self._file.n_bytes
         return Report.of(self.searcher, file)
 
+    @classmethod
+    def from_bytes(cls, data: bytes, embedding: Any = None) -> Index:
+        """Inverse of :meth:`to_bytes`, or the index of the bytes of a file; ``embedding`` as for :meth:`open`."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise InputError(f"data must be the bytes of an index, got {describe(data)}")
+        return storage.from_bytes(bytes(data), lambda path: cls.open(path, embedding))
+
     def __enter__(self) -> Index:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        """Nothing: an index needs no closing. ``with il.open(path) as opened:`` works for files and stores alike."""
-
     def __reduce__(self) -> Any:
         """The bytes of its file, in which nothing is executable; a torch module of the user is left out, as there."""
-        return _unpickled, (storage.to_bytes(self.save), self.choice)
+        return _unpickled, (self.to_bytes(), self.choice)
 
     def __copy__(self) -> Index:
         """Both share what they have, and each grows by itself: segments and ids never change."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from ..engine.segments import Segment, merge, segment_in
 from ..engine.segments import verify as verify_segment
 from ..errors import DamagedFileError, NotAnIndexError
 from ..files.header import ORIGINALS_VERSION
-from ..files.storage import Blocks, File
+from ..files.storage import Blocks, File, contents, write
 from .ids import Ids
+from .searchable import Searchable
 from .searcher import Searcher
 
 #: Small sections whose damage would lose hits, not only rows.
@@ -127,3 +129,22 @@ def _arrays(file: File, part: str) -> dict[str, NDArray[Any]]:
     """The sections of one part, without its name."""
     prefix = f"{part}."
     return {name.removeprefix(prefix): file.array(name) for name in file.names if name.startswith(prefix)}
+
+
+class SavedSearchable(Searchable):
+    """A :class:`Searchable` that is one file."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one file, atomically; segments are merged into one."""
+        write(path, *self.to_arrays(), file_version(self.searcher))
+
+    def to_bytes(self) -> bytes:
+        """The bytes that :meth:`save` writes, in which nothing is executable."""
+        return b"".join(contents(*self.to_arrays(), file_version(self.searcher)))
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any] | Blocks], dict[str, Any]]:
+        """Sections and description of a file (docs/format.md); the inverse is :meth:`Index.open`."""
+        return sections_of(self.searcher)
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing: an index needs no closing. ``with il.open(path) as opened:`` works for files and stores alike."""

@@ -3,6 +3,7 @@
 store.py        calls that write: add, upsert, remove, batch, compact, calibrate, relearn
 reading.py      calls that read: get, payload, health, report, evaluate, verify; searches are those of an index
 creating.py, opening.py    create and open
+backups.py      copies of a store elsewhere, and back
 session.py      a store that a process has open: current state, one write at a time, batches
 adding.py       rows of the user -> records
 relearning.py   new codebooks from kept originals
@@ -25,9 +26,9 @@ drift.py, health.py      errors of added rows; the state of a store and what to 
 from .compaction import Limits
 from .creating import create
 from .health import Health
-from .opening import open
+from .opening import open, restore
 from .snapshot import Snapshot
 from .store import Store
 from .verifying import Verified, verify
 
-__all__ = ["Health", "Limits", "Snapshot", "Store", "Verified", "create", "open", "verify"]
+__all__ = ["Health", "Limits", "Snapshot", "Store", "Verified", "create", "open", "restore", "verify"]

@@ -8,9 +8,11 @@ from os import PathLike
 from typing import Any, Literal, overload
 
 from ..errors import FileError, InputError, StoreError
+from ..files.remote import is_url, local_path
 from ..index.index import Index
 from ..inputs.arrays import describe
 from . import files, loading, manifest, parts
+from .backups import downloaded, restore_files
 from .columns import check_arrow
 from .compaction import Limits
 from .files import Folder
@@ -40,10 +42,16 @@ def open(
     A file gives an :class:`Index`, a directory a :class:`Store`. ``mode="r"`` opens a store for reading, ``mode="a"``
     for reading and writing, which one process at a time can do. ``embedding`` is the torch module of an index or store
     that has one, see :meth:`Index.open`. ``limits`` (:class:`interlace.store.Limits`) control automatic compaction.
+
+    ``path`` may be a URL, such as ``s3://bucket/my.interlace``, of an index file or of a backup (:meth:`Store.backup`),
+    which is opened for reading: it is downloaded to a cache (``INTERLACE_CACHE``, or that of the user) unless it is
+    there already, checked, and mapped. Needs fsspec (extra ``remote``), and its library for the kind of URL.
     """
     if mode not in ("r", "a"):
         raise InputError(f"mode must be 'r' or 'a', got {mode!r}")
     check_limits(limits)
+    if is_url(path):
+        path = _local(os.fspath(path), mode)
     if not os.path.isdir(path):
         if mode == "a" and os.path.exists(path):
             raise InputError(
@@ -58,6 +66,25 @@ def open(
     folder = open_for_writing(where)
     manifest.read(folder)  # before a lock file is created in a directory that is not a store
     return open_writer(folder, WriterLock(folder), embedding, limits or Limits())
+
+
+def restore(source: str | PathLike[str], path: str | PathLike[str]) -> Store:
+    """Copy a backup (:meth:`Store.backup`) to the new or empty directory ``path`` and open it for writing.
+
+    ``source`` is a path or a URL. Sizes and checksums are compared, and the store appears whole or not at all: after an
+    error ``path`` is as it was.
+    """
+    return open(restore_files(source, path), mode="a")
+
+
+def _local(url: str, mode: str) -> str:
+    """The path of a file URL; for other URLs that of a downloaded copy, which cannot be written to."""
+    found = local_path(url)
+    if found is not None:
+        return found
+    if mode == "a":
+        raise InputError(f"a URL is opened for reading only, got mode='a' for {url!r}; il.restore(url, path) copies it")
+    return downloaded(url)
 
 
 def open_for_writing(path: str) -> Folder:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..inputs.literals import Auto, Cross, Effort, Layout, Missing, PriorFit, Ro
 from ..progress import Progress, as_progress, silent
 from .adding import Insertion
 from .background import Background
+from .backups import write_backup
 from .loading import State
 from .reading import Reading
 from .relearning import relearned
@@ -254,6 +256,15 @@ class Store(Reading):
             writer.checkpoint(after, books=dataclasses.replace(after.books, calibration=calibration))
             self.background.forget_failures()
         report("done", 1.0)
+
+    def backup(self, path: str | PathLike[str]) -> None:
+        """Copy the store, as it is now, to a new directory or to a URL such as ``s3://bucket/name``.
+
+        The store must be open for writing; writes of this process wait, searches do not. The list of files with their
+        checksums is written last, so an interrupted backup is none. :func:`interlace.restore` is the inverse, and
+        ``il.open(url)`` opens a backup for reading.
+        """
+        write_backup(self.session, path)
 
     def close(self) -> None:
         """Release the lock, so that another process can write. All writes are on disk already.

@@ -1,5 +1,7 @@
 """The input of ``fit`` -> seeded batches of (inputs, labels, row numbers), and a validation split.
 
+:mod:`.pairs` has the same for pairs instead of labels.
+
 The order of rows depends only on (seed, epoch), so a resumed run sees the same batches. Rows are read and converted a
 batch at a time.
 """
@@ -10,50 +12,56 @@ import copy
 import hashlib
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ...codec.codebooks import Codebooks
 from ...errors import InputError
-from ...inputs.arrays import Rows, describe, positive
+from ...inputs.arrays import FloatArray, Rows, describe, positive
 from ...inputs.spool import yields_blocks
 from ..triplets import triplets
 from .datasets import Items, LoaderItems, looks_like_a_dataset, seeded
 from .labels import Labels, encode_labels
 from .layers import Shape
+from .scores import search_map
 from .sources import Flat, Listed, Numbers, RowBlocks, RowSource, check_shape
 
-#: Inputs float32 [n, *input_shape], class numbers int64 [n], row numbers int64 [n].
+#: Inputs float32 [n, *input_shape], targets, row numbers int64 [n]. Targets are class numbers int64 [n]; or, for pairs,
+#: int8 [queries, keys]: 1 for a positive, 0 for a negative, -1 for neither. The first inputs are then the queries.
 Batch = tuple[Tensor, Tensor, Tensor]
 
 #: Rows that are read at a time to check inputs.
 BLOCK_ROWS = 256
 
+Floats = NDArray[np.float64]
+Self = TypeVar("Self", bound="TrainingRows")
 
-class Data:
-    """Rows with labels.
 
-    ``x`` is array-like, flat [n, dim] or images [n, channels, height, width], with ``y`` integers, bools or strings; or
-    a torch ``Dataset`` or ``DataLoader`` of (input, label) pairs without ``y``. ``input_shape`` is the shape of one row
-    if it differs from that of x, for example for images stored as flat rows.
+class Trial(Protocol):
+    """Queries and a database that score an epoch."""
+
+    queries: Any  #: rows that were held out
+    database: Any  #: rows
+
+    def score(self, codebooks: Codebooks, rows: FloatArray, queries: FloatArray, threads: int) -> float:
+        """The score, for the embedded rows of the database and the embedded queries; larger is better."""
+
+
+class TrainingRows:
+    """Rows to learn from; :class:`Data` adds labels to them, :class:`~.pairs.PairData` pairs.
 
     Row numbers of batches count the rows of this object; ``rows`` has their numbers in the user's x.
     """
 
-    def __init__(self, x: Any, y: Any = None, *, input_shape: Shape | None = None) -> None:
-        with seeded(0):  # a dataset may use random numbers to augment its items
-            self._source: RowSource = open_source(x, input_shape)
-            if isinstance(self._source, Items) and y is not None:
-                raise InputError("y must be None if x is a dataset, because its items contain the labels")
-            check_sample(self._source)
-            y = self._source.labels() if y is None else y
-        n = len(self._source)
-        self.labels: Labels  #: int64 [n], 0 .. n_classes - 1
-        self.labels, self.classes = encode_labels(y, n)
-        self.rows: Numbers = np.arange(n)
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+        self.rows: Numbers = np.arange(len(source))
+        self.labels: Labels = np.zeros(len(source), np.int64)  #: class numbers; all 0 if there are no classes
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,6 +70,98 @@ class Data:
     def input_shape(self) -> Shape:
         """Shape of one row."""
         return self._source.shape
+
+    @property
+    def n_classes(self) -> int:
+        """Classes of the whole input, of which a part may hold fewer; 0 if there are none."""
+        return 0
+
+    @property
+    def n_per_epoch(self) -> int:
+        """Rows that an epoch reads."""
+        return len(self)
+
+    def split(self: Self, validation: float = 0.1, seed: int = 0) -> tuple[Self, Self]:
+        """Rows to learn from, and rows to validate on."""
+        raise NotImplementedError
+
+    def batches(self, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
+        """One epoch in an order that depends only on (seed, epoch)."""
+        raise NotImplementedError
+
+    def triplets(self, n: int, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
+        """``n`` triplets, drawn for this epoch, in batches of up to ``size`` rows: anchors, positives, negatives."""
+        drawn = triplets(self.labels, n, seed=seed * 1_000_003 + epoch)
+        step = max(1, size // 3)
+        for number, start in enumerate(range(0, n, step)):
+            yield self._read(drawn[start : start + step].T.reshape(-1), seed, epoch, number)
+
+    def trial(self: Self, held_out: Self, n_queries: int, n_rows: int) -> Trial:
+        """How to score an epoch: at most this many held-out queries, among at most this many of these rows."""
+        raise NotImplementedError
+
+    def start_axes(self, dim: int) -> tuple[Floats, float, Floats]:
+        """Axes [features, dim] on which a linear embedding starts, the variance on them, and the mean [features]."""
+        raise NotImplementedError
+
+    def describe_task(self) -> dict[str, int]:
+        """What there is to learn from, for the model card."""
+        return {"classes": self.n_classes}
+
+    def describe_targets(self) -> list[Any]:
+        """What a checkpoint must have in common beside rows and class numbers: plain values."""
+        return []
+
+    def evenly(self: Self, most: int) -> Self:
+        """At most ``most`` rows, evenly spaced."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[np.unique(np.linspace(0, len(self) - 1, min(positive(most, "most"), len(self))).astype(np.int64))] = True
+        return self._part(mask)
+
+    def digest(self) -> str:
+        """A hash of the targets and some inputs; for a dataset only of the labels, because it may augment its items."""
+        found = hashlib.sha256(self.labels.tobytes() + self.rows.tobytes() + repr(self.describe_targets()).encode())
+        if not isinstance(self._source, Items):
+            for inputs, _, _ in self.evenly(BLOCK_ROWS).rows_in_order(BLOCK_ROWS):
+                found.update(inputs.numpy().tobytes())
+        return found.hexdigest()[:16]
+
+    def rows_in_order(self, size: int) -> Iterator[Batch]:
+        """Every row once, in order, for encoding and statistics."""
+        for number, start in enumerate(range(0, len(self), size := positive(size, "size"))):
+            yield self._read(np.arange(start, min(start + size, len(self))), 0, 0, number)
+
+    def _read(self, places: Numbers, *seed: int) -> Batch:
+        with seeded(*seed):
+            inputs = self._source.read(self.rows[places])
+        return self._batch(inputs, places)
+
+    def _batch(self, inputs: Any, places: Numbers) -> Batch:
+        return torch.from_numpy(inputs), torch.from_numpy(self.labels[places]), torch.from_numpy(places)
+
+    def _part(self: Self, mask: Any) -> Self:
+        part = copy.copy(self)
+        part.rows, part.labels = self.rows[mask], self.labels[mask]
+        return part
+
+
+class Data(TrainingRows):
+    """Rows with labels.
+
+    ``x`` is array-like, flat [n, dim] or images [n, channels, height, width], with ``y`` integers, bools or strings; or
+    a torch ``Dataset`` or ``DataLoader`` of (input, label) pairs without ``y``. ``input_shape`` is the shape of one row
+    if it differs from that of x, for example for images stored as flat rows.
+    """
+
+    def __init__(self, x: Any, y: Any = None, *, input_shape: Shape | None = None) -> None:
+        with seeded(0):  # a dataset may use random numbers to augment its items
+            source = open_source(x, input_shape)
+            if isinstance(source, Items) and y is not None:
+                raise InputError("y must be None if x is a dataset, because its items contain the labels")
+            check_sample(source)
+            y = source.labels() if y is None else y
+        super().__init__(source)
+        self.labels, self.classes = encode_labels(y, len(source))
 
     @property
     def n_classes(self) -> int:
@@ -88,20 +188,6 @@ class Data:
         mask[held] = True
         return self._part(~mask), self._part(mask)
 
-    def evenly(self, most: int) -> Data:
-        """At most ``most`` rows, evenly spaced."""
-        mask = np.zeros(len(self), np.bool_)
-        mask[np.unique(np.linspace(0, len(self) - 1, min(positive(most, "most"), len(self))).astype(np.int64))] = True
-        return self._part(mask)
-
-    def digest(self) -> str:
-        """A hash of the labels and some inputs; for a dataset only of the labels, because it may augment its items."""
-        found = hashlib.sha256(self.labels.tobytes() + self.rows.tobytes() + repr(self.classes.tolist()).encode())
-        if not isinstance(self._source, Items):
-            for inputs, _, _ in self.evenly(BLOCK_ROWS).rows_in_order(BLOCK_ROWS):
-                found.update(inputs.numpy().tobytes())
-        return found.hexdigest()[:16]
-
     def batches(self, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
         """One epoch in an order that depends only on (seed, epoch).
 
@@ -122,30 +208,24 @@ class Data:
         for number, (start, stop) in enumerate(zip(starts, [*starts[1:], len(self)], strict=True)):
             yield self._read(order[start:stop], seed, epoch, number)
 
-    def triplets(self, n: int, size: int, epoch: int, seed: int = 0) -> Iterator[Batch]:
-        """``n`` triplets, drawn for this epoch, in batches of up to ``size`` rows: anchors, positives, negatives."""
-        drawn = triplets(self.labels, n, seed=seed * 1_000_003 + epoch)
-        step = max(1, size // 3)
-        for number, start in enumerate(range(0, n, step)):
-            yield self._read(drawn[start : start + step].T.reshape(-1), seed, epoch, number)
+    def trial(self, held_out: Data, n_queries: int, n_rows: int) -> Trial:
+        """Held-out rows as queries among rows learned from, by their labels."""
+        return LabelTrial(held_out.evenly(n_queries), self.evenly(n_rows))
 
-    def rows_in_order(self, size: int) -> Iterator[Batch]:
-        """Every row once, in order, for encoding and statistics."""
-        for number, start in enumerate(range(0, len(self), size := positive(size, "size"))):
-            yield self._read(np.arange(start, min(start + size, len(self))), 0, 0, number)
+    def describe_targets(self) -> list[Any]:
+        """The classes."""
+        return list(self.classes.tolist())
 
-    def _read(self, places: Numbers, *seed: int) -> Batch:
-        with seeded(*seed):
-            inputs = self._source.read(self.rows[places])
-        return self._batch(inputs, places)
 
-    def _batch(self, inputs: Any, places: Numbers) -> Batch:
-        return torch.from_numpy(inputs), torch.from_numpy(self.labels[places]), torch.from_numpy(places)
+class LabelTrial:
+    """MAP of held-out rows as queries: rows of their class are relevant."""
 
-    def _part(self, mask: Any) -> Data:
-        part = copy.copy(self)
-        part.rows, part.labels = self.rows[mask], self.labels[mask]
-        return part
+    def __init__(self, queries: Data, database: Data) -> None:
+        self.queries, self.database = queries, database
+
+    def score(self, codebooks: Codebooks, rows: FloatArray, queries: FloatArray, threads: int) -> float:
+        """MAP of embedded queries among embedded rows."""
+        return search_map(codebooks, rows, self.database.labels, queries, self.queries.labels, threads)
 
 
 def check_sample(source: RowSource) -> None:

@@ -15,7 +15,7 @@ from ...engine.engine import Engine
 from ...engine.options import SearchOptions
 from ...engine.segments import Segment
 from ...inputs.arrays import FloatArray
-from .batches import Data
+from .batches import TrainingRows
 from .books import Books
 from .losses.norm_byte import norm_byte_values
 from .plans import books_on_psi
@@ -82,7 +82,7 @@ def draft(state: TrainingState, z: FloatArray) -> Draft:
     return Draft(final, words, codes, len(leading), described, recipe.sigma, recipe.sigma_rule)
 
 
-def finish(state: TrainingState, data: Data, n_crude: int | None) -> Codebooks:
+def finish(state: TrainingState, data: TrainingRows, n_crude: int | None) -> Codebooks:
     """Codebooks of the current state. Without ``n_crude`` the number of crude books with the least work is taken."""
     state.harden()
     z = state.embed(data, SAMPLE_ROWS)

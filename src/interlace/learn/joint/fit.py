@@ -22,14 +22,14 @@ from ..prior import Prior
 from ..recipe import Joint
 from ..sample import warn_if_few_rows
 from .architectures import EmbeddingNetwork
-from .batches import Data
+from .batches import TrainingRows
 from .export import describe, to_embedding
 from .finish import finish
 from .networks import build, wrap
 from .trainer import Trainer
 
-#: Dimensions of linear and mlp embeddings, unless there are more classes than that.
-DIM = 16
+#: Dimensions of linear and mlp embeddings, unless there are more classes than that; and those for pairs.
+DIM, PAIR_DIM = 16, 64
 #: Multiply-adds of a row from which several threads of torch are faster than one. Below, threads mostly wait for each
 #: other.
 MIN_THREADED_WORK = 1_000_000
@@ -50,14 +50,17 @@ class JointlyLearned:
 
 
 def default_dim(embedding: str, raw: int, n_classes: int) -> int | None:
-    """16, or enough for the classes; ``linear`` has at most that of the input. None for CNNs, which have their own."""
+    """16, or enough for the classes, or 64 without classes; ``linear`` has at most that of the input.
+
+    None for CNNs, which have their own.
+    """
     if embedding in ("linear", "mlp"):
-        wanted = max(DIM, 8 * math.ceil(n_classes / 8))
+        wanted = max(DIM, 8 * math.ceil(n_classes / 8)) if n_classes else PAIR_DIM
         return min(wanted, raw) if embedding == "linear" else wanted
     return None
 
 
-def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLearned:
+def learn_jointly(data: TrainingRows, settings: Joint, progress: Progress) -> JointlyLearned:
     """Learn embedding, books and prior, for checked settings. The user's module is copied, not changed."""
     network = _network(data, settings)
     if settings.kind == "pq" and settings.n_books > network.dim:
@@ -82,7 +85,7 @@ def learn_jointly(data: Data, settings: Joint, progress: Progress) -> JointlyLea
         "cross": settings.cross,
         "recipe": settings.recipe.to_dict(),
         "rows": len(data),
-        "classes": data.n_classes,
+        **data.describe_task(),
         "epochs": len(trainer.history),
         "validation_map": score,
         "network": describe(network),
@@ -116,7 +119,7 @@ def _finished(trainer: Trainer, n_crude: int | None) -> tuple[Codebooks, bool]:
         return finish(trainer.state, trainer.data, n_crude), True
 
 
-def _network(data: Data, settings: Joint) -> EmbeddingNetwork:
+def _network(data: TrainingRows, settings: Joint) -> EmbeddingNetwork:
     embedding, dim = settings.embedding, settings.dim
     if isinstance(embedding, nn.Module):
         try:

@@ -12,7 +12,7 @@ from ...inputs.arrays import FloatArray
 from ..recipe import LOSSES, Recipe
 from .losses.asymmetric_triplet import asymmetric_triplet, listed_triplet
 from .losses.classification import CrossEntropy
-from .losses.contrastive import supervised_contrastive
+from .losses.contrastive import pair_contrastive, supervised_contrastive
 from .losses.pairwise import pairwise
 from .losses.regression import ridge_regression
 from .losses.soft_hard import gini, joint_central, soft_hard
@@ -29,6 +29,12 @@ HEADS, SOFT = ("cross_entropy", "soft_hard"), ("soft_hard", "soft_triplet")
 TRIPLETS = ("asymmetric_triplet", "soft_triplet")
 
 
+def split_queries(z: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and rows of a batch. With labels each row is both; with pairs (targets [queries, rows]) queries come
+    first."""
+    return (z, z) if targets.ndim == 1 else (z[: len(targets)], z[len(targets) :])
+
+
 class EmbeddingLoss(nn.Module):
     """The part of the objective that uses labels."""
 
@@ -40,11 +46,14 @@ class EmbeddingLoss(nn.Module):
         self.head = CrossEntropy(dim, n_classes, generator=generator) if name in HEADS else None
         self.takes_soft = name in SOFT
 
-    def of_embedding(self, z: Tensor, labels: Tensor, unit: float, *, listed: bool = False) -> Tensor:
+    def of_embedding(self, queries: Tensor, z: Tensor, labels: Tensor, unit: float, *, listed: bool = False) -> Tensor:
         """The loss before there are books. ``unit`` divides squared distances; 1 lets the embedding find its scale.
 
-        ``listed``: z are the anchors, positives and negatives of a list of triplets.
+        ``queries`` are z themselves, unless ``labels`` are those of pairs. ``listed``: z are the anchors, positives and
+        negatives of a list of triplets.
         """
+        if labels.ndim == 2:
+            return pair_contrastive(queries, z, labels, 1.0 / unit)
         if self.head is not None:
             loss: Tensor = self.head(z, labels)
             return loss + self.recipe.central * joint_central(z, z, labels) if self.name == "soft_hard" else loss
@@ -63,9 +72,12 @@ class EmbeddingLoss(nn.Module):
     ) -> Tensor:
         """The loss of asymmetric search: z are the queries, ``st`` quantized rows with straight-through gradients.
 
+        ``labels`` are class numbers [n], or for pairs [queries, rows] (:func:`split_queries`).
         ``soft`` are the soft codes for a loss that ``takes_soft``. The pairs of DQN depend only on z; its books learn
         from the quantization error.
         """
+        if labels.ndim == 2:
+            return pair_contrastive(z, st, labels, self.recipe.scale)
         if self.takes_soft and soft is None:
             raise InputError(f"loss {self.name!r} needs soft codes")
         if self.head is not None and soft is not None:

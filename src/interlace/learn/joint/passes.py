@@ -13,11 +13,11 @@ from torch import Tensor
 from ...errors import InputError, warn_user
 from ...inputs.arrays import FloatArray
 from .augment import crops
-from .batches import Data
+from .batches import TrainingRows
 from .losses.interleave import interleaving
 from .losses.norm_byte import norm_byte_error, norm_byte_values
 from .losses.quantization import cross_penalty, cross_terms, quantization_error
-from .objective import TRIPLETS
+from .objective import TRIPLETS, split_queries
 from .phases import Phases
 from .soft import soften
 from .state import BLOCK_ROWS, TrainingState
@@ -27,7 +27,7 @@ from .variance import OnlineVariance
 class Passes:
     """Passes over the rows to learn from, one or two in each epoch."""
 
-    def __init__(self, state: TrainingState, data: Data, phases: Phases) -> None:
+    def __init__(self, state: TrainingState, data: TrainingRows, phases: Phases) -> None:
         self.state, self.data, self.phases = state, data, phases
         self.online = OnlineVariance(paper=state.recipe.fading)
         self.codes: NDArray[np.uint8] | None = None  # kept between passes by the alternating optimizer
@@ -53,23 +53,23 @@ class Passes:
         assert state.optimizer is not None
         sums: dict[str, float] = {}
         seen = skipped = 0  # rows; a DataLoader may skip or repeat some
-        size = recipe.batch_rows(len(self.data))
+        size = recipe.batch_rows(self.data.n_per_epoch)
         listed = self._listed(kept_codes)
-        total = 3 * listed if listed else len(self.data)
+        total = 3 * listed if listed else self.data.n_per_epoch
         batches = (
             self.data.triplets(listed, size, state.epoch, settings.seed)
             if listed
             else self.data.batches(size, state.epoch, settings.seed)
         )
-        for number, (inputs, labels, rows) in enumerate(batches):
+        for number, (inputs, targets, rows) in enumerate(batches):
             self._set_rates(phase, min(1.0, seen / total), embedding, books)
-            seen += len(labels)
+            seen += len(rows)
             if recipe.augment == "crops" and inputs.ndim == 4:
                 inputs = crops(inputs, settings.seed, state.epoch, number)
-            inputs, labels = inputs.to(state.device), labels.to(state.device)
+            inputs, targets = inputs.to(state.device), targets.to(state.device)
             with self._precision():
                 z = state.network(inputs).float()
-            parts = self._losses(phase, z, labels, rows.numpy() if kept_codes else None, listed=bool(listed))
+            parts = self._losses(phase, z, targets, rows.numpy() if kept_codes else None, listed=bool(listed))
             loss = sum(parts.values(), torch.zeros((), device=state.device))
             state.optimizer.zero_grad(set_to_none=True)
             if loss.requires_grad:  # not where the embedding has no parameters and there are no books yet
@@ -77,9 +77,9 @@ class Passes:
                 if self._is_finite(loss, parts):
                     state.optimizer.step()
                 else:
-                    skipped += len(labels)
+                    skipped += len(rows)
             for name, value in parts.items():
-                sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(labels)
+                sums[name] = sums.get(name, 0.0) + float(value.detach()) * len(rows)
         if not seen:
             raise InputError(f"the DataLoader returned no batch of the {len(self.data)} rows to learn from")
         if skipped == seen and phase == "warm-up":  # later there are results to keep
@@ -114,17 +114,19 @@ class Passes:
         return finite
 
     def _losses(
-        self, phase: str, z: Tensor, labels: Tensor, rows: NDArray[np.int64] | None, *, listed: bool = False
+        self, phase: str, z: Tensor, targets: Tensor, rows: NDArray[np.int64] | None, *, listed: bool = False
     ) -> dict[str, Tensor]:
         """The weighted losses by name: embedding, quantization, cross, prior, interleaving.
 
-        A ``listed`` batch has anchors, positives and negatives of a list of triplets.
+        A ``listed`` batch has anchors, positives and negatives of a list of triplets. The queries of pairs are never
+        encoded: only the keys count for the losses of codes and variances.
         """
         state, recipe = self.state, self.state.recipe
+        queries, z = split_queries(z, targets)
         variances = self.online.update(z)
         parts: dict[str, Tensor] = {}
         if phase != "learn":
-            parts["embedding"] = state.objective.of_embedding(z, labels, state.unit, listed=listed)
+            parts["embedding"] = state.objective.of_embedding(queries, z, targets, state.unit, listed=listed)
         else:
             books, plan = state.planned_books()
             if rows is None:
@@ -138,7 +140,7 @@ class Passes:
             takes_soft = state.objective.takes_soft
             soft = soften(z, words, books.support, codes, recipe.softness) if takes_soft else None
             error = recipe.soft_error if takes_soft and state.settings.kind == "pq" else recipe.error
-            parts["embedding"] = state.objective.of_codes(z, zq + z - z.detach(), labels, soft, listed=listed)
+            parts["embedding"] = state.objective.of_codes(queries, zq + z - z.detach(), targets, soft, listed=listed)
             parts["quantization"] = error * quantization_error(z, zq)
             parts["cross"] = recipe.cross * self._cross(of_rows)
             if plan.xi is not None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...errors import DegeneratePsiWarning, EmbeddingCollapsedWarning, PriorCollapsedWarning, warn_user
 from ..axes import axes_of_covariance
 from .axes import bimodal_axes
-from .batches import Data
+from .batches import TrainingRows
 from .books import start_books
 from .datasets import seeded
 from .export import fold
@@ -35,12 +35,17 @@ NETWORK_SHARE = 0.2
 FULL_RATE_DIMS = 16
 #: psi with less than this share of the variance is degenerate.
 LEAST_SHARE = 0.5
+#: Share of the axes that are levelled, at most, to learn from pairs.
+PAIR_SHARE = 0.25
+#: Factor of the rates of an embedding that starts on axes of the pairs: with the full rate it would leave them within a
+#: few steps.
+AXES_SHARE = 0.05
 
 
 class Phases:
     """The phases of one run."""
 
-    def __init__(self, state: TrainingState, data: Data) -> None:
+    def __init__(self, state: TrainingState, data: TrainingRows) -> None:
         self.state, self.data = state, data
         recipe = state.recipe
         #: Epochs of the three phases.
@@ -63,7 +68,9 @@ class Phases:
     def enter(self, phase: str) -> None:
         """Start a phase: change the state as it needs, and make a new optimizer."""
         state = self.state
-        if phase == "warm-up":
+        if phase == "warm-up" and starts_on_axes(state):
+            self._start_on_axes()
+        elif phase == "warm-up":
             self._bound_start()
         else:
             self._normalize(rotate=phase == "shape" or not state.has_split or state.recipe.shape == 0)
@@ -72,6 +79,22 @@ class Phases:
         if phase == "learn":
             self._start_books()
         state.optimizer = optimizer_for(phase, state)
+
+    @torch.no_grad()
+    def _start_on_axes(self) -> None:
+        """Set the embedding to axes that the pairs give, scaled to the unit of the contrastive loss.
+
+        Pairs say less than labels, and most of what they do not say is in the distances of the inputs: a random start
+        would lose it.
+        """
+        network = self.state.network
+        axes, variance, centre = self.data.start_axes(network.dim)
+        axes = axes * math.sqrt(self.state.recipe.scale / max(variance, ROUNDING))
+        mean, std = (v.double().cpu().numpy() for v in (network.standardize.mean, network.standardize.std))
+        network.out.weight.copy_(
+            torch.from_numpy(axes.T * np.where(np.isfinite(std), std, 0.0))
+        )  # inf: always the same
+        network.out.bias.copy_(torch.from_numpy((mean - centre) @ axes))
 
     @torch.no_grad()
     def _bound_start(self) -> None:
@@ -126,9 +149,13 @@ class Phases:
 
     @property
     def _most_leading(self) -> int:
-        """The most axes that are levelled: linear maps separate classes in n_classes - 1 dimensions."""
-        most = self.state.network.dim - 1
-        return max(2, min(self.data.n_classes - 1, most) if self.state.recipe.cap else most)
+        """The most axes that are levelled: linear maps separate classes in n_classes - 1 dimensions.
+
+        Pairs have no classes: a share of all axes, as without a limit all would be levelled and none be left to split.
+        """
+        dim, n_classes = self.state.network.dim, self.data.n_classes
+        cap = n_classes - 1 if n_classes else round(PAIR_SHARE * dim)
+        return max(2, min(cap, dim - 1) if self.state.recipe.cap else dim - 1)
 
     def _start_books(self) -> None:
         state, recipe, settings = self.state, self.state.recipe, self.state.settings
@@ -177,10 +204,16 @@ class Phases:
         return float(values[mask].sum() / max(values.sum(), 1e-300))
 
 
+def starts_on_axes(state: TrainingState) -> bool:
+    """Whether the embedding starts on axes that the pairs give: linear ones that learn from pairs do."""
+    return state.network.name == "linear" and not state.objective.n_classes
+
+
 def optimizer_for(phase: str, state: TrainingState) -> torch.optim.Optimizer:
     """Adam with one group of parameters for each part of the state, each with its own ``rate``."""
     recipe = state.recipe
     share = 1.0 if state.network.name in ("identity", "linear", "mlp") else NETWORK_SHARE
+    slow = AXES_SHARE if starts_on_axes(state) else 1.0
     narrow = min(1.0, math.sqrt(FULL_RATE_DIMS / state.network.dim))
     groups: list[dict[str, Any]] = [
         {"params": list(state.network.parameters()), "rate": recipe.rate_embedding},
@@ -191,6 +224,7 @@ def optimizer_for(phase: str, state: TrainingState) -> torch.optim.Optimizer:
         groups[1] |= {"rate": recipe.rate_warm_up, "weight_decay": recipe.weight_decay}
     elif phase == "shape":
         groups[0]["rate"], groups[1]["rate"] = share * narrow * recipe.rate_shape, recipe.rate_shape
+    groups[0]["rate"] *= slow
     if phase != "warm-up" and recipe.theta == "gradient":
         groups.append({"params": list(state.prior.parameters()), "rate": recipe.rate_theta})
     if phase == "learn":

@@ -1,4 +1,4 @@
-"""The score of an epoch: MAP by the search itself."""
+"""The score of an epoch: MAP by the search itself, by labels or by pairs."""
 
 from __future__ import annotations
 
@@ -28,3 +28,29 @@ def search_map(
     decoded = codebooks.decode(codes)
     found = map_of_ranking(queries, decoded, query_labels, labels, squares=row_squares(engine, threads))
     return float(found["map"])
+
+
+def pair_precision(
+    codebooks: Codebooks,
+    rows: FloatArray,
+    queries: FloatArray,
+    relevant: NDArray[np.int64],
+    left_out: NDArray[np.int64],
+    threads: int = 1,
+) -> float:
+    """MAP of the whole ranking where only the pairs (query, row) in ``relevant`` [n, 2] count, ordered by query.
+
+    ``left_out`` [n, 2] are (query, row) that are not ranked. Rows of equal distance rank after each other: the relevant
+    one last.
+    """
+    codes = encode(codebooks, rows, threads)
+    engine = Engine(codebooks, (Segment.pack(codes, codebooks),))
+    distances = row_squares(engine, threads) - 2.0 * (queries.astype(np.float64) @ codebooks.decode(codes).T)
+    distances = distances.astype(np.float32)  # equal rows have equal distances
+    distances[left_out[:, 0], left_out[:, 1]] = np.inf
+    precisions = []
+    for query, found in enumerate(distances):
+        own = np.sort(found[relevant[relevant[:, 0] == query, 1]])
+        ranks = np.searchsorted(np.sort(found), own, side="right")
+        precisions.append(float((np.arange(1, len(own) + 1) / ranks).mean()))
+    return float(np.mean(precisions))

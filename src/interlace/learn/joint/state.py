@@ -14,7 +14,7 @@ from ...inputs.arrays import FloatArray
 from ..prior import Prior
 from ..recipe import Joint
 from .architectures import EmbeddingNetwork
-from .batches import Data
+from .batches import TrainingRows
 from .books import Books
 from .checkpoint import Arrays, load_module, module_arrays
 from .losses.prior import PriorLoss
@@ -87,7 +87,7 @@ class TrainingState:
     # --- rows
 
     @torch.no_grad()
-    def embed(self, data: Data, most: int | None = None) -> FloatArray:
+    def embed(self, data: TrainingRows, most: int | None = None) -> FloatArray:
         """z of all rows, or of ``most`` evenly spaced rows, in eval mode."""
         with evaluating(self.network):
             blocks = [
@@ -100,7 +100,7 @@ class TrainingState:
         return z
 
     @torch.no_grad()
-    def code_rows(self, data: Data) -> NDArray[np.uint8]:
+    def code_rows(self, data: TrainingRows) -> NDArray[np.uint8]:
         """Codes uint8 [n, n_books] of all rows."""
         books, _ = self.planned_books()
         codes = np.empty((len(data), len(books.words)), np.uint8)
@@ -112,7 +112,7 @@ class TrainingState:
 
     # --- the prior
 
-    def variances(self, data: Data) -> NDArray[np.float64]:
+    def variances(self, data: TrainingRows) -> NDArray[np.float64]:
         """Variances of the embedding, from a sample of the rows."""
         return np.asarray(self.embed(data, SAMPLE_ROWS).astype(np.float64).var(0))
 

@@ -21,7 +21,7 @@ from ...progress import Progress
 from ..recipe import Joint
 from .alternate import alternate
 from .architectures import EmbeddingNetwork
-from .batches import Data
+from .batches import TrainingRows
 from .checkpoint import (
     Arrays,
     check_path,
@@ -38,7 +38,6 @@ from .finish import draft
 from .layers import statistics_of
 from .passes import Passes
 from .phases import Phases, optimizer_for
-from .scores import search_map
 from .state import BLOCK_ROWS, TrainingState
 
 #: For the score after each epoch, at most; more would take as long as the epoch itself on small data.
@@ -49,7 +48,12 @@ class Trainer:
     """One run. :meth:`run` does the remaining epochs; :meth:`restore_best` returns to the best one."""
 
     def __init__(
-        self, network: EmbeddingNetwork, data: Data, validation: Data | None, settings: Joint, progress: Progress
+        self,
+        network: EmbeddingNetwork,
+        data: TrainingRows,
+        validation: TrainingRows | None,
+        settings: Joint,
+        progress: Progress,
     ) -> None:
         self.data, self.validation = data, validation
         self.settings, self.recipe, self.progress = settings, settings.recipe, progress
@@ -136,12 +140,10 @@ class Trainer:
         """
         if self.validation is None or self.state.books is None:
             return None
-        queries, database = self.validation.evenly(VALIDATION_QUERIES), self.data.evenly(VALIDATION_ROWS)
-        z = self.state.embed(database)
+        trial = self.data.trial(self.validation, VALIDATION_QUERIES, VALIDATION_ROWS)
+        z = self.state.embed(trial.database)
         codebooks = draft(self.state, z).codebooks(1)
-        return search_map(
-            codebooks, z, database.labels, self.state.embed(queries), queries.labels, self.settings.threads
-        )
+        return trial.score(codebooks, z, self.state.embed(trial.queries), self.settings.threads)
 
     def _report(self, row: dict[str, Any]) -> None:
         short = {"embedding": "L_E", "quantization": "L_C", "prior": "L_P", "interleaving": "L_ICQ"}
