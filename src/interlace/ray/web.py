@@ -17,6 +17,7 @@ from .._version import __version__
 from ..errors import ShardUnavailableError
 from ..serve import Keys, RequestLimits, ServerSettings
 from ..serve import ids as point_ids
+from ..serve.admission import Admission
 from ..serve.collection import NAMES
 from ..serve.endpoint import Routes, Shortcuts, ok, parsed
 from ..serve.guard import Guard
@@ -25,6 +26,8 @@ from ..serve.models import Explain, Queries, Query
 from ..serve.problems import ProblemDetails, over_limit, unsupported
 from ..serve.routes.service import version
 from ..serve.searching import QueryHits, query_input
+from ..serve.traffic import Traffic
+from ..serve.work import Workers
 from .cluster import Cluster
 
 
@@ -122,12 +125,12 @@ def cluster_app(
     settings = ServerSettings(
         os.sep, host=host, keys=keys or Keys(), limits=limits, rerank=rerank, insecure=insecure, hosts=hosts
     )
-    served, metrics, shortcuts = _Served(cluster, name, limits, rerank), Metrics(), Shortcuts()
+    served, shortcuts, work = _Served(cluster, name, limits, rerank), Shortcuts(), Workers(settings.n_threads, limits)
     app = FastAPI(title="interlace", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
 
     async def called(function: Any, *arguments: Any) -> Any:
         try:
-            return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+            return await work.read(function, *arguments)
         except ShardUnavailableError as error:
             raise ProblemDetails(503, "unavailable", str(error), {"Retry-After": "1"}) from error
 
@@ -186,4 +189,4 @@ def cluster_app(
     routes.add("POST", "/collections/{name}/points/explain", explain, reads=True, body=Explain)
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         routes.add(method, "/{path:path}", others, reads=True, listed=False)
-    return Guard(app, settings, metrics, shortcuts)
+    return Guard(app, settings, Admission(settings), Traffic(Metrics(work)), shortcuts, None)
