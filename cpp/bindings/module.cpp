@@ -35,5 +35,6 @@ NB_MODULE(_native, m) {
     bind_ids(m);
     bind_ranking(m);
     bind_vectors(m);
+    bind_text(m);
     bind_kernels(m);
 }

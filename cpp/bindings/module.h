@@ -14,6 +14,7 @@ void bind_learn(nanobind::module_& m);
 void bind_ids(nanobind::module_& m);
 void bind_ranking(nanobind::module_& m);
 void bind_vectors(nanobind::module_& m);
+void bind_text(nanobind::module_& m);
 void bind_kernels(nanobind::module_& m);
 
 } // namespace interlace

@@ -175,6 +175,9 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path) -> None:
         create(served, "c", 100)
         children = set(served.children())
         assert len(children) == 3
+        for _ in range(20):  # readers open a collection when they are first asked for it
+            assert nearest(served, "c", X[3].tolist()) == [3]
+            time.sleep(0.05)
         os.kill(served.writer(), signal.SIGKILL)
         for _ in range(8):  # readers do not need the writer
             assert nearest(served, "c", X[3].tolist()) == [3]

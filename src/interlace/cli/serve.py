@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from ..serve import RequestLimits, ServerSettings
         from ..serve.processes import Supervisor
-        from ..serve.run import Tls, log_to_stderr, server
+        from ..serve.run import Tls, forget_imports, log_to_stderr, server
     except ModuleNotFoundError as error:
         raise InputError(
             f"the server needs {error.name}, which is not installed: pip install 'interlace[serve]'"
@@ -126,6 +126,7 @@ def run(args: argparse.Namespace) -> int:
     if args.port:
         address = f"{scheme}://{args.host}:{args.port}"
         print(f"serving {args.folder!r} on {address} (a page for browsers too)", file=sys.stderr, flush=True)
+    forget_imports()
     made.run()
     return 0 if made.started else 1
 

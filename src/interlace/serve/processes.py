@@ -25,13 +25,14 @@ from typing import Any
 
 from ..errors import InputError, StoreLockedError
 from .app import ReadingRole, WritingRole, build
-from .run import Tls, configured, log_to_stderr
+from .run import Tls, configured, forget_imports, log_to_stderr
 from .settings import ServerSettings
 
 log = logging.getLogger("interlace.serve")
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would copy the locks of threads that it does not copy
 PAUSE = 0.2  # seconds between two looks at the processes
 BUSY_SECONDS = 3.0  # for the processes of a supervisor that was killed to let go of the port and the directory
+BACKLOG = 2048  # connections that wait, as uvicorn has it
 RESTARTS = 5  # of a process that ends at once, before all give up
 AT_ONCE = 2.0  # seconds
 
@@ -177,6 +178,7 @@ def bound(settings: ServerSettings, n: int) -> list[list[socket.socket]]:
                 if family == socket.AF_INET6:
                     one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 one.bind((address[0], port, *address[2:]))
+                one.listen(BACKLOG)  # connections wait for the process that will accept them
                 port = one.getsockname()[1]
     except OSError:
         for each in made:
@@ -210,6 +212,7 @@ def write(group: ServerGroup, started: Any) -> None:
     started.send(None)
     started.close()
     logging.getLogger("interlace.serve.access").setLevel(logging.WARNING)  # readers have logged the request
+    forget_imports()
     configured(app, group.settings, None, grace=group.grace, uds=str(path)).run()
 
 
@@ -217,6 +220,7 @@ def read(group: ServerGroup, number: int, sockets: list[socket.socket]) -> None:
     """A process that reads and answers."""
     _join(group)
     app = build(group.settings, ReadingRole(group.writes, group.folder, group.writer_socket, number))
+    forget_imports()
     configured(app, group.settings, group.tls, grace=group.grace).run(sockets)
 
 

@@ -1,7 +1,7 @@
 """JSON of an upsert -> arrays, the usual case: points with one unnamed vector each.
 
-It makes no object of pydantic for each point. Whatever it does not understand, it leaves to :class:`.models.Upsert`,
-whose messages say what is wrong.
+It makes no object of pydantic for each point, and none of Python for each number. Whatever it does not understand, it
+leaves to :class:`.models.Upsert`, whose messages say what is wrong.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from .. import _native
 from . import ids as point_ids
 from .bodies import PointRows
 from .problems import ProblemDetails
@@ -23,7 +24,7 @@ class PlainPoint(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """See models.Point."""
 
     id: Id
-    vector: list[float]
+    vector: msgspec.Raw
     payload: Payload = None
 
 
@@ -31,7 +32,7 @@ class PlainPoints(msgspec.Struct, forbid_unknown_fields=True):
     """See models.Batch."""
 
     ids: list[Id]
-    vectors: list[list[float]]
+    vectors: list[msgspec.Raw]
     payloads: list[Payload] | None = None
 
 
@@ -65,9 +66,9 @@ def decoded(body: bytes, dim: int) -> PointRows | None:
     if not ids or not len(ids) == len(vectors) == len(payloads):
         return None
     try:
-        with np.errstate(all="ignore"):  # too large a number becomes infinite, which the library refuses
-            array = np.array(vectors, np.float32)
         listed = point_ids.all_to_store(ids)
-    except (ValueError, TypeError, OverflowError, ProblemDetails):
+    except ProblemDetails:
         return None
-    return PointRows(listed, array, payloads) if array.shape == (len(ids), dim) else None
+    text = np.frombuffer(b"".join(map(bytes, vectors)), np.uint8)
+    array = np.empty((len(ids), dim), np.float32)
+    return PointRows(listed, array, payloads) if _native.parse_rows(text, array) else None

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from .problems import over_limit
+from ..errors import InterlaceError
+from .problems import ProblemDetails, over_limit
 from .settings import RequestLimits
 from .timing import in_time
 
@@ -105,6 +106,8 @@ class Workers:
         if not member.done:
             member.done = True
             self.waiting -= 1
+            if isinstance(result, InterlaceError | ProblemDetails):
+                result.__traceback__ = None  # its frames hold the state that was searched
             member.finish(result)
 
     def _enter(self) -> None:
