@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 import interlace as il
 
-ray = pytest.importorskip("ray.exceptions", reason="the ray extra is not installed") and importlib.import_module("ray")
 ROWS, DIM = 3000, 16
 # Ray Serve kills a proxy that takes longer than 5 s to start, as it does on a busy machine.
 os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "240")
@@ -21,6 +19,7 @@ os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "240")
 @pytest.fixture(scope="session")
 def cluster_of_ray() -> Iterator[None]:
     """One node with two logical CPUs."""
+    ray = pytest.importorskip("ray", reason="the ray extra is not installed")
     ray.init(
         address="local",
         include_dashboard=False,
