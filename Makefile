@@ -10,7 +10,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults fuzz clean
+.PHONY: demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults fuzz conformance clean
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -111,6 +111,15 @@ levels:
 	  qemu-aarch64 build/levels/aarch64; \
 	else echo "no aarch64 compiler or qemu here: the neon level was not run"; fi
 	build/levels/bench
+
+# The test suites that LangChain and Haystack publish, and our tests of the adapters, in an environment of their own.
+conformance: $(STAMP)
+	test -x build/frameworks/bin/python || $(PYTHON) -m venv --system-site-packages build/frameworks
+	build/frameworks/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-frameworks.txt \
+	  pytest langchain-core langchain-tests llama-index-core haystack-ai pytest-asyncio
+	build/frameworks/bin/python -c "import site, sys; open(site.getsitepackages()[0] + '/interlace.pth', 'w').write(sys.argv[1])" \
+	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
+	build/frameworks/bin/python -m pytest -q -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket tests/integrations
 
 clean:
 	rm -rf $(VENV) build dist interlace-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
