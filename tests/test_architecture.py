@@ -183,7 +183,7 @@ def test_the_core_needs_numpy_and_nothing_else() -> None:
 
 #: Public names whose modules are imported when they are first used.
 LAZY = ["ICQ", "Neighbors", "RecallPlan", "RecallPoint", "Recipe", "Store", "SupervisedICQ", "UnsupervisedICQ"]
-LAZY += ["connect", "create", "open", "plan_recall", "restore"]
+LAZY += ["connect", "create", "open", "plan_recall", "restore", "search_table"]
 
 
 def test_all_is_what_is_exported() -> None:

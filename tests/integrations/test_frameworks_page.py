@@ -11,7 +11,7 @@ import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
 SNIPPETS = dict(re.findall(r"## (\w+)\n\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
-MODULES = {"LangChain": "langchain_core", "LlamaIndex": "llama_index", "Haystack": "haystack"}
+MODULES = {"LangChain": "langchain_core", "LlamaIndex": "llama_index", "Haystack": "haystack", "Formats": "pyarrow"}
 
 
 def test_all_snippets_are_found():
