@@ -1,5 +1,6 @@
 # Everything a newcomer or CI needs. `make demo`, `make test` and `make serve` set up .venv first and are quick when nothing
 # changed.
+.DEFAULT_GOAL := demo
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -10,8 +11,32 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak \
-  cluster ray-faults bench-ray fuzz clean
+.PHONY: help demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak \
+  cluster ray-faults bench-ray fuzz conformance release-check clean
+
+help:
+	@echo "make demo           a tour with a table and a plot"
+	@echo "make serve          a server with a demo collection and its page"
+	@echo "make test           lint, format, types, tests"
+	@echo "make explore        the same tests with other random examples"
+	@echo "make check          lint, format, types"
+	@echo "make bench          compare with the peers on an idle core; resumes"
+	@echo "make bench-cache    build the indexes of that comparison"
+	@echo "make report         tables and plots of the results"
+	@echo "make stub           the stub of the native module"
+	@echo "make sanitize       native tests under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make tsan           threads under ThreadSanitizer"
+	@echo "make levels         every kernel of every SIMD level"
+	@echo "make faults         a store whose writer is killed and whose disk fails"
+	@echo "make serve-faults   a server that is killed"
+	@echo "make serve-soak     100,000 requests: memory and descriptors of a server"
+	@echo "make cluster        three Ray nodes on this machine, two kills, a table"
+	@echo "make ray-faults     actors and nodes of a Ray cluster that are killed"
+	@echo "make bench-ray      what Ray costs on one machine"
+	@echo "make fuzz           bad files for every reader"
+	@echo "make conformance    the suites of LangChain and Haystack"
+	@echo "make release-check  everything that must hold before a release"
+	@echo "make clean          remove what the other targets made"
 
 demo: $(STAMP)
 	$(BIN)/interlace demo --out interlace-demo
@@ -133,6 +158,19 @@ levels:
 	  qemu-aarch64 build/levels/aarch64; \
 	else echo "no aarch64 compiler or qemu here: the neon level was not run"; fi
 	build/levels/bench
+
+# The test suites that LangChain and Haystack publish, and our tests of the adapters, in an environment of their own.
+conformance: $(STAMP)
+	test -x build/frameworks/bin/python || $(PYTHON) -m venv --system-site-packages build/frameworks
+	build/frameworks/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-frameworks.txt \
+	  pytest langchain-core langchain-tests llama-index-core haystack-ai pytest-asyncio
+	build/frameworks/bin/python -c "import site, sys; open(site.getsitepackages()[0] + '/interlace.pth', 'w').write(sys.argv[1])" \
+	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
+	build/frameworks/bin/python -m pytest -q -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket tests/integrations
+
+# See RELEASING.md.
+release-check: $(STAMP)
+	$(BIN)/python scripts/release_check.py
 
 clean:
 	rm -rf $(VENV) build dist interlace-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -166,16 +166,25 @@ def test_torch_is_imported_by_the_training_package_alone() -> None:
     assert [n for n in at_fault if not n.startswith("learn.joint.")] == []
 
 
+#: Adapters, which import their framework; nothing imports them.
+FRAMEWORKS = tuple(f"integrations.{name}" for name in ("haystack", "langchain", "llama_index"))
+
+
+def test_adapters_of_frameworks_are_imported_by_users_alone() -> None:
+    assert not [name for name, found in GRAPH.items() if found & {*FRAMEWORKS}]
+    assert {name for name in GRAPH if name.startswith(FRAMEWORKS)} == {*FRAMEWORKS}
+
+
 def test_the_core_needs_numpy_and_nothing_else() -> None:
     allowed = {"numpy", *__import__("sys").stdlib_module_names}
     for module, found in OUTSIDE.items():
-        if not module.startswith(("learn.joint.", "cli", "paper", "plot", "serve", "ray")):
+        if not module.startswith(("learn.joint.", "cli", "paper", "plot", "serve", "ray", *FRAMEWORKS)):
             assert {f.partition(".")[0] for f in found} <= allowed, module
 
 
 #: Public names whose modules are imported when they are first used.
 LAZY = ["ICQ", "Neighbors", "RecallPlan", "RecallPoint", "Recipe", "Store", "SupervisedICQ", "UnsupervisedICQ"]
-LAZY += ["connect", "create", "open", "plan_recall", "restore"]
+LAZY += ["connect", "create", "open", "plan_recall", "restore", "search_table"]
 
 
 def test_all_is_what_is_exported() -> None:

@@ -22,10 +22,12 @@ def snippets(page: Path) -> list[str]:
 
 #: Pages whose snippets need a server or a cluster: tests/serve/test_docs.py and tests/ray/test_docs.py run them.
 SERVED = {"serve.md", "distributed.md"}
+#: And those that need a framework: tests/integrations/test_frameworks_page.py.
+FRAMEWORKS = {"frameworks.md"}
 SNIPPETS = [
     (page.name, i, code)
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    if page.name not in SERVED
+    if page.name not in SERVED | FRAMEWORKS
     for i, code in enumerate(snippets(page))
 ]
 

@@ -51,6 +51,7 @@ if typing.TYPE_CHECKING:
     from .estimators.supervised_icq import SupervisedICQ
     from .estimators.unsupervised_icq import UnsupervisedICQ
     from .index.recall_planning import RecallPlan, RecallPoint, plan_recall
+    from .index.tables import search_table
     from .learn.recipe import Recipe
     from .store import Store, create, open, restore
 
@@ -103,6 +104,7 @@ __all__ = [
     "plan",
     "plan_recall",
     "restore",
+    "search_table",
     "simd_level",
     "to_faiss",
 ]
@@ -122,6 +124,7 @@ _LATER = {
     "open": ".store",
     "plan_recall": ".index.recall_planning",
     "restore": ".store",
+    "search_table": ".index.tables",
 }
 _PACKAGES = ("client", "data", "embedding", "judge", "parts", "plot", "quantizers", "ray", "store")
 

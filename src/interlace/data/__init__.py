@@ -6,6 +6,7 @@ downloaded; an error says what is missing, where it was looked for and where to 
 compute are kept in the folder named by INTERLACE_CACHE, else in the user's cache.
 """
 
+from ..inputs.big_ann import read_truth, write_truth, write_vectors
 from ..inputs.label_files import LABEL_EXTENSIONS, read_labels
 from ..inputs.lines import read_lines
 from ..inputs.payload import PAYLOAD_EXTENSIONS, read_payload
@@ -30,9 +31,12 @@ __all__ = [
     "read_labels",
     "read_lines",
     "read_payload",
+    "read_truth",
     "read_vectors",
     "sift300k",
     "synthetic",
     "triplets",
     "unseen_classes",
+    "write_truth",
+    "write_vectors",
 ]

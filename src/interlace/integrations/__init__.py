@@ -1,1 +1,2 @@
-"""Indexes of other libraries."""
+"""Indexes of other libraries (``faiss``), and adapters for frameworks: import ``langchain``, ``llama_index`` or
+``haystack`` from here where the framework is installed."""
