@@ -11,49 +11,33 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: help demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak \
-  cluster ray-faults bench-ray fuzz conformance release-check clean
+.PHONY: help demo serve test docs explore check bench bench-cache report stub sanitize tsan levels faults serve-faults \
+  serve-soak cluster ray-faults bench-ray fuzz conformance release-check clean
 
-help:
-	@echo "make demo           a tour with a table and a plot"
-	@echo "make serve          a server with a demo collection and its page"
-	@echo "make test           lint, format, types, tests"
-	@echo "make explore        the same tests with other random examples"
-	@echo "make check          lint, format, types"
-	@echo "make bench          compare with the peers on an idle core; resumes"
-	@echo "make bench-cache    build the indexes of that comparison"
-	@echo "make report         tables and plots of the results"
-	@echo "make stub           the stub of the native module"
-	@echo "make sanitize       native tests under AddressSanitizer and UndefinedBehaviorSanitizer"
-	@echo "make tsan           threads under ThreadSanitizer"
-	@echo "make levels         every kernel of every SIMD level"
-	@echo "make faults         a store whose writer is killed and whose disk fails"
-	@echo "make serve-faults   a server that is killed"
-	@echo "make serve-soak     100,000 requests: memory and descriptors of a server"
-	@echo "make cluster        three Ray nodes on this machine, two kills, a table"
-	@echo "make ray-faults     actors and nodes of a Ray cluster that are killed"
-	@echo "make bench-ray      what Ray costs on one machine"
-	@echo "make fuzz           bad files for every reader"
-	@echo "make conformance    the suites of LangChain and Haystack"
-	@echo "make release-check  everything that must hold before a release"
-	@echo "make clean          remove what the other targets made"
+help:  ## this list
+	@grep -E '^[a-z-]+:.*  ## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*  ## (.*)$$/make \1\t\2/' | expand -t 20
 
-demo: $(STAMP)
+demo: $(STAMP)  ## learn and search a small data set, print one table, write a plot
 	$(BIN)/interlace demo --out interlace-demo
 
 # A server with a collection of digits and their images; the page is at the address that it prints.
 PORT ?= 6333
-serve: $(STAMP)
+serve: $(STAMP)  ## a server with a demo collection and its page (PORT=6333)
 	$(BIN)/interlace serve --demo interlace-demo/stores --port $(PORT) --log-level warning
 
-test: check
+test: check  ## lint, types and all tests
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
 # The same tests with other examples for all properties, drawn anew each time.
-explore: $(STAMP) $(TORCH)
+explore: $(STAMP) $(TORCH)  ## the tests with other random examples
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --hypothesis-profile=explore
 
-check: $(STAMP) $(TORCH)
+# The documentation site in build/docs; warnings and broken links are errors. Nothing is fetched.
+docs: $(STAMP)  ## the documentation site in build/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	$(BIN)/python docs/_ext/check_site.py build/docs
+
+check: $(STAMP) $(TORCH)  ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -61,26 +45,26 @@ check: $(STAMP) $(TORCH)
 
 # On the data of ../shared/data or $$INTERLACE_DATA where there is some, on generated data otherwise; resumes.
 # Our indexes and those of the peers are built first and kept in the user's cache; that may run on a busy machine, times not.
-bench: bench-cache
+bench: bench-cache  ## all comparisons with the peers, on an idle machine (hours)
 	$(BIN)/python benchmarks/peers.py --resume
 	$(BIN)/python benchmarks/partitions.py --resume
 	$(BIN)/python benchmarks/growth.py --resume
 	$(BIN)/python benchmarks/agreement.py --resume
 	$(BIN)/python benchmarks/report.py --readme README.md
 
-bench-cache: $(STAMP)
+bench-cache: $(STAMP)  ## build the indexes of the comparisons
 	$(BIN)/python benchmarks/partitions.py --build
 	$(BIN)/python benchmarks/growth.py --build
 
-report: $(STAMP)
+report: $(STAMP)  ## benchmarks/RESULTS.md and the table of README.md from the JSON
 	$(BIN)/python benchmarks/report.py --readme README.md
 
 # The stub of the native module; a test compares it with the module.
-stub: $(STAMP)
+stub: $(STAMP)  ## regenerate the stub of the native module
 	$(BIN)/python -m nanobind.stubgen -q -m interlace._native -o src/interlace/_native.pyi
 
 # The tests that reach native code, under AddressSanitizer and UndefinedBehaviorSanitizer.
-sanitize: $(STAMP)
+sanitize: $(STAMP)  ## native tests under AddressSanitizer
 	$(INSTALL) --no-deps --upgrade --target build/sanitized . -C build-dir=build/asan \
 	  -C cmake.define.INTERLACE_SANITIZE=ON -C cmake.define.INTERLACE_EMULATE_AVX512=ON
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
@@ -92,7 +76,7 @@ sanitize: $(STAMP)
 
 # Many threads of Python at once, under ThreadSanitizer. It sees what the native module does, and the locks of Python and
 # NumPy, which are not built for it; its run-time does not like addresses that are too random (setarch -R).
-tsan: $(STAMP)
+tsan: $(STAMP)  ## thread tests under ThreadSanitizer
 	$(INSTALL) --no-deps --upgrade --target build/threads . -C build-dir=build/tsan -C cmake.define.INTERLACE_TSAN=ON
 	LD_PRELOAD="$$(g++ -print-file-name=libtsan.so) $$(g++ -print-file-name=libstdc++.so)" OPENBLAS_NUM_THREADS=1 \
 	  TSAN_OPTIONS="halt_on_error=1 exitcode=66" PYTHONPATH=build/threads \
@@ -100,38 +84,38 @@ tsan: $(STAMP)
 
 # A writer of a store killed a thousand times, a disk that fails at every call, a power cut after each of them.
 FAULTS ?= --kills 1000
-faults: $(STAMP)
+faults: $(STAMP)  ## kill a store writer a thousand times
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/store/faults.py $(FAULTS)
 
 # A server killed 200 times while clients write and search; and 200 kills of any process of one with workers.
 SERVE_FAULTS ?= --kills 200
-serve-faults: $(STAMP)
+serve-faults: $(STAMP)  ## kill a server 200 times
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/serve/serve_chaos.py $(SERVE_FAULTS)
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/serve/serve_chaos.py $(SERVE_FAULTS) --workers 2
 
 # 100,000 requests, good and bad: memory and descriptors of a server must not grow.
 SERVE_SOAK ?= --requests 100000
-serve-soak: $(STAMP)
+serve-soak: $(STAMP)  ## 100,000 requests: memory and descriptors of a server
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/serve/serve_soak.py $(SERVE_SOAK)
 
 # Three Ray nodes on the loopback interface: builds, searches, kills an actor and a node, and prints a table.
 CLUSTER ?= --rows 2000000
-cluster: $(STAMP)
+cluster: $(STAMP)  ## three Ray nodes on this machine, two kills, a table
 	$(BIN)/python benchmarks/cluster_demo.py $(CLUSTER)
 
 # Actors and nodes of such a cluster killed at random instants while an index is built and searched.
 RAY_FAULTS ?= --actors 50 --nodes 10 --builds 4
-ray-faults: $(STAMP)
+ray-faults: $(STAMP)  ## kill actors and nodes of a Ray cluster
 	PYTHONPATH=benchmarks $(BIN)/python tests/ray/ray_chaos.py $(RAY_FAULTS)
 
 # What Ray costs on one machine; times, so nothing else should run.
 BENCH_RAY ?= --data sift300k
-bench-ray: $(STAMP)
+bench-ray: $(STAMP)  ## what Ray costs on one machine
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/cluster.py $(BENCH_RAY)
 
 # Bad files for every reader, for a minute; a second one led by what they reach where atheris (the fuzz extra) is installed.
 FUZZ ?= --seconds 60
-fuzz: $(STAMP) $(TORCH)
+fuzz: $(STAMP) $(TORCH)  ## damaged files for every reader, for a minute
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz.py $(FUZZ)
 	if $(BIN)/python -c "import atheris" 2> /dev/null; then PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_atheris.py $(FUZZ); fi
 
@@ -141,7 +125,7 @@ LEVELS := cpp/simd/dispatch.cpp cpp/simd/scalar.cpp
 CXX20 := -std=gnu++20 -O3 -ffp-contract=off -Wall -Wextra
 AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 -mprefer-vector-width=512 -Wno-uninitialized
 X86 := -DINTERLACE_HAVE_AVX2 -DINTERLACE_HAVE_AVX512 $(LEVELS) build/levels/avx2.o build/levels/avx512.o
-levels:
+levels:  ## every kernel of every SIMD level against scalar
 	mkdir -p build/levels
 	if [ "$$($(CXX) -dumpmachine | cut -d- -f1)" = x86_64 ]; then \
 	  $(CXX) $(CXX20) -mavx2 -mf16c -c cpp/simd/avx2.cpp -o build/levels/avx2.o && \
@@ -160,7 +144,7 @@ levels:
 	build/levels/bench
 
 # The test suites that LangChain and Haystack publish, and our tests of the adapters, in an environment of their own.
-conformance: $(STAMP)
+conformance: $(STAMP)  ## the suites of LangChain and Haystack
 	test -x build/frameworks/bin/python || $(PYTHON) -m venv --system-site-packages build/frameworks
 	build/frameworks/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-frameworks.txt \
 	  pytest langchain-core langchain-tests llama-index-core haystack-ai pytest-asyncio
@@ -169,10 +153,10 @@ conformance: $(STAMP)
 	build/frameworks/bin/python -m pytest -q -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket tests/integrations
 
 # See RELEASING.md.
-release-check: $(STAMP)
+release-check: $(STAMP)  ## everything that must hold before a release
 	$(BIN)/python scripts/release_check.py
 
-clean:
+clean:  ## remove what the other targets made
 	rm -rf $(VENV) build dist interlace-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -186,5 +170,5 @@ $(TORCH): $(VENV)/.tools constraints.txt
 	touch $@
 
 $(STAMP): $(VENV)/.tools $(SOURCES)
-	$(INSTALL) ".[dev,cli,io,bench,ray]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
+	$(INSTALL) ".[dev,cli,io,bench,ray,docs]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
 	touch $@

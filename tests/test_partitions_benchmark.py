@@ -132,6 +132,21 @@ def results(tmp_path):
     return folder
 
 
+def test_the_table_of_the_readme_has_the_fastest_settings_that_reach_the_bounds():
+    readme, case = import_module("readme"), hand_made()
+    kept = [point({"rerank": 80}, 0.97, 50), point({"rerank": 320}, 0.985, 104), point({"rerank": 640}, 0.99, 300)]
+    case["methods"].append(
+        ours(8, 264.0, kept, family="refined", suffix=", float16 originals"),
+    )
+    text = readme.with_results(f"a\n{readme.BEGIN}\n{readme.END}\nb\n", {}, {readme.SET: case})
+    assert "| bytes per vector | 10 | 18 | 264 | 652 |" in text
+    assert "| recall@10 | 0.415 | 0.400 | 0.985 | 0.990 |" in text
+    assert "| speed in batches (one by one) | 3.33x (3.33x) | 1x (1x) | 2.00x (2.00x) | 1x (1x) |" in text
+    assert text.startswith("a\n")
+    assert text.endswith(f"{readme.END}\nb\n")
+    assert readme.with_results("unchanged", {}, {}) == "unchanged"
+
+
 def test_page(results, tmp_path):
     report, page, readme = import_module("report"), tmp_path / "RESULTS.md", tmp_path / "README.md"
     marks = import_module("readme")
@@ -147,6 +162,7 @@ def test_page(results, tmp_path):
     assert "Not installed: svs." in text
     assert "benchmarks/recall-speed-1m.png" in readme.read_text()
     assert "old" not in readme.read_text()
+    assert "| bytes per vector |" not in readme.read_text()  # a method of the table is missing
 
 
 def test_plots(results, tmp_path):

@@ -11,23 +11,24 @@ import pytest
 import interlace as il
 
 ROOT = Path(__file__).parents[1]
-#: Pages that go on from one snippet to the next: they run as one.
+DOCS = ROOT / "docs"
+#: Pages that go on from one snippet to the next: they run as one. So do those of sections (folders).
 CONTINUED = {"joint.md", "store.md"}
 
 
 def snippets(page: Path) -> list[str]:
     found = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    return ["".join(found)] if page.name in CONTINUED else found
+    return ["".join(found)] if found and (page.name in CONTINUED or page.parent.parent == DOCS) else found
 
 
-#: Pages whose snippets need a server or a cluster: tests/serve/test_docs.py and tests/ray/test_docs.py run them.
-SERVED = {"serve.md", "distributed.md"}
+#: Pages whose snippets need a server or a cluster: tests/serve and tests/ray run them.
+SERVED = {"serve.md", "tutorials/serving.md", "distributed.md"}
 #: And those that need a framework: tests/integrations/test_frameworks_page.py.
 FRAMEWORKS = {"frameworks.md"}
 SNIPPETS = [
-    (page.name, i, code)
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    if page.name not in SERVED | FRAMEWORKS
+    (str(page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT)), i, code)
+    for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+    if str(page.relative_to(ROOT)).removeprefix("docs/") not in SERVED | FRAMEWORKS
     for i, code in enumerate(snippets(page))
 ]
 
@@ -40,6 +41,8 @@ def test_snippet_runs(page, number, code, tmp_path, monkeypatch, capsys):
         pytest.importorskip("torch", reason="the train extra is not installed")
         # Threads of torch spin while they wait for each other: on a busy machine two take many times as long as one.
         monkeypatch.setattr("interlace.estimators.supervised.thread_count", lambda threads: 1)
+    if "import faiss" in code:
+        pytest.importorskip("faiss", reason="faiss is not installed")
     if "il.plot." in code:
         matplotlib = pytest.importorskip("matplotlib", reason="the plot extra is not installed")
         matplotlib.use("Agg")

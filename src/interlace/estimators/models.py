@@ -30,7 +30,8 @@ class Model(PersistentEstimator):
     A subclass sets :attr:`name_in_files` and defines :meth:`learn`; its parameters must include ``seed``, ``threads``
     and ``progress``. docs/your_quantizer.md has an example.
 
-    If the model has an ``embedding_``, the inputs X are raw ([n, *input_shape], or flat rows) and are embedded first.
+    If the model has an ``embedding_``, the inputs X are raw (``[n, *input_shape]``, or flat rows) and are embedded
+    first.
     """
 
     _preserves_dtype = ("float32",)

@@ -91,7 +91,7 @@ class Neighbors(Transformer):
         return (distances, rows) if return_distance else rows
 
     def kneighbors_graph(self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity") -> Any:
-        """CSR matrix [n, n_samples_fit_] with ones, or with ``mode="distance"`` distances, at the neighbours."""
+        """CSR matrix ``[n, n_samples_fit_]`` with ones, or with ``mode="distance"`` distances, at the neighbours."""
         _check_mode(mode)
         distances, rows = self._nearest(X, n_neighbors, own=X is None)
         return self._graph(distances, rows, mode)
@@ -111,12 +111,12 @@ class Neighbors(Transformer):
     def radius_neighbors_graph(
         self, X: Any = None, radius: float | None = None, mode: str = "connectivity", sort_results: bool = False
     ) -> Any:
-        """CSR matrix [n, n_samples_fit_] with ones, or distances (``mode="distance"``), at rows within the radius."""
+        """CSR matrix ``[n, n_samples_fit_]`` of ones, or distances (``mode="distance"``), at rows within the radius."""
         _check_mode(mode)
         return self._graph(*self._within(X, radius), mode)
 
     def transform(self, X: Any) -> Any:
-        """CSR matrix [n, n_samples_fit_] of distances to the n_neighbors + 1 nearest training rows.
+        """CSR matrix ``[n, n_samples_fit_]`` of distances to the n_neighbors + 1 nearest training rows.
 
         There is one more, because estimators with ``metric="precomputed"`` do not count a row as its own neighbour.
         """

@@ -74,7 +74,7 @@ def _hits_with_ties(found: NDArray[Any], truth: NDArray[Any], near: NDArray[np.b
 
 
 def agreement(a: Any, b: Any) -> float:
-    """Mean over queries of |A and B| / k for two answers of the same k; 1 if they hold the same ids in any order.
+    """Mean over queries of ``|A and B| / k`` for two answers of the same k; 1 if they hold the same ids in any order.
 
     If both have fewer than k hits, the larger number of hits replaces k; two empty answers agree.
     """

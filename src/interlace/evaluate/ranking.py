@@ -95,8 +95,8 @@ def map_of_ranking(
     ``denominator``. Ties are resolved in favour of the smaller row. Database vectors are floats: decoded codes for
     the exhaustive scan of an index, embedded rows for the embedding itself. Memory is about 100 MB in addition to the
     arguments; 10,000 queries on 60,000 rows of 16 dimensions take well under a minute. ``squares`` [rows] replace
-    |row|^2 if a search adds another value to -2 <query, row>, such as a rounded cross term. Queries whose label no row
-    has have an AP of 0; it is an error if no query has a known label.
+    ``|row|^2`` if a search adds another value to ``-2 <query, row>``, such as a rounded cross term. Queries whose label
+    no row has have an AP of 0; it is an error if no query has a known label.
     """
     own, theirs = to_numpy(query_labels, "query_labels"), to_numpy(database_labels, "database_labels")
     result = scores_of_ranking(queries, database, own, theirs, at, denominator=denominator, squares=squares)

@@ -30,7 +30,7 @@ def read_vectors(
 ) -> Any:
     """Vectors [rows, dimensions] of a file, chosen by its extension (see ``EXTENSIONS``).
 
-    With ``input_shape`` arrays [rows, *input_shape] of .npy, .npz and .h5 files are inputs for an embedding, too.
+    With ``input_shape`` arrays ``[rows, *input_shape]`` of .npy, .npz and .h5 files are inputs for an embedding, too.
     ``key`` names the array (.npz), column (.parquet) or data set (.h5) when the file holds more than one. The result
     is a NumPy array, an h5py data set, or (parquet) something with ``shape``, ``dtype`` and ``[rows]``; all go straight
     into ``Index.build``, which reads them in blocks.
