@@ -11,7 +11,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: help demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults fuzz conformance release-check clean
+.PHONY: help demo serve test explore check bench bench-cache report stub sanitize tsan levels faults serve-faults fuzz conformance wheels release-check clean
 
 help:
 	@echo "make demo           a tour with a table and a plot"
@@ -30,6 +30,7 @@ help:
 	@echo "make serve-faults   a server that is killed"
 	@echo "make fuzz           bad files for every reader"
 	@echo "make conformance    the suites of LangChain and Haystack"
+	@echo "make wheels         wheels and an sdist in dist/, audited and tried"
 	@echo "make release-check  everything that must hold before a release"
 	@echo "make clean          remove what the other targets made"
 
@@ -141,6 +142,11 @@ conformance: $(STAMP)
 	build/frameworks/bin/python -c "import site, sys; open(site.getsitepackages()[0] + '/interlace.pth', 'w').write(sys.argv[1])" \
 	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
 	build/frameworks/bin/python -m pytest -q -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket tests/integrations
+
+# Needs the Pythons it builds for; says which are missing.
+WHEELS ?= --twice
+wheels:
+	$(PYTHON) scripts/wheels.py $(WHEELS)
 
 # See RELEASING.md.
 release-check: $(STAMP)
