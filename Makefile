@@ -12,7 +12,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
 .PHONY: help demo serve test docs explore check bench bench-cache report stub sanitize tsan levels faults serve-faults \
-  serve-soak cluster ray-faults bench-ray fuzz conformance release-check clean
+  serve-soak cluster ray-faults bench-ray fuzz conformance wheels release-check clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*  ## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*  ## (.*)$$/make \1\t\2/' | expand -t 20
@@ -151,6 +151,11 @@ conformance: $(STAMP)  ## the suites of LangChain and Haystack
 	build/frameworks/bin/python -c "import site, sys; open(site.getsitepackages()[0] + '/interlace.pth', 'w').write(sys.argv[1])" \
 	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
 	build/frameworks/bin/python -m pytest -q -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket tests/integrations
+
+# Needs the Pythons it builds for; says which are missing.
+WHEELS ?= --twice
+wheels:  ## wheels and an sdist in dist/, audited and tried
+	$(PYTHON) scripts/wheels.py $(WHEELS)
 
 # See RELEASING.md.
 release-check: $(STAMP)  ## everything that must hold before a release
