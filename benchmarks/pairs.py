@@ -108,7 +108,9 @@ def main(argv: list[str] | None = None) -> int:
         raise SystemExit("text128k.npz was not found: set INTERLACE_DATA to the folder of text128k")
     texts = Texts(path, options.rows)
     found: dict[str, Any] = {
-        "machine": machine.environment(),
+        "format": 1,
+        "kind": "pairs",
+        "environment": machine.environment(),
         "queries_seen": int((~texts.new).sum()),
         "queries_unseen": int(texts.new.sum()),
         "database": len(texts.database),
