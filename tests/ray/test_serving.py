@@ -43,7 +43,53 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def test_routes_and_autoscaling(built: Path, one: il.Index, queries: np.ndarray) -> None:
+def check_routes(url: str, one: il.Index, queries: np.ndarray) -> dict[str, Any]:
+    """Every route of a server of the seven shards; returns the body of a query."""
+    assert call(url)[1]["title"] == "interlace"
+    assert call(f"{url}/collections")[0] == 401
+    about = call(f"{url}/collections/shards", key=KEY)[1]["result"]
+    assert about["points_count"] == 3000
+    assert about["interlace"]["shards"] == 7
+    wanted = one.search(queries[0], 5, margin="exact", rerank=3000)
+    body = {"query": queries[0].tolist(), "limit": 5, "params": {"exact": True, "rerank": 3000}, "with_stats": True}
+    status, answer = call(f"{url}/collections/shards/points/query", body, KEY)
+    assert status == 200, answer
+    assert [point["id"] for point in answer["result"]["points"]] == wanted.ids.tolist()
+    scores = [point["score"] for point in answer["result"]["points"]]
+    assert np.allclose(scores, np.sqrt(wanted.distances))
+    assert answer["stats"]["rows"] == 3000
+    both = call(f"{url}/collections/shards/points/query/batch", {"searches": [body, body]}, KEY)[1]["result"]
+    assert both == [answer["result"]] * 2
+    why = {"query": queries[0].tolist(), "id": int(wanted.ids[0]), "limit": 5}
+    assert call(f"{url}/collections/shards/points/explain", why, KEY)[1]["result"]["lost"] == "found"
+    assert call(f"{url}/collections/other/points/query", body, KEY)[0] == 404
+    assert call(f"{url}/collections/shards/points", {"points": []}, KEY, "PUT")[0] == 501
+    assert call(f"{url}/collections/shards/points/query", body | {"filter": {}}, KEY)[0] == 422
+    assert call(f"{url}/collections/shards/points/query", body | {"query": [1.0]}, KEY)[0] == 422
+    return body
+
+
+def test_routes(built: Path, one: il.Index, queries: np.ndarray) -> None:
+    """By uvicorn in this process, as ``interlace serve --ray`` runs it."""
+    import uvicorn
+
+    from interlace.ray.web import cluster_app
+    from interlace.serve import Keys
+
+    port = free_port()
+    with il.ray.open(built, groups=2, threads=1, timeout=300) as cluster:
+        app = cluster_app(cluster, keys=Keys(read_only=KEY))
+        server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, ws="none"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            thread.join(0.05)
+        check_routes(f"http://127.0.0.1:{port}", one, queries)
+        server.should_exit = True
+        thread.join()
+
+
+def test_a_deployment_adds_replicas_under_load(built: Path, one: il.Index, queries: np.ndarray) -> None:
     from ray import serve
 
     from interlace.serve import Keys
@@ -68,28 +114,7 @@ def test_routes_and_autoscaling(built: Path, one: il.Index, queries: np.ndarray)
             return sum(status.replica_states.values())
 
         assert replicas() == 1
-        assert call(url)[1]["title"] == "interlace"
-        assert call(f"{url}/collections")[0] == 401
-        about = call(f"{url}/collections/shards", key=KEY)[1]["result"]
-        assert about["points_count"] == 3000
-        assert about["interlace"]["shards"] == 7
-        wanted = one.search(queries[0], 5, margin="exact", rerank=3000)
-        body = {"query": queries[0].tolist(), "limit": 5, "params": {"exact": True, "rerank": 3000}, "with_stats": True}
-        status, answer = call(f"{url}/collections/shards/points/query", body, KEY)
-        assert status == 200, answer
-        assert [point["id"] for point in answer["result"]["points"]] == wanted.ids.tolist()
-        scores = [point["score"] for point in answer["result"]["points"]]
-        assert np.allclose(scores, np.sqrt(wanted.distances))
-        assert answer["stats"]["rows"] == 3000
-        both = call(f"{url}/collections/shards/points/query/batch", {"searches": [body, body]}, KEY)[1]["result"]
-        assert both == [answer["result"]] * 2
-        why = {"query": queries[0].tolist(), "id": int(wanted.ids[0]), "limit": 5}
-        assert call(f"{url}/collections/shards/points/explain", why, KEY)[1]["result"]["lost"] == "found"
-        assert call(f"{url}/collections/other/points/query", body, KEY)[0] == 404
-        assert call(f"{url}/collections/shards/points", {"points": []}, KEY, "PUT")[0] == 501
-        assert call(f"{url}/collections/shards/points/query", body | {"filter": {}}, KEY)[0] == 422
-        assert call(f"{url}/collections/shards/points/query", body | {"query": [1.0]}, KEY)[0] == 422
-
+        body = check_routes(url, one, queries)
         going = threading.Event()
 
         def load() -> None:
@@ -99,7 +124,7 @@ def test_routes_and_autoscaling(built: Path, one: il.Index, queries: np.ndarray)
         clients = [threading.Thread(target=load) for _ in range(6)]
         for client in clients:
             client.start()
-        for _ in range(600):
+        for _ in range(1500):
             if replicas() == 2:
                 break
             going.wait(0.2)
