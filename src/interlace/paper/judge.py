@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ..codec.codebooks import Book, Codebooks, Norm
 from ..engine.calibrating import queries_needed
-from ..engine.margins import TARGETS
+from ..engine.margins import STRICT
 from ..errors import InputError
 from ..estimators.models import Model
 from ..evaluate.answers import agreement
@@ -172,7 +172,7 @@ def _by_codebooks(
             result[f"{FLAT} map"] = map_of_ranking(vectors, decoded, query_labels, labels, squares=squares)["map"]
     result |= {"n_crude": codebooks.n_crude, "n_psi": len(codebooks.crude_dims)}
     calibrating = model.embed(held_out)
-    if len(calibrating) >= queries_needed(TARGETS[0]):  # with fewer, searches stay exact
+    if len(calibrating) >= queries_needed(STRICT[0]):  # with fewer, searches stay exact
         for index in made.values():
             index.calibrate(calibrating)
     searches: Searches = {(order, str(m)): (made[order], m) for order in made for m in (TARGET, "exact")}
@@ -222,7 +222,7 @@ def _by_own_index(
         result = map_of_ranking(model.embed(queries), decoded, query_labels, labels, at=(LIST, 1000))
     result["n_crude"] = model.codebooks_.n_crude
     index: Any = model.index(database)
-    if hasattr(index, "calibrate") and len(held_out) >= queries_needed(TARGETS[0]):
+    if hasattr(index, "calibrate") and len(held_out) >= queries_needed(STRICT[0]):
         index.calibrate(held_out)
     return result, {(CELLS, str(margin)): (index, margin) for margin in MARGINS}, queries, labels
 
