@@ -11,8 +11,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: help demo serve test docs explore check bench bench-cache report stub sanitize tsan levels faults serve-faults \
-  serve-soak cluster ray-faults bench-ray fuzz conformance wheels release-check clean
+.PHONY: help demo serve test docs explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak cluster ray-faults bench-ray fuzz conformance wheels release-check clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*  ## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*  ## (.*)$$/make \1\t\2/' | expand -t 20
