@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import datasets
+import bench_sets
 import interlace as il
 import machine
 from cache import write_json
@@ -107,12 +107,12 @@ def _sift_queries(data: data_sets.DataSet, m: int) -> Queries:
 
 
 def _grown(m: int, n: int, quick: bool) -> Slice:
-    data = datasets.load("sift-grown-1m", seed=0, quick=quick, say=say)
+    data = bench_sets.load("sift-grown-1m", seed=0, quick=quick, say=say)
     return Slice(data.x, _sift_queries(data_sets.sift300k(), m))
 
 
 def _text(m: int, n: int, quick: bool) -> Slice:
-    data = datasets.load("text128k", seed=0, quick=quick, say=say)
+    data = bench_sets.load("text128k", seed=0, quick=quick, say=say)
     rng = np.random.default_rng(7)
     held = rng.permutation(len(data.x))[:m]
     fresh = data.x[held]

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import bench_sets
 import curves
-import datasets
 import machine
 import partition_ours
 from cache import finish, partial, write_json
@@ -65,7 +65,7 @@ def measure(name: str, n_bytes: int, threads: int) -> dict[str, Any]:
     def say(text: str) -> None:
         print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
-    data = datasets.load(name, seed=0, quick=False, say=say)
+    data = bench_sets.load(name, seed=0, quick=False, say=say)
     plan, folder = curves.plan_for(len(data.x), seed=0, quick=False), folder_of(data, quick=False)
     path = partition_ours.path_of(spec, folder, any_version=False)
     phases, clock, written = Phases(), Clock(), partial(path)

@@ -9,7 +9,7 @@ from typing import Any
 import faiss_peers
 import machine
 import ours
-from datasets import BenchSet
+from bench_sets import BenchSet
 from interlace import Index, _native
 from measure import Method, one_thread, race
 from plan import Plan

@@ -22,7 +22,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-import datasets
+import bench_sets
 import machine
 from cache import write_json
 from peers import RESULTS
@@ -131,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, help="folder of the JSON (default: benchmarks/results)")
     args = parser.parse_args(argv)
     results = args.results or (RESULTS / "quick" if args.quick else RESULTS)
-    data = datasets.load("sift-grown-1m", seed=0, quick=args.quick, say=lambda text: print(text, file=sys.stderr))
+    data = bench_sets.load("sift-grown-1m", seed=0, quick=args.quick, say=lambda text: print(text, file=sys.stderr))
     found = []
     for n in (512,) if args.quick else (1024, 4096):
         for name, make in (("flat", flat), ("pairs", pairs), ("tree", tree)):

@@ -29,7 +29,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 import numpy as np
 import ray
 
-import datasets
+import bench_sets
 import interlace as il
 import machine
 from cache import cache_folder
@@ -126,7 +126,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.data == "sift-grown-10m" and not list(cache_folder().glob("sift-grown-10m*seed0.npy")):
         raise SystemExit("sift-grown-10m is not in the cache: benchmarks/growth.py --build makes it")
-    data = datasets.load(args.data, seed=0, quick=args.quick, say=say)
+    data = bench_sets.load(args.data, seed=0, quick=args.quick, say=say)
     q = np.resize(np.asarray(data.queries, np.float32), (BATCH, data.queries.shape[1]))
     settings = {"n_bytes": N_BYTES, "layout": "hybrid", "effort": "fast"}
     seconds = 1.0 if args.quick else args.seconds

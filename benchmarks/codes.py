@@ -22,7 +22,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-import datasets
+import bench_sets
 import machine
 from interlace import ICQ
 from interlace.evaluate.answers import exact_neighbours, recall
@@ -131,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
 def _load(name: str, quick: bool) -> dict[str, FloatArray]:
     """Rows, queries, true neighbours, and the training rows, which are among the rows."""
     stem = {"sift100k": "sift300k", "generated100k": "generated300k"}.get(name, name)
-    data = datasets.load(stem, seed=0, quick=quick, say=lambda text: print(text, file=sys.stderr))
+    data = bench_sets.load(stem, seed=0, quick=quick, say=lambda text: print(text, file=sys.stderr))
     rng = np.random.default_rng(0)
     x, queries = data.x[: 5000 if quick else ROWS], data.queries[: 100 if quick else QUERIES]
     n_train = min(len(x), 4096 if quick else 10_240 if x.shape[1] > 256 else TRAIN_ROWS)

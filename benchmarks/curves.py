@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datasets import BenchSet, FloatArray
+from bench_sets import BenchSet, FloatArray
 from interlace.evaluate.answers import agreement, recall
 from measure import Ids, Method, Search, race, seconds_per_query, significant, task_name
 

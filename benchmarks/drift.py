@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-import datasets
+import bench_sets
 import interlace as il
 import machine
 from measure import one_thread
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small: see that it runs")
     args = parser.parse_args()
     warnings.simplefilter("ignore", il.RelearnWarning)
-    data = datasets.load("sift300k", seed=0, quick=args.quick, say=say)
+    data = bench_sets.load("sift300k", seed=0, quick=args.quick, say=say)
     x = np.asarray(data.x[: 6000 if args.quick else ROWS])
     half, rng, found = len(x) // 2, np.random.default_rng(0), []
     with one_thread(), tempfile.TemporaryDirectory(prefix="interlace-drift-") as folder:

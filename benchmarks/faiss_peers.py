@@ -10,7 +10,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from datasets import BenchSet, FloatArray
+from bench_sets import BenchSet, FloatArray
 from interlace.evaluate.answers import agreement, recall
 from measure import KS, Ids, Method, quiet, seconds_per_query
 from plan import Plan

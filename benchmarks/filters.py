@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-import datasets
+import bench_sets
 import interlace as il
 import machine
 from measure import one_thread, quiet
@@ -97,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small: see that it runs")
     args = parser.parse_args()
-    data = datasets.load("sift300k", seed=0, quick=args.quick, say=say)
+    data = bench_sets.load("sift300k", seed=0, quick=args.quick, say=say)
     queries, rounds = data.queries[:QUERIES], 2 if args.quick else 5
     found: dict[str, Any] = {
         "format": FORMAT,

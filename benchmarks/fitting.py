@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-import datasets
+import bench_sets
 import machine
+from bench_sets import FloatArray
 from cache import write_json
-from datasets import FloatArray
 from interlace import Index, _native
 from ours import Phases
 from partitions import RESULTS
@@ -28,9 +28,9 @@ FORMAT, KIND = 1, "fitting"
 
 def cases() -> dict[str, tuple[FloatArray, str, int, float]]:
     """Rows, metric, bytes of a code and the seconds that it may take."""
-    text = datasets.load("text128k", seed=0, quick=False, say=lambda what: None)
+    text = bench_sets.load("text128k", seed=0, quick=False, say=lambda what: None)
     chosen = np.random.default_rng(0).permutation(len(text.x))[:100_000]
-    generated, _ = datasets.spectrum(30_000, 384, 1, seed=0)
+    generated, _ = bench_sets.spectrum(30_000, 384, 1, seed=0)
     return {
         f"{text.name}, 100,000 x {text.x.shape[1]}": (text.x[chosen], text.metric, 32, 120.0),
         "generated with a decaying spectrum, 30,000 x 384": (generated, "cosine", 16, 60.0),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import datasets
+import bench_sets
 import faiss_peers
 import machine
 import ours
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--bytes", type=int, default=8)
     parser.add_argument("--results", type=Path, help="folder of the JSON (default: benchmarks/results)")
     options = parser.parse_args(argv)
-    data = datasets.load(options.set, seed=0, quick=options.quick, say=lambda text: print(text, file=sys.stderr))
+    data = bench_sets.load(options.set, seed=0, quick=options.quick, say=lambda text: print(text, file=sys.stderr))
     plan = plan_for(*data.x.shape, seed=0, quick=options.quick, everything=False)
     train = ours.training_rows(len(data.x), plan)
     with one_thread():
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _variants(index: Index, data: datasets.BenchSet, plan: Any) -> list[Method]:
+def _variants(index: Index, data: bench_sets.BenchSet, plan: Any) -> list[Method]:
     """The same codes with other numbers of crude books, calibrated on the same rows."""
     codes = index.engine.codes_of(np.arange(len(index)))
     arrays, description = index.codebooks.to_arrays()

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from bench_sets import BenchSet, FloatArray
 from cache import finish, partial, write_json
 from curves import Clock, Curve, CurvePlan, Setting, float_rows, size_of
-from datasets import BenchSet, FloatArray
 from measure import Ids
 
 os.environ.setdefault("RAYON_NUM_THREADS", "1")  # turbovec; read when it is imported

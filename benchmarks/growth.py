@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import bench_sets
 import curves
-import datasets
 import ivf_peers
 import machine
 import partition_ours
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
     with one_thread():
         if options.build:
             for name in names:
-                data = datasets.load(name, seed=0, quick=False, say=say)
+                data = bench_sets.load(name, seed=0, quick=False, say=say)
                 plan = curves.plan_for(len(data.x), seed=0, quick=False)
                 _build(name, data, folder_of(data, quick=False), plan, options, say)
             return 0
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _build(
     name: str,
-    data: datasets.BenchSet,
+    data: bench_sets.BenchSet,
     folder: Path,
     plan: curves.CurvePlan,
     options: argparse.Namespace,
@@ -84,7 +84,7 @@ def measure(names: list[str], options: argparse.Namespace, say: Callable[[str], 
     began, environment = time.perf_counter(), machine.environment()
     methods, lines, plans = [], [], []
     for name in names:
-        data = datasets.load(name, seed=0, quick=False, say=say)
+        data = bench_sets.load(name, seed=0, quick=False, say=say)
         plan = curves.plan_for(len(data.x), seed=0, quick=False)
         folder = folder_of(data, quick=False)
         plans.append(plan)
@@ -131,7 +131,7 @@ def measure(names: list[str], options: argparse.Namespace, say: Callable[[str], 
     }
 
 
-def _setting(curve: curves.Curve, data: datasets.BenchSet, plan: curves.CurvePlan) -> tuple[curves.Setting, float]:
+def _setting(curve: curves.Curve, data: bench_sets.BenchSet, plan: curves.CurvePlan) -> tuple[curves.Setting, float]:
     """The cheapest setting that agrees at the target on the first half of the queries; agreement on the second."""
     assert curve.exhaustive is not None
     half = plan.agreed // 2

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import faiss_peers
+from bench_sets import BenchSet, FloatArray
 from cache import finish, kept_array, partial, write_json
 from curves import LARGE_K, Clock, Curve, CurvePlan, Setting, float_rows
-from datasets import BenchSet, FloatArray
 from interlace.learn.settings import MAX_TRAIN_ROWS
 from measure import Ids
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datasets import BenchSet, FloatArray
+from bench_sets import BenchSet, FloatArray
 from interlace import Index, _native
 from interlace.evaluate.answers import agreement, recall
 from interlace.learn.sample import training_rows as learned_from

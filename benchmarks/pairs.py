@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 import interlace as il
 import machine
-from datasets import data_file
+from bench_sets import data_file
 from peers import RESULTS, write
 
 Rows = NDArray[np.int64]

@@ -16,9 +16,9 @@ import numpy as np
 
 import interlace as il
 import ours
+from bench_sets import BenchSet, FloatArray
 from cache import finish, kept_array, partial, write_json
 from curves import LARGE_K, Clock, Curve, CurvePlan, Setting, size_of
-from datasets import BenchSet, FloatArray
 from interlace import Index, _native
 from measure import Ids
 

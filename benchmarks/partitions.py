@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import bench_sets
 import curves
-import datasets
 import graph_peers
 import ivf_peers
 import machine
@@ -104,7 +104,7 @@ def main(argv: list[str] | None = None) -> int:
         if not options.build and options.resume and path.exists():
             say(f"{path.name} is there already")
             continue
-        data = datasets.load(name, seed=options.seed, quick=options.quick, say=say)
+        data = bench_sets.load(name, seed=options.seed, quick=options.quick, say=say)
         plan = curves.plan_for(len(data.x), seed=options.seed, quick=options.quick)
         case = fitting(CASES[name], len(data.x)) if options.quick else CASES[name]
         case = replace(case, ours=(*case.ours, *(options.ours or ())))
@@ -117,7 +117,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def folder_of(data: datasets.BenchSet, *, quick: bool) -> Path:
+def folder_of(data: bench_sets.BenchSet, *, quick: bool) -> Path:
     """Indexes of a set in the cache."""
     return cache_folder() / ("partitions-quick" if quick else "partitions") / f"{data.name}-seed{data.seed}"
 
@@ -135,7 +135,7 @@ def fitting(case: Case, n_rows: int) -> Case:
 def _run(
     name: str,
     case: Case,
-    data: datasets.BenchSet,
+    data: bench_sets.BenchSet,
     folder: Path,
     plan: curves.CurvePlan,
     options: argparse.Namespace,
@@ -173,7 +173,7 @@ def _run(
 
 def build(
     case: Case,
-    data: datasets.BenchSet,
+    data: bench_sets.BenchSet,
     folder: Path,
     plan: curves.CurvePlan,
     options: argparse.Namespace,
@@ -191,7 +191,7 @@ def build(
 
 def load(
     case: Case,
-    data: datasets.BenchSet,
+    data: bench_sets.BenchSet,
     folder: Path,
     plan: curves.CurvePlan,
     options: argparse.Namespace,

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_sets
 import case
-import datasets
 import machine
 import streaming
 from cache import write_json as write
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     def say(text: str) -> None:
         print(f"[{time.perf_counter() - started:7.1f} s] {text}", file=sys.stderr, flush=True)
 
-    loaded: dict[str, datasets.BenchSet] = {}
+    loaded: dict[str, bench_sets.BenchSet] = {}
     for name in options.only or CASES:
         if name == STREAMING:
             _streaming(results, options, say)
@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
         if set_name not in loaded:
             loaded = {}  # one set in memory at a time
             say(f"loading {set_name}")
-            loaded[set_name] = datasets.load(set_name, seed=options.seed, quick=options.quick, say=say)
+            loaded[set_name] = bench_sets.load(set_name, seed=options.seed, quick=options.quick, say=say)
         data = loaded[set_name]
         path = results / f"{data.name}-{n_bytes}.json"
         if options.resume and path.exists():

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import datasets
+import bench_sets
 import machine
 from codes import KS, ROUNDS, TIMED_ROWS, _load
 from interlace import ICQ
@@ -47,7 +47,9 @@ def main(argv: list[str] | None = None) -> int:
     missing = [] if options.table else [pair for pair in wanted if not _path(folder, *pair).exists()]
     data = _load(DATA, options.quick) if missing else {}
     if missing and options.others:
-        whole = datasets.load("sift300k", seed=0, quick=options.quick, say=lambda text: print(text, file=sys.stderr)).x
+        whole = bench_sets.load(
+            "sift300k", seed=0, quick=options.quick, say=lambda text: print(text, file=sys.stderr)
+        ).x
         data["train"] = whole[len(data["x"]) :]
     for name, n_bytes in missing:
         print(f"{name}, {n_bytes} bytes", file=sys.stderr, flush=True)

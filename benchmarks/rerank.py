@@ -20,7 +20,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-import datasets
+import bench_sets
 import faiss_peers
 import interlace as il
 import machine
@@ -40,7 +40,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def ours(data: datasets.BenchSet, folder: Path, n_timed: int) -> list[Method]:
+def ours(data: bench_sets.BenchSet, folder: Path, n_timed: int) -> list[Method]:
     """Depths of both kinds of originals, and the one knob."""
     index = il.Index.build(data.x[HELD_OUT:], n_bytes=N_BYTES, layout="hybrid", max_train_rows=TRAIN, threads=1)
     methods = []
@@ -53,7 +53,7 @@ def ours(data: datasets.BenchSet, folder: Path, n_timed: int) -> list[Method]:
         settings: list[dict[str, Any]] = [{"rerank": depth, "margin": 0.99} for depth in DEPTHS]
         for given in [*settings, *({"recall": r} for r in RECALLS)]:
 
-            def search(q: datasets.FloatArray, k: int, s: il.Store = store, g: dict[str, Any] = given) -> Any:
+            def search(q: bench_sets.FloatArray, k: int, s: il.Store = store, g: dict[str, Any] = given) -> Any:
                 return s.search(q, k, threads=1, **g).ids
 
             options = {"recall_asked" if name == "recall" else name: value for name, value in given.items()}
@@ -62,7 +62,7 @@ def ours(data: datasets.BenchSet, folder: Path, n_timed: int) -> list[Method]:
     return methods
 
 
-def theirs(data: datasets.BenchSet, n_timed: int) -> list[Method]:
+def theirs(data: bench_sets.BenchSet, n_timed: int) -> list[Method]:
     """RefineFlat over PQFastScan, at the best level of faiss here."""
     codes = faiss.IndexPQFastScan(data.x.shape[1], 2 * N_BYTES, 4)
     codes.pq.cp.max_points_per_centroid = TRAIN
@@ -93,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small: see that it runs")
     args = parser.parse_args()
-    data = datasets.load("sift300k", seed=0, quick=args.quick, say=say)
+    data = bench_sets.load("sift300k", seed=0, quick=args.quick, say=say)
     folder = Path(tempfile.mkdtemp(prefix="interlace-rerank-"))
     try:
         with one_thread():

@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-import datasets
+import bench_sets
 import interlace as il
 import machine
 from interlace.client import wire
@@ -297,7 +297,7 @@ def main() -> None:
     parser.add_argument("--data", default="sift300k")
     parser.add_argument("--seconds", type=float, default=5.0)
     args = parser.parse_args()
-    data = datasets.load(args.data, seed=0, quick=args.quick, say=say)
+    data = bench_sets.load(args.data, seed=0, quick=args.quick, say=say)
     x, q = np.asarray(data.x, np.float32), np.asarray(data.queries, np.float32)[:500]
     seconds, n, rounds = (1.0, 200, 4) if args.quick else (args.seconds, 4000, 40)
     out: dict[str, Any] = {

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import datasets
+import bench_sets
 import interlace as il
 import machine
 import store_bars
@@ -343,7 +343,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small: see that it runs")
     parser.add_argument("--folder", help="where the stores are made; their disk is what is measured")
     args = parser.parse_args()
-    data = datasets.load("sift-grown-1m", seed=0, quick=args.quick, say=say)
+    data = bench_sets.load("sift-grown-1m", seed=0, quick=args.quick, say=say)
     rounds, folder = (2 if args.quick else 5), Path(tempfile.mkdtemp(prefix="interlace-store-", dir=args.folder))
     try:
         with one_thread():

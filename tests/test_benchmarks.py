@@ -285,8 +285,8 @@ def test_all_learn_from_the_same_rows(with_faiss, monkeypatch):
 
 
 def test_made_rows_lie_between_a_row_and_a_near_one(with_faiss):
-    datasets, grown = with_faiss("datasets"), with_faiss("grown")
-    base, _ = datasets.clustered(400, 16, 1, 0)
+    bench_sets, grown = with_faiss("bench_sets"), with_faiss("grown")
+    base, _ = bench_sets.clustered(400, 16, 1, 0)
     base[7] = base[8]  # a duplicate is a neighbour like any other
     made = grown.make_rows(base, 300, seed=5)
     assert made.dtype == np.uint8
@@ -341,10 +341,10 @@ def test_rounds_are_interleaved(with_faiss):
 
 @pytest.mark.slow
 def test_a_whole_case(with_faiss, report, tmp_path):
-    case, datasets, plan_module = with_faiss("case"), with_faiss("datasets"), with_faiss("plan")
-    x, queries = datasets.clustered(1500, 16, 30, 0)
+    case, bench_sets, plan_module = with_faiss("case"), with_faiss("bench_sets"), with_faiss("plan")
+    x, queries = bench_sets.clustered(1500, 16, 30, 0)
     rows, asked = x.astype(np.float32), queries.astype(np.float32)
-    data = datasets.BenchSet("tiny", "generated", True, rows, asked, datasets.neighbours(x, queries), 0)
+    data = bench_sets.BenchSet("tiny", "generated", True, rows, asked, bench_sets.neighbours(x, queries), 0)
     plan = plan_module.Plan(
         quick=True, rounds=1, answered=30, timed=10, timed_slow=5, timed_decode=1, timed_scalar=5, nprobe_queries=20,
         opq_iterations=1, train_rows=1200, rq_table=True,

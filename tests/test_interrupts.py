@@ -16,6 +16,7 @@ import interlace as il
 from books import index_of, random_codebooks, random_codes
 from helpers import run_python
 from interlace import _native
+from interlace.engine.hits import WORK
 
 #: Far more work than any machine does between the signal and the next checkpoint; without one it takes many seconds.
 ROWS, QUERIES, CODED = 200_000, 3_000, 400_000
@@ -49,7 +50,7 @@ def queries() -> NDArray[np.float32]:
 
 def search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
     rows, distances = np.empty((QUERIES, 10), np.int64), np.empty((QUERIES, 10), np.float32)
-    work = np.empty((QUERIES, 5), np.uint64)
+    work = np.empty((QUERIES, WORK), np.uint64)
     rule = il.engine.margins.rule_of(math.inf, k=10, n=ROWS, calibration=None, sigma=0.0)
     segments = [s.native for s in index.engine.segments]
     out = (rows, distances, done[:QUERIES], work, None)
@@ -57,7 +58,7 @@ def search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
 
 
 def range_search(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
-    radii, work = np.full(QUERIES, -1e9, np.float32), np.empty((QUERIES, 5), np.uint64)  # no hits to keep
+    radii, work = np.full(QUERIES, -1e9, np.float32), np.empty((QUERIES, WORK), np.uint64)  # no hits to keep
     segments = [s.native for s in index.engine.segments]
     _native.range_search(
         index.codebooks.native, segments, [], queries(), radii, _native.Rule.everything(), threads, done[:QUERIES], work

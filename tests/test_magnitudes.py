@@ -13,6 +13,7 @@ import interlace as il
 from helpers import clustered, hand_made, run_python, small_index
 from interlace import _native
 from interlace.codec.encode import encode
+from interlace.engine.hits import WORK
 from interlace.files import storage
 from raising import Facts, raises
 
@@ -120,7 +121,7 @@ def test_native_code_checks_for_itself() -> None:
                 _native.Rule.exact(),
                 2,
                 np.zeros(40, np.int64),
-                np.zeros((40, 5), np.uint64),
+                np.zeros((40, WORK), np.uint64),
             )
         with pytest.raises(ValueError, match="not finite, or too large"):
             _native.nearest(x, np.full((3, 4), value, np.float32), 1, np.zeros(40, np.int32), np.zeros(40, np.float32))

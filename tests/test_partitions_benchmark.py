@@ -216,11 +216,11 @@ def test_slices_of_agreement_are_one_table(results, tmp_path):
 @pytest.mark.slow
 def test_a_whole_case(with_faiss, tmp_path):
     """Everything is built once, kept, and measured: the lists of faiss are shared by its indexes."""
-    partitions, datasets, curves = (with_faiss(name) for name in ("partitions", "datasets", "curves"))
+    partitions, bench_sets, curves = (with_faiss(name) for name in ("partitions", "bench_sets", "curves"))
     ivf = with_faiss("ivf_peers")
-    x, queries = datasets.clustered(3000, 16, 60, 0)
-    data = datasets.BenchSet(
-        "tiny", "generated", True, x, queries.astype(np.float32), datasets.neighbours(x, queries), 0
+    x, queries = bench_sets.clustered(3000, 16, 60, 0)
+    data = bench_sets.BenchSet(
+        "tiny", "generated", True, x, queries.astype(np.float32), bench_sets.neighbours(x, queries), 0
     )
     plan = curves.CurvePlan(quick=True, answered=60, agreed=40, timed=20, least_timed=5, turn_seconds=0.001, rounds=1)
     case = partitions.Case(
@@ -262,10 +262,10 @@ def test_a_whole_case(with_faiss, tmp_path):
 
 def test_a_grown_set_begins_with_the_smaller_ones(with_faiss, tmp_path, monkeypatch):
     """The real rows come first; what is in the cache is not made again."""
-    datasets, grown = with_faiss("datasets"), with_faiss("grown")
+    bench_sets, grown = with_faiss("bench_sets"), with_faiss("grown")
     monkeypatch.setattr(grown, "FIRST", 1000)
     monkeypatch.setattr(grown, "MOST", 3000)
-    base, _ = datasets.clustered(300, 8, 1, 0)
+    base, _ = bench_sets.clustered(300, 8, 1, 0)
     said = []
     large = grown.rows(base, 2000, tmp_path, "made", 0, said.append)
     small = grown.rows(base, 700, tmp_path, "made", 0, said.append)
@@ -281,13 +281,13 @@ def test_a_grown_set_begins_with_the_smaller_ones(with_faiss, tmp_path, monkeypa
 
 def test_true_neighbours_by_blocks(with_faiss, monkeypatch):
     """Those of the search of all rows at once, with its order of ties."""
-    datasets = with_faiss("datasets")
+    bench_sets = with_faiss("bench_sets")
     rng = np.random.default_rng(0)
     x, queries = (20 * rng.integers(0, 4, (n, 8)).astype(np.uint8) for n in (3000, 20))
-    whole = datasets.neighbours(x, queries)
-    monkeypatch.setattr(datasets, "TRUTH_BLOCK", 700)
+    whole = bench_sets.neighbours(x, queries)
+    monkeypatch.setattr(bench_sets, "TRUTH_BLOCK", 700)
     distances = ((x[whole].astype(int) - queries[:, None].astype(int)) ** 2).sum(-1)
-    blocks = datasets.neighbours(x, queries)
+    blocks = bench_sets.neighbours(x, queries)
     assert np.array_equal(((x[blocks].astype(int) - queries[:, None].astype(int)) ** 2).sum(-1), distances)
 
 

@@ -211,7 +211,8 @@ def test_bad_places(one: il.Index, rows: np.ndarray, tmp_path: Path) -> None:
     with pytest.raises(il.FileError, match="nonsense://.*Protocol not known"):
         il.ray.build("nonsense://bucket/x.npy", one, tmp_path / "out", shards=2, progress=False)
     with pytest.raises(il.InputError, match="only .npy and .parquet"):
-        il.ray.build(f"local://{tmp_path}", one, tmp_path / "out", shards=2, progress=False)
+        (tmp_path / "x.txt").write_text("1 2 3")
+        il.ray.build(f"local://{tmp_path}/x.txt", one, tmp_path / "out", shards=2, progress=False)
 
 
 def test_a_manifest_that_does_not_fit_its_files(built: Path, one: il.Index, rows: np.ndarray, tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ def test_a_closed_store(store: il.Store) -> None:
         "get": ([1],),
         "distance_error": (np.zeros(4),),
         "to_file": ("nowhere",),
+        "backup": ("nowhere",),
         "add_columns": ({"n": "int8"},),
         "drop_columns": (["n"],),
     }
