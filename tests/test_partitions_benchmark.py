@@ -134,9 +134,11 @@ def results(tmp_path):
 
 def test_the_table_of_the_readme_has_the_fastest_settings_that_reach_the_bounds():
     readme, case = import_module("readme"), hand_made()
+    case["methods"] = [method for method in case["methods"] if method["name"] != readme.VECTORS[0]]
+    assert "| bytes per vector |" not in readme.with_results(f"{readme.BEGIN}{readme.END}", {}, {readme.SET: case})
     kept = [point({"rerank": 80}, 0.97, 50), point({"rerank": 320}, 0.985, 104), point({"rerank": 640}, 0.99, 300)]
     case["methods"].append(
-        ours(8, 264.0, kept, family="refined", suffix=", float16 originals"),
+        ours(16, 264.0, kept, family="refined", suffix=", float16 originals"),
     )
     text = readme.with_results(f"a\n{readme.BEGIN}\n{readme.END}\nb\n", {}, {readme.SET: case})
     assert "| bytes per vector | 10 | 18 | 264 | 652 |" in text
@@ -162,7 +164,7 @@ def test_page(results, tmp_path):
     assert "Not installed: svs." in text
     assert "benchmarks/recall-speed-1m.png" in readme.read_text()
     assert "old" not in readme.read_text()
-    assert "| bytes per vector |" not in readme.read_text()  # a method of the table is missing
+    assert "| bytes per vector |" in readme.read_text()
 
 
 def test_plots(results, tmp_path):

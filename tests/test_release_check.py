@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
 import zipfile
 from pathlib import Path
 
@@ -46,11 +45,3 @@ def test_wrong_wheels(tmp_path):
         wheel.writestr("interlace/a.py", "where = '/home/somebody/interlace'")
     problems = release_check.wheel_problems(path, ("/home/somebody",))
     assert ["_native.pyi" in problems[0], "a.py" in problems[1], len(problems)] == [True, True, 2]
-
-
-def test_make_help_lists_every_target():
-    text = (ROOT / "Makefile").read_text()
-    targets = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split()
-    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    listed = re.findall(r"^make ([\w-]+)", shown, re.MULTILINE)
-    assert sorted(listed) == sorted(set(targets) - {"help"})

@@ -17,7 +17,7 @@ X = clustered(300, 6)
 
 
 def test_a_column_of_vectors_becomes_the_index_of_its_array():
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    datasets = pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed")
     names = [f"row {i}" for i in range(300)]
     data = datasets.Dataset.from_dict({"name": names, "vector": X.tolist(), "text": names})
     settings = {"n_bytes": 4, "threads": 1, "progress": False}
