@@ -117,10 +117,17 @@ def with_segments(index: Index, segments: tuple[Segment, ...]) -> Index:
 
 
 def stopping_rule(
-    label: str, *, share: float, weight: float, stop: float, least: float, reach: float, inner: float = 0.0
+    label: str,
+    *,
+    share: float,
+    weight: float,
+    stop: float,
+    least: float,
+    reach: float,
+    inner: float = 0.0,
+    slack: float = -math.inf,
 ) -> Rule:
-    """A rule that stops by rank and gap only, whatever tau is."""
-    slack = -math.inf
+    """A rule that stops by rank and gap only, whatever tau is, unless there is a slack."""
     return Rule(
         _native.Rule.calibrated(
             share=share, weight=weight, stop=stop, slack=slack, least=least, reach=reach, inner=inner

@@ -15,6 +15,15 @@ template <typename T> struct LineAllocator {
     template <typename U> bool operator==(const LineAllocator<U>&) const { return true; }
 };
 
+// The same without setting the values of a new vector: for buffers of which a call writes what it reads.
+template <typename T> struct UnsetAllocator : LineAllocator<T> {
+    template <typename U> struct rebind {
+        using other = UnsetAllocator<U>;
+    };
+    void construct(T*) noexcept {}
+};
+
+template <typename T> using Unset = std::vector<T, UnsetAllocator<T>>;
 template <typename T> using Aligned = std::vector<T, LineAllocator<T>>;
 
 } // namespace interlace

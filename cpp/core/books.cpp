@@ -80,11 +80,18 @@ const PairTerms& Books::pair_terms() const {
     return pair_terms_.get([this] { return std::make_unique<PairTerms>(books(), overlap_, dim()); });
 }
 
+const CoarseWords* Books::coarse_words() const {
+    if (metric() != Metric::kL2 || n_cells() < CoarseWords::kFewest) return nullptr;
+    return &coarse_words_.get([this] { return std::make_unique<CoarseWords>(cells_.words()); });
+}
+
 std::size_t Books::bytes() const {
     std::size_t floats = 0;
     for (const Book& book : books()) floats += book.words.size() + book.squares.size();
     floats += cells_.centres().words.size() + cells_.centres().squares.size();
-    return floats * sizeof(float) + (has_table_terms_ ? cells_.term_bytes() : 0) + cross_sums_.bytes();
+    const CoarseWords* coarse = coarse_words_.known();
+    return floats * sizeof(float) + (has_table_terms_ ? cells_.term_bytes() : 0) + cross_sums_.bytes() +
+           (coarse == nullptr ? 0 : coarse->bytes());
 }
 
 void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const {

@@ -15,6 +15,7 @@
 #pragma once
 #include "book.h"
 #include "cells.h"
+#include "coarse_words.h"
 #include "cross_terms.h"
 #include "made_once.h"
 
@@ -61,6 +62,8 @@ public:
     bool folds_cells() const { return folds_cells_; }
     bool has_table_terms() const { return has_table_terms_; } // search adds terms of the cells to tables
     const PairTerms& pair_terms() const;                      // computed by the first call
+    // The words of the cells as bytes, for l2 and many cells, computed by the first call; nullptr elsewhere.
+    const CoarseWords* coarse_words() const;
     // Whether the second step adds cross terms: books overlap, and no norm column covers them. Never for other metrics.
     bool has_cross_sums() const { return !cross_sums_.empty(); }
     std::int32_t cross_sum(std::size_t cell, const std::uint8_t* codes) const { // codes [n_columns]
@@ -87,6 +90,7 @@ private:
     bool folds_cells_ = false, has_table_terms_ = false;
     CrossSums cross_sums_;
     MadeOnce<PairTerms> pair_terms_;
+    MadeOnce<CoarseWords> coarse_words_;
 };
 
 } // namespace interlace

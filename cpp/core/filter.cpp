@@ -74,6 +74,7 @@ Filter::Filter(const Books& books, const Segment& segment, const std::uint8_t* a
 SegmentView Filter::view(const Books& books, std::uint64_t first_row) const {
     SegmentView view = segment_.view(books, first_row);
     if (copied_) {
+        view.empty = nullptr;
         view.cell_starts = cell_starts_.data();
         view.crude = crude_.data();
         view.rest = rest_.data();

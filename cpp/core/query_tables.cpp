@@ -8,8 +8,8 @@
 
 namespace interlace {
 
-QueryTables::QueryTables(const Books& books, std::size_t n)
-    : books_(books), rotated_(n * books.dim()), gathered_(n * books.dim()), base_(n * books.cells().padded()),
+QueryTables::QueryTables(const Books& books, const Rule& rule, std::size_t n)
+    : books_(books), rotated_(n * books.dim()), gathered_(n * books.dim()), bases_(books, rule, n),
       tables_(n * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
       low_(n * books.n_columns()) {}
 
@@ -20,7 +20,7 @@ void QueryTables::compute(const float* queries, std::size_t n) {
     const float cell_terms = books_.has_table_terms() ? books_.cells().term_bound() : 0.0f;
     for (std::size_t q = 0; q < n; ++q)
         bound_[q] = cell_terms + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());
-    compute_bases(queries, n);
+    bases_.compute(queries, rotated_.data(), n);
     for (std::size_t j = 0; j < books_.n_columns(); ++j) compute_column(j, n);
     if (books_.has_table_terms())
         for (std::size_t q = 0; q < n; ++q) compute_steps(q);
@@ -33,32 +33,6 @@ void QueryTables::gather(const Book& book, std::size_t n, const float** x) {
         float* to = gathered_.data() + q * dim;
         for (std::size_t d = 0; d < book.support.size(); ++d) to[d] = rotated_[q * dim + book.support[d]];
         x[q] = to;
-    }
-}
-
-void QueryTables::compute_bases(const float* queries, std::size_t n) {
-    const std::size_t dim = books_.dim();
-    const bool l2 = books_.metric() == Metric::kL2;
-    // Dimensions whose q^2 some table holds: those of the cell's book and of books that share none.
-    std::vector<bool> covered(dim, false);
-    for (const Book& book : books_.books())
-        if (book.alone || &book == &books_.books()[0])
-            for (std::uint32_t d : book.support) covered[d] = true;
-    const float* x[kGroup];
-    float* out[kGroup];
-    const Book& words = books_.cells().words();
-    gather(words, n, x);
-    for (std::size_t q = 0; q < n; ++q) out[q] = base_.data() + q * words.padded();
-    (l2 ? squared_distances : inner_products)(words, x, n, out);
-    for (std::size_t q = 0; q < n; ++q) {
-        float offset = books_.metric() == Metric::kCosine ? 1.0f : books_.constant();
-        if (l2) {
-            for (std::size_t d = 0; d < dim; ++d)
-                if (!covered[d]) offset += rotated_[q * dim + d] * rotated_[q * dim + d];
-        } else {
-            for (std::size_t d = 0; d < dim; ++d) offset -= queries[q * dim + d] * books_.mean()[d];
-        }
-        for (std::size_t c = 0; c < words.n_words; ++c) out[q][c] = l2 ? offset + out[q][c] : offset - out[q][c];
     }
 }
 

@@ -1,5 +1,6 @@
 #include "rule.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <sstream>
@@ -18,6 +19,10 @@ std::span<const float> Rule::spread(std::size_t n_cells) const {
         }
         return made;
     });
+}
+
+std::size_t Rule::usual_cells() const {
+    return static_cast<std::size_t>(std::clamp(std::exp(std::min(stop_, 20.0)) / 2, 64.0, 1e6));
 }
 
 std::string Rule::repr() const {

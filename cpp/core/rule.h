@@ -59,6 +59,9 @@ public:
     float inner() const { return inner_; }
     // [at least n_cells] the largest gap at which the cell of each rank is visited; rank 0 always is.
     std::span<const float> spread(std::size_t n_cells) const;
+    // Cells that a query visits, roughly, where the rule stops: ranks up to exp(stop) if all of them are equally near,
+    // about half as many elsewhere.
+    std::size_t usual_cells() const;
     std::string repr() const;
 
 private:

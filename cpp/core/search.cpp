@@ -38,7 +38,7 @@ void scan_all(const Books& books, const std::vector<SegmentView>& segments, cons
     parallel_for((n + group - 1) / group, threads, [&](std::size_t task, std::size_t worker_index) {
         auto& worker = workers[worker_index];
         if (!worker)
-            worker.reset(new Worker{QueryTables(books, std::min(group, n)),
+            worker.reset(new Worker{QueryTables(books, rule, std::min(group, n)),
                                     {books, segments, rule, want_floors, collector, NoTrace()}});
         const std::size_t first = task * group, count = std::min(group, n - first);
         worker->tables.compute(queries + first * books.dim(), count);
@@ -87,7 +87,8 @@ void spans(const Books& books, const float* queries, std::size_t n, float* out) 
     std::fill_n(out, n, 0.0f);
     if (books.has_table_terms() || books.has_cross_sums()) return;
     constexpr std::size_t group = QueryTables::kGroup;
-    QueryTables tables(books, std::min(group, n));
+    const Rule rule = Rule::exact();
+    QueryTables tables(books, rule, std::min(group, n));
     alignas(64) float group_minima[kGroups];
     std::vector<float> minima(books.n_columns());
     for (std::size_t first = 0; first < n; first += group) {
@@ -127,7 +128,7 @@ void range_search(const Books& books, const std::vector<SegmentView>& segments, 
 
 void trace_row(const Books& books, const std::vector<SegmentView>& segments, const float* query, std::size_t k,
                const Rule& rule, Trace& trace) {
-    QueryTables tables(books, 1);
+    QueryTables tables(books, rule, 1);
     tables.compute(query, 1);
     Scanner<TopK, RowTrace> scanner(books, segments, rule, true, TopK(segments, k), RowTrace(trace));
     scanner.collector().start();

@@ -53,7 +53,7 @@ void Segment::unpack(const CodeRowsOut& out) const {
 SegmentView Segment::view(const Books& books, std::uint64_t first_row) const {
     SegmentView view{first_row, shape_.n_crude, shape_.n_rest, cell_starts_.data(),
                      crude_,    rest_,          cross_floors_, nullptr,
-                     0,         &rows_};
+                     0,         &empty_cells(), &rows_};
     if (books.folds_cells()) {
         const FixedParts& parts = fixed_parts(books);
         view.cross_floors = parts.floors.data();
@@ -65,6 +65,15 @@ SegmentView Segment::view(const Books& books, std::uint64_t first_row) const {
 
 const FixedParts& Segment::fixed_parts(const Books& books) const {
     return fixed_parts_.get([&] { return std::make_unique<FixedParts>(books, *this); });
+}
+
+const std::vector<std::uint32_t>& Segment::empty_cells() const {
+    return empty_cells_.get([this] {
+        auto made = std::make_unique<std::vector<std::uint32_t>>();
+        for (std::size_t c = 0; c < shape_.n_cells; ++c)
+            if (start(c) == end(c)) made->push_back(static_cast<std::uint32_t>(c));
+        return made;
+    });
 }
 
 const RowCells& Segment::cells() const {

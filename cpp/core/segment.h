@@ -37,6 +37,8 @@ struct SegmentView {
     const std::int32_t* cross_floors;    // of the whole segment, also in a copy
     const std::uint8_t* fixed = nullptr; // [n_blocks][64] FixedParts::bytes, where books fold their cells
     std::int32_t fixed_step = 0;
+    // Cells without rows, ascending; nullptr in a copy.
+    const std::vector<std::uint32_t>* empty = nullptr;
     const RowNumbers* numbers;              // row number of every position, in the segment
     const std::uint32_t* rows = nullptr;    // [n] in a copy: the same, not packed
     const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy
@@ -114,6 +116,7 @@ public:
     SegmentView view(const Books& books, std::uint64_t first_row) const; // all rows
     const FixedParts& fixed_parts(const Books& books) const; // computed by the first call, for books that fold cells
     const RowCells& cells() const;                           // computed by the first call, and kept
+    const std::vector<std::uint32_t>& empty_cells() const;   // computed by the first call, and kept
     const RowCells* known_cells() const { return cells_.known(); } // nullptr: not computed yet
 
 private:
@@ -124,6 +127,7 @@ private:
     RowNumbers rows_;
     const std::int32_t* cross_floors_;
     MadeOnce<RowCells> cells_;
+    MadeOnce<std::vector<std::uint32_t>> empty_cells_;
     MadeOnce<FixedParts> fixed_parts_;
 };
 

@@ -16,6 +16,36 @@ namespace {
 #include "tables_impl.h"
 #include "stored_impl.h"
 
+// Four words at a time: the products of their bytes in two halves, which are added at the end.
+void byte_bounds(const ByteQuery* queries, std::size_t n, const std::uint8_t* words, std::size_t width,
+                 const float* squares) {
+    for (std::size_t first = 0; first < kWords; first += kByteWords, words += kByteWords * width)
+        for (std::size_t q = 0; q < n; ++q) {
+            const ByteQuery& query = queries[q];
+            __m256i sums[4] = {};
+            for (std::size_t d = 0; d < width; d += 4) {
+                std::int32_t four;
+                __builtin_memcpy(&four, query.x + d, 4);
+                const __m256i x = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
+                for (int v = 0; v < 4; ++v) {
+                    const __m128i some =
+                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(words + d * kByteWords + 16 * v));
+                    sums[v] = _mm256_add_epi32(sums[v], _mm256_madd_epi16(x, _mm256_cvtepu8_epi16(some)));
+                }
+            }
+            const __m256i order = _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7); // hadd works in 128-bit halves
+            const __m256 scale = _mm256_set1_ps(query.scale), start = _mm256_set1_ps(query.start);
+            for (int half = 0; half < 2; ++half) {
+                const __m256i both =
+                    _mm256_permutevar8x32_epi32(_mm256_hadd_epi32(sums[2 * half], sums[2 * half + 1]), order);
+                const __m256 product = _mm256_cvtepi32_ps(_mm256_sub_epi32(both, _mm256_set1_epi32(query.shift)));
+                const std::size_t w = first + 8 * static_cast<std::size_t>(half);
+                const __m256 rest = _mm256_sub_ps(_mm256_loadu_ps(squares + w), _mm256_mul_ps(scale, product));
+                _mm256_storeu_ps(query.out + w, _mm256_add_ps(start, rest));
+            }
+        }
+}
+
 // 32 integers of 0..255 -> bytes. The packs work in 128-bit halves; the permutation puts the 4-byte pieces back in
 // order.
 inline __m256i pack_bytes(const __m256i* steps) {
@@ -197,6 +227,7 @@ const Kernels& avx2_kernels() {
     static constexpr Kernels k = {.name = "avx2",
                                   .squared_distances = squared_distances,
                                   .inner_products = inner_products,
+                                  .byte_bounds = byte_bounds,
                                   .rotate = rotate,
                                   .to_steps = to_steps,
                                   .add_rows = add_rows,

@@ -1,4 +1,4 @@
-// Level `avx512`. The few CPUs with VBMI but without VBMI2 (Cannon Lake) run `avx2`.
+// Level `avx512`. The few CPUs with VBMI but without VBMI2 and VNNI (Cannon Lake) run `avx2`.
 #include "kernels.h"
 
 #include <immintrin.h>
@@ -20,6 +20,7 @@ const Kernels& avx512_kernels() {
     static constexpr Kernels k = {.name = "avx512",
                                   .squared_distances = squared_distances,
                                   .inner_products = inner_products,
+                                  .byte_bounds = byte_bounds,
                                   .rotate = rotate,
                                   .to_steps = to_steps,
                                   .add_rows = add_rows,

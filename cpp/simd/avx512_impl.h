@@ -1,5 +1,5 @@
 // The integer loops of level `avx512`: AVX-512 F/BW/DQ/VL with VBMI, whose byte permutation looks 64 codes up in 128
-// words at once, and VBMI2, which packs the bytes that a mask chooses.
+// words at once, VBMI2, which packs the bytes that a mask chooses, and VNNI, which adds up products of bytes.
 // Include inside the level's own anonymous namespace. avx512.cpp compiles this for the CPU. Builds for tests compile
 // it a second time over plain arrays (cpp/tests/emulate_avx512.h), so a new intrinsic needs its emulation there.
 
@@ -11,6 +11,49 @@ inline std::int16_t smallest(__m512i values) {
     // minpos knows unsigned numbers only: flipping the sign bit keeps the order
     const __m128i flipped = _mm_xor_si128(eight, _mm_set1_epi16(-32768));
     return static_cast<std::int16_t>(_mm_extract_epi16(_mm_minpos_epu16(flipped), 0) ^ 0x8000);
+}
+
+// Q queries, V vectors of 16 words each: a load of words serves Q queries
+template <int Q, int V> void byte_tile(const ByteQuery* queries, const std::uint8_t* words, std::size_t width,
+                                       const float* squares, std::size_t first) {
+    __m512i sums[Q][V];
+    for (int q = 0; q < Q; ++q)
+        for (int v = 0; v < V; ++v) sums[q][v] = _mm512_setzero_si512();
+    for (std::size_t d = 0; d < width; d += 4) {
+        __m512i some[V];
+        for (int v = 0; v < V; ++v)
+            some[v] = _mm512_loadu_si512(words + (static_cast<std::size_t>(v) * width + d) * kByteWords);
+        for (int q = 0; q < Q; ++q) {
+            std::int32_t four;
+            __builtin_memcpy(&four, queries[q].x + d, 4);
+            const __m512i x = _mm512_set1_epi32(four);
+            for (int v = 0; v < V; ++v) sums[q][v] = _mm512_dpbusd_epi32(sums[q][v], some[v], x);
+        }
+    }
+    for (int q = 0; q < Q; ++q) {
+        const ByteQuery& query = queries[q];
+        const __m512 scale = _mm512_set1_ps(query.scale), start = _mm512_set1_ps(query.start);
+        const __m512i shift = _mm512_set1_epi32(query.shift);
+        for (int v = 0; v < V; ++v) {
+            const __m512 product = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[q][v], shift));
+            const std::size_t w = first + static_cast<std::size_t>(v) * kByteWords;
+            const __m512 rest = _mm512_sub_ps(_mm512_loadu_ps(squares + w), _mm512_mul_ps(scale, product));
+            _mm512_storeu_ps(query.out + w, _mm512_add_ps(start, rest));
+        }
+    }
+}
+
+void byte_bounds(const ByteQuery* queries, std::size_t n, const std::uint8_t* words, std::size_t width,
+                 const float* squares) {
+    constexpr std::size_t four = 4 * kByteWords, eight = 8 * kByteWords;
+    const std::size_t fours = n / 4 * 4;
+    if (fours > 0)
+        for (std::size_t first = 0; first < kWords; first += four)
+            for (std::size_t q = 0; q < fours; q += 4)
+                byte_tile<4, 4>(queries + q, words + first * width, width, squares, first);
+    for (std::size_t first = 0; first < kWords; first += eight)
+        for (std::size_t q = fours; q < n; ++q)
+            byte_tile<1, 8>(queries + q, words + first * width, width, squares, first);
 }
 
 void to_steps(const float* table, float low, float factor, std::int32_t start, std::int16_t* out) {

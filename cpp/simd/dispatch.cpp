@@ -48,7 +48,7 @@ std::vector<const Kernels*> runnable() { // in ascending order of preference
 #ifdef INTERLACE_HAVE_AVX512
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("avx512vbmi2"))
+        __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vnni"))
         levels.push_back(&avx512_kernels());
 #endif
     return levels;

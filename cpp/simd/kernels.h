@@ -19,6 +19,8 @@ inline constexpr std::size_t kPanel = 32;  // words that are stored together
 inline std::size_t word_place(std::size_t dim, std::size_t d, std::size_t w) {
     return (w / kPanel * dim + d) * kPanel + w % kPanel;
 }
+// Words as bytes uint8 [kWords / kByteWords][width / 4][kByteWords][4]; width is a multiple of 4.
+inline constexpr std::size_t kByteWords = 16;
 inline constexpr std::size_t kBlock = 64; // rows of a block of crude codes
 // Crude columns that the byte scan reads at most; a sum of fewer is still a lower bound.
 inline constexpr std::size_t kScanColumns = 16;
@@ -49,6 +51,14 @@ inline constexpr std::size_t stored_size(Stored type) {
 // are added by halves, j to j + kSums / 2, and so on. This order is the same for every level.
 inline constexpr std::size_t kSums = 32;
 
+// A query for byte_bounds, in whole numbers.
+struct ByteQuery {
+    const std::int8_t* x; // [width]
+    std::int32_t shift;   // what the products have too much
+    float scale, start;
+    float* out; // [kWords]
+};
+
 // References, so that a level which leaves one out does not compile.
 struct Kernels {
     const char* name;
@@ -59,6 +69,10 @@ struct Kernels {
     // out[q][w] = sum_d x[q][d] * words[d][w]       the same shapes
     void (&inner_products)(const float* const* x, std::size_t n, const float* words, std::size_t dim,
                            float* const* out);
+    // out[w] = start + (squares[w] - scale * (sum_d x[d] * words[d][w] - shift)) of each query; words as bytes, see
+    // kByteWords
+    void (&byte_bounds)(const ByteQuery* queries, std::size_t n, const std::uint8_t* words, std::size_t width,
+                        const float* squares);
     // out[q][c] = sum_d x[q][d] * matrix[d][c]      matrix float [dim][width], any width
     void (&rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
                    float* const* out);

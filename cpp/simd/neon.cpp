@@ -11,6 +11,7 @@ namespace {
 #define FROM_HALVES(p) vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t*>(p)))
 #include "tables_impl.h"
 #include "stored_impl.h"
+#include "bytes_impl.h"
 
 void to_steps(const float* table, float low, float factor, std::int32_t start, std::int16_t* out) {
     const float32x4_t floor = vdupq_n_f32(low), by = vdupq_n_f32(factor), half = vdupq_n_f32(0.5f),
@@ -165,6 +166,7 @@ const Kernels& neon_kernels() {
     static constexpr Kernels k = {.name = "neon",
                                   .squared_distances = squared_distances,
                                   .inner_products = inner_products,
+                                  .byte_bounds = byte_bounds,
                                   .rotate = rotate,
                                   .to_steps = to_steps,
                                   .add_rows = add_rows,

@@ -7,6 +7,7 @@ namespace {
 #define TILE 2
 #include "tables_impl.h"
 #include "stored_impl.h"
+#include "bytes_impl.h"
 
 // Integer steps one by one. Baseline instructions have no saturating conversion that would pay.
 inline std::int16_t saturated(std::int32_t sum) {
@@ -97,6 +98,7 @@ const Kernels& scalar_kernels() {
     static constexpr Kernels k = {.name = "scalar",
                                   .squared_distances = squared_distances,
                                   .inner_products = inner_products,
+                                  .byte_bounds = byte_bounds,
                                   .rotate = rotate,
                                   .to_steps = to_steps,
                                   .add_rows = add_rows,

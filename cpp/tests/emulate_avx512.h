@@ -68,6 +68,7 @@ inline __m512i _mm512_loadu_si512(const void* p) { return load_register<__m512i>
 inline __m512 _mm512_loadu_ps(const void* p) { return load_register<__m512>(p); }
 inline __m256i _mm256_loadu_si256(const __m256i* p) { return load_register<__m256i>(p); }
 inline void _mm512_storeu_si512(void* p, __m512i a) { std::memcpy(p, a.byte, 64); }
+inline void _mm512_storeu_ps(void* p, __m512 a) { std::memcpy(p, a.byte, 64); }
 inline void _mm256_storeu_si256(__m256i* p, __m256i a) { std::memcpy(p, a.byte, 32); }
 inline void _mm_storeu_si128(__m128i* p, __m128i a) { std::memcpy(p, a.byte, 16); }
 inline __m512i _mm512_set1_epi8(char value) { return all_lanes<__m512i>(value); }
@@ -119,6 +120,17 @@ inline __m128i _mm512_cvtusepi32_epi8(__m512i a) {
 inline __m512i _mm512_add_epi8(__m512i a, __m512i b) { return combine<std::uint8_t>(a, b, add_wrapped<std::uint8_t>); }
 inline __m512i _mm512_add_epi16(__m512i a, __m512i b) { return combine<std::int16_t>(a, b, add_wrapped<std::int16_t>); }
 inline __m512i _mm512_add_epi32(__m512i a, __m512i b) { return combine<std::int32_t>(a, b, add_wrapped<std::int32_t>); }
+inline __m512i _mm512_sub_epi32(__m512i a, __m512i b) {
+    return combine<std::uint32_t>(a, b, [](std::uint32_t x, std::uint32_t y) { return x - y; });
+}
+inline __m512i _mm512_dpbusd_epi32(__m512i sum, __m512i a, __m512i b) { // bytes of a without sign, of b with sign
+    for (std::size_t i = 0; i < 16; ++i) {
+        std::int32_t total = get<std::int32_t>(sum, i);
+        for (std::size_t j = 4 * i; j < 4 * i + 4; ++j) total += get<std::uint8_t>(a, j) * get<std::int8_t>(b, j);
+        put<std::int32_t>(sum, i, total);
+    }
+    return sum;
+}
 inline __m256i _mm256_sub_epi16(__m256i a, __m256i b) {
     return combine<std::uint16_t>(a, b,
                                   [](std::uint16_t x, std::uint16_t y) { return static_cast<std::uint16_t>(x - y); });

@@ -12,6 +12,7 @@ namespace {
 constexpr Kernels kEmulated = {.name = "emulated-avx512",
                                .squared_distances = squared_distances,
                                .inner_products = inner_products,
+                               .byte_bounds = byte_bounds,
                                .rotate = rotate,
                                .to_steps = to_steps,
                                .add_rows = add_rows,

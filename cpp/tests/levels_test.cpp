@@ -27,6 +27,8 @@ public:
     void run() {
         for (std::size_t dim : {0, 1, 2, 3, 7, 8, 17, 64})
             for (std::size_t n : {0, 1, 3, 4, 5, 8, 9}) products(dim, n);
+        for (std::size_t width : {0, 4, 8, 12, 128})
+            for (std::size_t n : {0, 1, 3, 4, 5, 8}) byte_bounds(width, n);
         for (std::size_t n : {0, 1, 3, 4, 5, 9}) large_rotations(n);
         for (int round = 0; round < 100; ++round) {
             tables(round);
@@ -91,6 +93,20 @@ private:
             same<float>("rotate, width " + std::to_string(width), n * width, [&](const Kernels& k, float* out) {
                 k.rotate(from.data(), n, words.data(), dim, width, rows(out, width).data());
             });
+    }
+
+    void byte_bounds(std::size_t width, std::size_t n) {
+        const Aligned<std::int16_t> some = integers(kWords * width, 0, 255), signs = integers(n * width, -127, 127);
+        const Aligned<std::uint8_t> words(some.begin(), some.end());
+        const Aligned<std::int8_t> x(signs.begin(), signs.end());
+        const Aligned<float> squares = normal(kWords), scales = normal(n + 1), starts = normal(n + 1);
+        same<float>("byte_bounds", n * kWords, [&](const Kernels& k, float* out) {
+            std::vector<ByteQuery> queries;
+            for (std::size_t q = 0; q < n; ++q)
+                queries.push_back({x.data() + q * width, 17 * static_cast<std::int32_t>(q) - 40, scales[q], starts[q],
+                                   out + q * kWords});
+            k.byte_bounds(queries.data(), n, words.data(), width, squares.data());
+        });
     }
 
     // Larger than kSmallMatrix: a block of rows at a time, with and without remainders; not those of one level alone.

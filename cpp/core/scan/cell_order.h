@@ -24,17 +24,18 @@ class CellOrder {
 public:
     CellOrder(const Books& books, const std::vector<SegmentView>& segments, const Rule& rule);
 
-    // Cells with rows that may be found, in ascending order of base [n_cells], which must live until the next call.
-    // Only the first ones are sorted at once: most queries visit few of thousands of cells.
-    void start(const float* base);
-    std::size_t size() const { return order_.size(); }
+    // Cells with rows that may be found, in ascending order of their bases for the q-th query, which must live until
+    // the next call. Only the first ones are sorted at once: most queries visit few of thousands of cells.
+    void start(CellBases& bases, std::size_t q);
+    std::size_t size() const { return size_; }
     std::size_t cell(std::size_t rank) {
         if (rank >= sorted_) sort_until(rank);
+        asked_ = std::max(asked_, rank);
         return order_[rank] & 0xffffffffu;
     }
-    float base(std::size_t rank) { return base_[cell(rank)]; }
-    float base_of(std::size_t cell) const { return base_[cell]; }
-    std::uint64_t rows_in(std::size_t cell) const { // allowed rows of all segments
+    float base(std::size_t rank) { return base_of(cell(rank)); }
+    float base_of(std::size_t cell) const { return bases_->of(q_, cell); } // of a cell whose rank was asked for
+    std::uint64_t rows_in(std::size_t cell) const {                        // allowed rows of all segments
         std::uint64_t n = 0;
         for (const SegmentView& view : segments_) n += view.size(cell);
         return n;
@@ -55,19 +56,31 @@ public:
     float allowed_gap(std::size_t rank) const { return spread_[rank] * unit_; } // where the rule stops
 
 private:
+    void find_empty();
+    void list_all();                   // with their bases
     void sort_until(std::size_t rank); // at least
     void take_apart(std::size_t end);  // the first `end` cells, and a few more
+    // From lower bounds: the bases of as many cells and a few more, and the order of those that no other cell precedes
+    void find_nearest(std::size_t wanted);
+    float bound_of(std::size_t wanted); // at least so many cells have a lower bound up to this one
     std::vector<std::uint64_t>::iterator at(std::size_t i) { return order_.begin() + static_cast<std::ptrdiff_t>(i); }
 
     const Books& books_;
     const std::vector<SegmentView>& segments_;
     const Rule& rule_;
-    std::span<const float> spread_;       // by rank; empty where the rule never stops
-    std::vector<std::uint64_t> order_;    // Cells::sort_key
-    std::size_t sorted_ = 0;              // of them, the smallest ones
-    std::size_t apart_ = 0;               // of them, before the others but not sorted
-    std::vector<std::uint32_t> occupied_; // cells with rows that may be found, ascending
-    const float* base_ = nullptr;
+    std::span<const float> spread_;     // by rank; empty where the rule never stops
+    std::vector<std::uint32_t> empty_;  // cells without rows that may be found, ascending
+    std::size_t size_ = 0;              // the others
+    std::vector<std::uint64_t> order_;  // Cells::sort_key of those whose bases are there
+    std::size_t sorted_ = 0;            // of them, the nearest ones
+    std::size_t apart_ = 0;             // of them, before the others but not sorted
+    std::size_t first_found_ = 64;      // by find_nearest(); follows what queries ask for
+    std::size_t asked_ = 0;             // the largest rank
+    float limit_ = 0;                   // cells with a lower bound up to this one are in order_
+    std::vector<std::uint32_t> chosen_; // buffers of find_nearest()
+    std::vector<float> minima_;
+    CellBases* bases_ = nullptr;
+    std::size_t q_ = 0;
     std::size_t near_ = 0;
     bool one_floor_ = false; // tables are the same in all cells
     bool unlike_ = false;

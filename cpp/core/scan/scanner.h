@@ -54,17 +54,16 @@ public:
     const SearchCounts& work() const { return work_; }
 
     // The q-th query of the group; its collector has started.
-    void run(const QueryTables& query, std::size_t q, const QuerySize& size) {
-        const float* base = query.base(q);
+    void run(QueryTables& query, std::size_t q, const QuerySize& size) {
         work_ = {};
         tables_.start(query, q);
         if (flat_) {
             for (std::size_t s = 0; s < segments_.size(); ++s)
-                scan_flat(tables_, segments_[s], static_cast<std::uint32_t>(s), books_.n_cells(), base, query.tables(q),
-                          collector_, pace_, work_);
+                scan_flat(tables_, segments_[s], static_cast<std::uint32_t>(s), books_.n_cells(), query.bases().all(q),
+                          query.tables(q), collector_, pace_, work_);
         } else {
             tables_.find_minima();
-            order_.start(base);
+            order_.start(query.bases(), q);
             order_.find_stop(size, collector_.rows_needed(), tables_);
             work_.unlike = order_.unlike();
             tracer_.start(tables_, order_);
