@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from interlace import Book, Codebooks, Index, Norm, _native
 from interlace.codec.metric import Metric, metric_of
@@ -96,6 +97,17 @@ def random_codes(rng: np.random.Generator, codebooks: Codebooks, n: int) -> np.n
     sizes = codebooks.column_sizes
     draws = [np.minimum((rng.random(n) ** 2 * size).astype(np.int64), size - 1) for size in sizes]
     return np.stack(draws, axis=1).astype(np.uint8).reshape(n, len(sizes))
+
+
+def with_cells(codebooks: Codebooks, cells: NDArray[np.float32]) -> Codebooks:
+    """The same books after these cells."""
+    arrays, description = codebooks.to_arrays()
+    return Codebooks.from_arrays({**arrays, "words.0": cells}, description)
+
+
+def coded(codebooks: Codebooks, cells: NDArray[np.int64], columns: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Codes of rows in these cells."""
+    return np.concatenate([codebooks.cells.to_codes(cells), columns], axis=1)
 
 
 def index_of(codebooks: Codebooks, *parts: np.ndarray) -> Index:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from numpy.typing import NDArray
 
-from books import LAYOUTS, index_of, random_codebooks, random_codes, stopping_rule
+from books import LAYOUTS, coded, index_of, random_codebooks, random_codes, stopping_rule, with_cells
 from helpers import METRICS
 from interlace import Codebooks, InputError, _native, reference
 from interlace.codec.encode import checked_codes, encode
@@ -24,22 +23,11 @@ RULES = [
 ]
 
 
-def with_cells(codebooks: Codebooks, cells: NDArray[np.float32]) -> Codebooks:
-    """The same books after these cells."""
-    arrays, description = codebooks.to_arrays()
-    return Codebooks.from_arrays({**arrays, "words.0": cells}, description)
-
-
 def more_cells(codebooks: Codebooks, before: int, after: int) -> Codebooks:
     """The same books with this many smaller cells before and after, which change no scale."""
     words = codebooks.books[0].words
     tiled = np.tile(words, (1 + max(before, after) // len(words), 1)) * np.float32(0.5)
     return with_cells(codebooks, np.concatenate([tiled[:before], words, tiled[:after]]))
-
-
-def coded(codebooks: Codebooks, cells: NDArray[np.int64], columns: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Codes of rows in these cells."""
-    return np.concatenate([codebooks.cells.to_codes(cells), columns], axis=1)
 
 
 def searched(codebooks, segment, filters, q, k, rule):

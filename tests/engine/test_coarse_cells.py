@@ -1,4 +1,4 @@
-"""With many cells, a rule that stops early ranks them by lower bounds first: the order is that of the bases themselves."""
+"""With many cells, a rule that stops early ranks them by lower bounds first: the order is that of the bases."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from books import random_codebooks, stopping_rule
+from books import coded, random_codebooks, stopping_rule, with_cells
 from interlace import _native, reference
 from interlace.engine.hits import WORK
 from interlace.engine.segments import Segment
-from test_cells import coded, with_cells
 
 N_CELLS = 800  # no multiple of a table
 N_ROWS = 300
