@@ -1,13 +1,14 @@
 """Kinds of cells at equal number: how many rows a query visits, what the words cost, how long learning takes.
 
-    python benchmarks/cell_kinds.py [--quick]
+    python benchmarks/cell_kinds.py [--quick] [--data sift-grown-10m]
 
 Three kinds, by the k-means of faiss and NumPy, without codes: flat words; pairs (the sum of a word of a first book and
 one of a second, learned on the residuals of the first); trees (words learned within each cell of a coarse level). A row
 belongs to its nearest cell; for pairs and trees it is found through the best few first words. A query visits cells in
 ascending order of distance. Reported is the mean share of the rows that it visits until 99 % of the ten nearest rows of
-all queries are found, by one number of cells for all queries, and the mean squared distance of a row from its cell.
-Nothing is timed but learning, in CPU seconds. Writes benchmarks/results/cell-kinds.json.
+all queries are found, by one number of cells for all queries, and the mean squared distance of a row from its cell. Of
+more than a million rows, a random half million stands for all.
+Nothing is timed but learning, in CPU seconds. Writes benchmarks/results/cell-kinds[-10m].json.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from peers import RESULTS
 
 FORMAT, KIND = 1, "cell-kinds"
 K, SHARE, QUERIES, ROUNDS, SAMPLE = 10, 0.99, 500, 8, 32
+CELLS = {"sift-grown-1m": (1024, 4096), "sift-grown-10m": (16384,)}
+MOST, COUNTED = 1_000_000, 500_000  # rows that are all assigned, or else so many of them
 FIRST = 8  # first words that a row is compared with through pairs or a tree
 Floats = NDArray[np.float32]
 
@@ -95,8 +98,12 @@ def cells_of(x: Floats, words: Floats, parent: NDArray[np.int64] | None) -> NDAr
 
 def measured(name: str, make: Any, data: Any, n: int, seed: int) -> dict[str, Any]:
     """One kind."""
-    x, q = np.asarray(data.x, np.float32), np.asarray(data.queries[:QUERIES], np.float32)
-    sample = x[np.random.default_rng(seed).choice(len(x), min(len(x), SAMPLE * n), replace=False)]
+    q, rng = np.asarray(data.queries[:QUERIES], np.float32), np.random.default_rng(seed)
+    sample = np.asarray(
+        data.x[np.sort(rng.choice(len(data.x), min(len(data.x), SAMPLE * n), replace=False))], np.float32
+    )
+    counted = np.sort(rng.choice(len(data.x), COUNTED, replace=False)) if len(data.x) > MOST else np.arange(len(data.x))
+    x = np.asarray(data.x[counted], np.float32)
     began = time.process_time()
     words, stored, parent = make(sample, n, seed)
     learning = time.process_time() - began
@@ -109,7 +116,9 @@ def measured(name: str, make: Any, data: Any, n: int, seed: int) -> dict[str, An
     order = nearest(q, words, len(words))
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), 1)
-    of_hits = np.take_along_axis(rank, cells[np.asarray(data.truth)[:QUERIES, :K]], 1)
+    hits = np.asarray(data.truth)[:QUERIES, :K]
+    cells_of_hits = cells_of(np.asarray(data.x[hits.ravel()], np.float32), words, parent).reshape(hits.shape)
+    of_hits = np.take_along_axis(rank, cells_of_hits, 1)
     visited = int(np.quantile(of_hits, SHARE)) + 1
     sizes = np.bincount(cells, minlength=len(words))
     return {
@@ -128,17 +137,20 @@ def main(argv: list[str] | None = None) -> int:
     """Measure all kinds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small: see that it runs")
+    parser.add_argument(
+        "--data", choices=tuple(CELLS), default="sift-grown-1m", help="the set (default: one million rows)"
+    )
     parser.add_argument("--results", type=Path, help="folder of the JSON (default: benchmarks/results)")
     args = parser.parse_args(argv)
     results = args.results or (RESULTS / "quick" if args.quick else RESULTS)
-    data = bench_sets.load("sift-grown-1m", seed=0, quick=args.quick, say=lambda text: print(text, file=sys.stderr))
+    data = bench_sets.load(args.data, seed=0, quick=args.quick, say=lambda text: print(text, file=sys.stderr))
     found = []
-    for n in (512,) if args.quick else (1024, 4096):
+    for n in (512,) if args.quick else CELLS[args.data]:
         for name, make in (("flat", flat), ("pairs", pairs), ("tree", tree)):
             found.append(measured(name, make, data, n, 0))
             print(found[-1], file=sys.stderr, flush=True)
     write_json(
-        results / f"{KIND}.json",
+        results / f"{KIND}{args.data.removeprefix('sift-grown').removesuffix('-1m')}.json",
         {"format": FORMAT, "kind": KIND, "data": data.name, "rows": len(data.x), "environment": machine.environment(),
          "results": found},
     )  # fmt: skip

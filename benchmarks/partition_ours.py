@@ -39,6 +39,7 @@ class Spec:
     layout: str = "auto"
     cells: int | str | None = None  # None: the default
     originals: str | None = None
+    by_rows: bool = False  # calibrated as Index.build does it, where others have vectors like the queries
 
     @property
     def name(self) -> str:
@@ -47,6 +48,7 @@ class Spec:
         parts += [self.layout] if self.layout != "auto" else []
         parts += [f"{self.cells} cells"] if self.cells is not None else []
         parts += [f"{self.originals} originals"] if self.originals else []
+        parts += ["calibrated by rows"] if self.by_rows else []
         return ", ".join(parts)
 
     def keywords(self) -> dict[str, Any]:
@@ -93,14 +95,20 @@ def ensure(
 ) -> None:
     """Build an index unless it is in the cache; one that keeps originals takes the books of the one that does not."""
     path = path_of(spec, folder, any_version=any_version)
-    plain = replace(spec, originals=None)
-    if spec.originals is not None:
+    plain = replace(spec, originals=None, by_rows=False)
+    if spec != plain:
         ensure(plain, data, folder, plan, say, any_version=any_version)
     if not path.exists() or not facts_path(path).exists():
         say(f"building {spec.name}")
         clock, written = Clock(), partial(path)
-        if spec.originals is None:
+        if spec == plain:
             facts = _build(spec, data, plan, clock, written)
+        elif spec.by_rows:
+            learned = path_of(plain, folder, any_version=any_version)
+            facts = json.loads(facts_path(learned).read_text())
+            index = il.open(learned)
+            index.calibrate(threads=1)
+            index.save(written)
         else:
             learned = path_of(plain, folder, any_version=any_version)
             facts = json.loads(facts_path(learned).read_text())
