@@ -80,6 +80,7 @@ _DONE = '{"operation_id":0,"status":"completed"}'
 #: Qdrant's clients require these; they describe nothing here.
 _HNSW = {"m": 0, "ef_construct": 4, "full_scan_threshold": 0}
 _OPTIMIZER = {"default_segment_number": 0, "flush_interval_sec": 0}
+_WAL = {"wal_capacity_mb": 32, "wal_segments_ahead": 0}
 
 
 def _described(found: Collection) -> dict[str, Any]:
@@ -99,6 +100,7 @@ def _described(found: Collection) -> dict[str, Any]:
             "params": {"vectors": {"size": store.dim, "distance": NAMES[store.metric]}, "shard_number": 1},
             "hnsw_config": _HNSW,
             "optimizer_config": _OPTIMIZER,
+            "wal_config": _WAL,
         },
         "payload_schema": schema,
         "interlace": {
