@@ -13,6 +13,11 @@ from serve_helpers import Running, vectors
 qdrant_client = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
 from qdrant_client import QdrantClient, models  # noqa: E402
 
+#: What the local mode does not have; it compares all vectors anyway.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Local mode performs exact"),
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant"),
+]
 N = 600
 X = np.random.default_rng(5).normal(size=(N, 16)).astype(np.float16).astype(np.float32)  # as they are kept
 EXACT = models.SearchParams(exact=True)
