@@ -100,6 +100,46 @@ class UpdateCollection(Body):
     metadata: Unsupported = None
 
 
+class CreateAlias(Body):
+    """A new alias, or another collection for one that is there."""
+
+    collection_name: str
+    alias_name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")
+
+
+class DeleteAlias(Body):
+    """An alias to delete."""
+
+    alias_name: str
+
+
+class RenameAlias(Body):
+    """Another name for an alias."""
+
+    old_alias_name: str
+    new_alias_name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")
+
+
+class AliasAction(Body):
+    """One of these."""
+
+    create_alias: CreateAlias | None = None
+    delete_alias: DeleteAlias | None = None
+    rename_alias: RenameAlias | None = None
+
+    @model_validator(mode="after")
+    def _has_one(self) -> AliasAction:
+        if sum(getattr(self, name) is not None for name in type(self).model_fields) != 1:
+            raise ValueError("an action must have exactly one of create_alias, delete_alias, rename_alias")
+        return self
+
+
+class ChangeAliases(Body):
+    """POST /collections/aliases: actions that are made in one step."""
+
+    actions: list[AliasAction]
+
+
 class CreateIndex(Body):
     """PUT /collections/{name}/index"""
 
