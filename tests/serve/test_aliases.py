@@ -99,7 +99,7 @@ def test_names_are_either_of_collections_or_aliases(two: tuple[QdrantClient, Run
     client, _ = two
     client.update_collection_aliases([create("blue", "live"), create("green", "other")])
     config = models.VectorParams(size=4, distance=models.Distance.DOT)
-    with pytest.raises(UnexpectedResponse, match="is an alias of 'blue'"):
+    with pytest.raises(UnexpectedResponse, match="is an alias of"):
         client.create_collection("live", vectors_config=config)
     assert not client.delete_collection("live")  # an alias does not delete its collection
     assert client.count("blue").count == 5

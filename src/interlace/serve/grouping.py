@@ -26,7 +26,7 @@ def grouped(collection: Collection, given: QueryGroups) -> tuple[str, list[Searc
     limit, size = given.limit or 10, given.group_size or 3
     most = collection.settings.limits.k
     if limit * size > most:
-        raise over_limit(422, "k", most, f"limit * group_size = {limit * size}")
+        raise over_limit(422, "k", most, f"limit * group_size = {limit} * {size}")
     search = _GroupSearch(collection, given, min(max(FIRST, 4 * limit * size), most))
     groups: dict[Any, Hits] = {}
     unfinished: set[Any] = set()  # groups of which there may be more hits
