@@ -61,17 +61,6 @@ def declared(schema: Any) -> dict[str, Field]:
     }
 
 
-def known(schema: Any, key: str, kinds: tuple[str, ...], where: str) -> Field:
-    """A declared field of one of some kinds; ``where`` is for the message."""
-    found = declared(schema).get(key)
-    if found is None or found.kind not in kinds:
-        is_what = "not declared" if found is None else f"declared as {found.kind}"
-        raise ProblemDetails(
-            422, "input", f"{where} must be a declared field of type {', '.join(kinds)}; {key!r:.60} is {is_what}"
-        )
-    return found
-
-
 def _is_list(name: str, names: set[str]) -> bool:
     return name.endswith(LISTS) and name[: -len(LISTS)] in names
 
@@ -92,6 +81,17 @@ def kind_of(column: Any) -> str | None:
         if is_it(column):
             return kind
     return None
+
+
+def known(schema: Any, key: str, kinds: tuple[str, ...], where: str) -> Field:
+    """A declared field of one of some kinds; ``where`` is for the message."""
+    found = declared(schema).get(key)
+    if found is None or found.kind not in kinds:
+        is_what = "not declared" if found is None else f"declared as {found.kind}"
+        raise ProblemDetails(
+            422, "input", f"{where} must be a declared field of type {', '.join(kinds)}; {key!r:.60} is {is_what}"
+        )
+    return found
 
 
 def new_field(key: str, schema: Any) -> tuple[Field, dict[str, Any]]:
