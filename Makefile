@@ -11,7 +11,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: help demo serve test docs explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak cluster ray-faults bench-ray fuzz conformance wheels release-check clean
+.PHONY: help demo serve test docs explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak serve-browser cluster ray-faults bench-ray fuzz conformance wheels release-check clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*  ## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*  ## (.*)$$/make \1\t\2/' | expand -t 20
@@ -96,6 +96,11 @@ serve-faults: $(STAMP)  ## kill a server 200 times
 SERVE_SOAK ?= --requests 100000
 serve-soak: $(STAMP)  ## 100,000 requests: memory and descriptors of a server
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/serve/serve_soak.py $(SERVE_SOAK)
+
+# The page in Chromium, also with a million rows. Where Playwright or Chromium is missing, `make test` skips these tests.
+serve-browser: $(STAMP)  ## the page of the server in a browser
+	$(BIN)/python -c "import playwright" 2> /dev/null || $(BIN)/pip install --disable-pip-version-check --quiet playwright
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs tests/serve/test_page_*.py
 
 # Three Ray nodes on the loopback interface: builds, searches, kills an actor and a node, and prints a table.
 CLUSTER ?= --rows 2000000

@@ -59,6 +59,24 @@ def build_words(path: Path, rows: int = 1_500) -> None:
     il.create(path, index).close()
 
 
+def build_million(path: Path, rows: int = 1_000_000) -> None:
+    """Many rows and many cells, built in about a minute of one core."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(200, 16)).astype(np.float32)
+    x = centres[rng.integers(0, 200, rows)] + 0.3 * rng.standard_normal((rows, 16), np.float32)
+    index = il.Index.build(
+        x,
+        n_bytes=4,
+        layout="hybrid",
+        effort="fastest",
+        iterations=2,
+        max_train_rows=20_000,
+        originals="int8",
+        progress=None,
+    )
+    il.create(path, index, columns={"label": "int64"}, payload={"label": np.arange(rows) % 10}).close()
+
+
 @contextlib.contextmanager
 def browser() -> Iterator[Any]:
     """Chromium, driven by Playwright; the test is skipped where one of them is missing."""

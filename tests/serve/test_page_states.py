@@ -43,12 +43,15 @@ def test_a_collection_without_codes(chromium: Any, tmp_path: Path) -> None:
             page = one.open(f"#/young/{view}?id=5&row=7")
             assert page.locator(".notice.bad").count() == 0, view
         page = one.open("#/young/overview")
-        assert "Collecting rows" in page.inner_text("main")
+        assert "learns codes by itself at 10,240 rows (now 300)" in page.inner_text("main")
         assert "no codes yet" in page.inner_text(".tiles")
         page = one.open("#/young/learned")
         assert "No codes yet" in page.inner_text("main")
         page = one.open("#/young/search?id=5")
         assert page.locator(".hit").count() == 10
+        steps = page.locator(".funnel svg").get_attribute("aria-label")
+        assert steps == "Funnel: Rows 300, then Compared 300, then Hits 10"  # there is no crude step without codes
+        assert "Cells" not in page.inner_text(".funnel")
 
 
 def test_a_damaged_collection_beside_a_good_one(chromium: Any, tmp_path: Path) -> None:

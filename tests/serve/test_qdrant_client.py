@@ -303,13 +303,13 @@ def test_what_is_not_supported_is_named(client: QdrantClient, points: str) -> No
         ),
         "points/vectors": lambda: client.delete_vectors(points, [""], [1]),
         "field_schema 'text'": lambda: client.create_payload_index(points, "t", field_schema="text"),
-        "query/groups": lambda: client.query_points_groups(points, "city", query=X[0].tolist()),
+        "search/": lambda: client.search_matrix_pairs(points, sample=5, limit=2),
     }
     for what, call in calls.items():
         with pytest.raises(UnexpectedResponse) as refused:
             call()
         problem = refused.value.structured()
-        routes = ("points/vectors", "query/groups")
+        routes = ("points/vectors", "search/")
         assert (problem["code"], problem["status"]) == ("unsupported", 501 if what in routes else 422), what
         assert what in problem["detail"]
 

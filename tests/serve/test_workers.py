@@ -130,6 +130,28 @@ def test_a_collection_that_was_created_again_is_the_new_one(served: Served) -> N
         assert statuses == {404}
 
 
+def test_aliases_batches_and_groups_are_those_of_one_process(served: Served) -> None:
+    create(served, "first", 20)
+    create(served, "second", 10)
+    points = "/collections/first/points"
+    served.ask("PUT", "/collections/first/index", {"field_name": "n", "field_schema": "integer"})
+    for i in range(10):
+        changes = [
+            {"update_vectors": {"points": [{"id": 3, "vector": (X[3] + 50 + i).tolist()}]}},
+            {"set_payload": {"payload": {"n": 100 + i}, "points": [3]}},
+        ]
+        assert served.ask("POST", f"{points}/batch", {"operations": changes}).status_code == 200
+        query = {"query": (X[3] + 50 + i).tolist(), "group_by": "n", "limit": 1, "group_size": 2}
+        found = [served.ask("POST", f"{points}/query/groups", query).json()["result"]["groups"] for _ in range(4)]
+        assert [(group["id"], group["hits"][0]["id"]) for groups in found for group in groups] == [(100 + i, 3)] * 4
+        target = ["first", "second"][i % 2]
+        action = {"create_alias": {"collection_name": target, "alias_name": "live"}}
+        assert served.ask("POST", "/collections/aliases", {"actions": [action]}).status_code == 200
+        count = [served.ask("POST", "/collections/live/points/count", {}).json()["result"]["count"] for _ in range(4)]
+        assert count == [20 if i % 2 == 0 else 10] * 4
+        assert nearest(served, "live", X[7].tolist()) == [7]
+
+
 def test_metrics_are_those_of_all_processes(served: Served) -> None:
     create(served, "counted", 50)
 

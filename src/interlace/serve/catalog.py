@@ -10,14 +10,16 @@ import re
 import secrets
 import shutil
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import store as stores
 from ..errors import InputError, InterlaceError, StoreLockedError
 from . import fields
+from .aliases import Aliases
 from .collection import DISTANCES, Broken, Collection
-from .models import CreateCollection, VectorParams
+from .models import AliasAction, CreateCollection, VectorParams
 from .problems import ProblemDetails, unsupported
 from .settings import ServerSettings
 
@@ -39,6 +41,7 @@ class CollectionsByName:
         self.settings, self.root = settings, Path(os.path.realpath(settings.folder))
         self.ready = False
         self._found: dict[str, Collection | Broken] = {}
+        self.aliases = Aliases(self.root)  #: other names; a process that only reads knows none and asks the writer
 
     @property
     def names(self) -> list[str]:
@@ -49,7 +52,7 @@ class CollectionsByName:
         """A collection by name, open or not."""
         if not self.ready:
             raise ProblemDetails(503, "starting", "the server is opening its stores", {"Retry-After": "1"})
-        found = self._found.get(name)
+        found = self._found.get(name) or self._found.get(self.aliases.target(name))
         if found is None:
             raise ProblemDetails(404, "unknown_collection", f"there is no collection {name!r:.140}")
         return found
@@ -76,6 +79,10 @@ class CollectionsByName:
 
     def delete(self, name: str) -> bool:
         """Remove a collection with all of its files; whether there was one."""
+        raise NotImplementedError
+
+    def change_aliases(self, actions: Sequence[AliasAction]) -> None:
+        """Create, delete and rename aliases, in one step."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -110,6 +117,7 @@ class Catalog(CollectionsByName):
                 shutil.rmtree(path, ignore_errors=True)
             elif SERVED.fullmatch(path.name) and path.is_dir() and (path / MANIFEST).exists():
                 self._found[path.name] = self._opened(path)
+        self.aliases.read()
         self.ready = True
 
     def _opened(self, path: Path) -> Collection | Broken:
@@ -127,6 +135,8 @@ class Catalog(CollectionsByName):
             )
         settings = creation_settings(given, self.settings)
         with self._changing:
+            if name in self.aliases:
+                raise ProblemDetails(409, "conflict", f"{name!r} is an alias of {self.aliases.target(name)!r}")
             if name in self._found or (self.root / name / MANIFEST).exists():
                 raise ProblemDetails(409, "conflict", f"the collection {name!r} already exists")
             store = stores.create(self.root / name, **settings)
@@ -136,9 +146,10 @@ class Catalog(CollectionsByName):
     def delete(self, name: str) -> bool:
         """Remove a collection with all of its files; whether there was one."""
         with self._changing:
-            found = self._found.pop(name, None)
-            if found is None:
+            if name not in self._found:
                 return False
+            self.aliases.forget(name)
+            found = self._found.pop(name)
             if isinstance(found, Collection):
                 found.store.close()
             gone = self.root / f"{DELETED}{name}-{secrets.token_hex(4)}"
@@ -147,6 +158,11 @@ class Catalog(CollectionsByName):
             shutil.rmtree(gone, ignore_errors=True)
             shutil.rmtree(self.root / SNAPSHOTS / name, ignore_errors=True)
         return True
+
+    def change_aliases(self, actions: Sequence[AliasAction]) -> None:
+        """Create, delete and rename aliases, in one step."""
+        with self._changing:
+            self.aliases.change(actions, self._found)
 
     def close(self) -> None:
         """Close all stores and let another server in."""

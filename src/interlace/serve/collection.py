@@ -17,9 +17,10 @@ from . import ids as point_ids
 from .bodies import PointRows
 from .filters import Condition, Translation
 from .mmr import candidates, diversified, mmr_of
-from .models import Batch, Count, Query, Retrieve, Scroll, Selector, Upsert
+from .models import Batch, Count, Query, Retrieve, Scroll, SearchBody, Selector, Upsert
 from .problems import ProblemDetails, over_limit, unsupported
-from .searching import How, QueryHits, as_vectors, mask_of, query_input, search_any
+from .recommending import average, recommend_of, without_examples
+from .searching import FloatArray, How, QueryHits, as_vectors, mask_of, query_input, search_any
 from .settings import ServerSettings
 
 DISTANCES = {"Cosine": "cosine", "Euclid": "l2", "Dot": "ip"}
@@ -62,7 +63,8 @@ class Collection:
         if given.query is None:
             return self._first(snapshot, given), None
         how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, self.settings)
-        wanted, condition = query_input(given.query, self.dim), self.condition(snapshot, given.filter)
+        wanted, filter = self.asked(snapshot, given)
+        condition = self.condition(snapshot, filter)
         diverse = mmr_of(given.query)
         if diverse is not None:
             found = search_any(snapshot, wanted, candidates(how, diverse, self.settings.limits.k), condition)
@@ -72,6 +74,14 @@ class Collection:
             one = QueryHits.of(found, None, given.score_threshold)
         (text,) = rendering.hits(snapshot, [one], given.with_payload, given.with_vector)
         return text, found.stats
+
+    def asked(self, snapshot: Snapshot, given: SearchBody) -> tuple[FloatArray | int | str, Any]:
+        """The vector or the id to search for, and the filter, which leaves examples of a recommendation out."""
+        examples = recommend_of(given.query)
+        if examples is None:
+            return query_input(given.query, self.dim), given.filter
+        vector = average(snapshot, examples, self.dim, self.settings.limits.batch)
+        return vector, without_examples(given.filter, examples)
 
     def render(self, snapshot: Snapshot, given: Query, hits: QueryHits) -> str:
         """QueryHits that were found elsewhere, as JSON."""
@@ -108,7 +118,7 @@ class Collection:
     def retrieve(self, given: Retrieve) -> list[str]:
         """Points by id; those that are not there are left out."""
         snapshot = self.snapshot()
-        self._check_batch(len(given.ids), "ids")
+        self.check_batch(len(given.ids), "ids")
         wanted = [i for i in dict.fromkeys(map(point_ids.to_store, given.ids)) if i in snapshot]
         with_payload = True if given.with_payload is None else given.with_payload
         return rendering.points(snapshot, id_array(wanted), with_payload, given.with_vector)
@@ -133,16 +143,18 @@ class Collection:
             raise unsupported(f"update_mode {given.update_mode!r}")
         if given.points is not None:
             ids = [point.id for point in given.points]
-            vectors = [_unnamed(point.vector) for point in given.points]
+            vectors = [unnamed(point.vector) for point in given.points]
             payloads = [point.payload for point in given.points]
         else:
             ids, vectors, payloads = _of_batch(given.batch)
-        self._check_batch(len(ids), "points")
+        if not ids:
+            raise ProblemDetails(422, "input", "the request has no points")
+        self.check_batch(len(ids), "points")
         return self.put(as_vectors(vectors, self.dim, "vector"), point_ids.all_to_store(ids), payloads)
 
     def put_rows(self, rows: PointRows) -> int:
         """Add or replace points of a binary body."""
-        self._check_batch(len(rows.ids), "points")
+        self.check_batch(len(rows.ids), "points")
         if len(rows.ids) and rows.vectors.shape[1] != self.dim:
             raise InputError(
                 f"vectors must have {self.dim} dimensions, as the collection has, got {rows.vectors.shape[1]}"
@@ -185,7 +197,7 @@ class Collection:
             raise ProblemDetails(422, "input", "the request needs either points or filter")
         if given.points is None:
             return self.matching(self.snapshot(), given.filter)
-        self._check_batch(len(given.points), "points")
+        self.check_batch(len(given.points), "points")
         return id_array(point_ids.all_to_store(given.points))
 
     def declare(self, key: str, schema: Any) -> None:
@@ -220,7 +232,8 @@ class Collection:
             )
         self.store.drop_columns(known.names)
 
-    def _check_batch(self, n: int, what: str) -> None:
+    def check_batch(self, n: int, what: str) -> None:
+        """Raise a problem for more points or ids than a request may have."""
         if n > self.settings.limits.batch:
             raise over_limit(422, "batch", self.settings.limits.batch, f"{n} {what}")
 
@@ -248,7 +261,7 @@ def id_array(values: Sequence[Any]) -> NDArray[Any]:
 
 def _of_batch(batch: Batch | None) -> tuple[list[Any], list[Any], list[Any]]:
     assert batch is not None
-    vectors = _unnamed(batch.vectors)
+    vectors = unnamed(batch.vectors)
     payloads = batch.payloads if batch.payloads is not None else [None] * len(batch.ids)
     for name, values in (("vectors", vectors), ("payloads", payloads)):
         if len(values) != len(batch.ids):
@@ -258,7 +271,8 @@ def _of_batch(batch: Batch | None) -> tuple[list[Any], list[Any], list[Any]]:
     return batch.ids, vectors, list(payloads)
 
 
-def _unnamed(given: Any) -> Any:
+def unnamed(given: Any) -> Any:
+    """The vector of a point; those with other names than the empty one are refused."""
     if not isinstance(given, dict):
         return given
     if given.keys() != {""}:

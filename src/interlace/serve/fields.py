@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
+from . import paths
 from .problems import ProblemDetails, unsupported
 
 PAYLOAD = "$payload"
@@ -80,6 +81,17 @@ def kind_of(column: Any) -> str | None:
         if is_it(column):
             return kind
     return None
+
+
+def known(schema: Any, key: str, kinds: tuple[str, ...], where: str) -> Field:
+    """A declared field of one of some kinds; ``where`` is for the message."""
+    found = declared(schema).get(key)
+    if found is None or found.kind not in kinds:
+        is_what = "not declared" if found is None else f"declared as {found.kind}"
+        raise ProblemDetails(
+            422, "input", f"{where} must be a declared field of type {', '.join(kinds)}; {key!r:.60} is {is_what}"
+        )
+    return found
 
 
 def new_field(key: str, schema: Any) -> tuple[Field, dict[str, Any]]:
@@ -231,10 +243,15 @@ def selected(text: str, include: Sequence[str] | None, exclude: Sequence[str] | 
     """Some keys of a payload; paths select inside of objects."""
     payload = json.loads(text)
     if include is not None:
-        payload = {key: value for key, value in payload.items() if any(k.split(".")[0] == key for k in include)}
-    if exclude is not None:
-        payload = {key: value for key, value in payload.items() if key not in exclude}
+        payload = paths.only(payload, [_steps(key, payload) for key in include])
+    for key in exclude or ():
+        payload = paths.without(payload, _steps(key, payload))
     return json.dumps(payload, ensure_ascii=False)
+
+
+def _steps(key: str, payload: Json) -> list[paths.Step]:
+    """A key of the payload as it is, or else a path."""
+    return [key] if key in payload else paths.parsed(key)
 
 
 def check_columns(payload: Json, schema: Any) -> None:

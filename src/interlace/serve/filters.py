@@ -153,8 +153,9 @@ class Translation:
             raise ProblemDetails(
                 422,
                 "undeclared_field",
-                f"the filter uses the field {key!r}, which is not declared; declare it with PUT "
-                f'/collections/NAME/index {{"field_name": ..., "field_schema": ...}} (declared: {known})',
+                f"the filter uses the field {key!r}, which is not declared (declared: {known}); declare it with PUT "
+                '/collections/NAME/index {"field_name": ..., "field_schema": ...}, '
+                "which is create_payload_index in Qdrant's client",
             )
         self._columns.update(dict.fromkeys(field.names))
         return field

@@ -22,6 +22,7 @@ LOCAL = {
     ("POST", "/points"),
     ("POST", "/points/query"),
     ("POST", "/points/query/batch"),
+    ("POST", "/points/query/groups"),
     ("POST", "/points/scroll"),
     ("POST", "/points/count"),
     ("POST", "/facet"),

@@ -49,6 +49,7 @@ def overview(found: Collection) -> dict[str, Any]:
         "n_bytes": books.n_bytes,
         "layout": books.layout,
         "coded": not store.snapshot.collecting,
+        "learn_at": None if store.snapshot.plan is None else store.snapshot.plan.learn_at,
         "health": dataclasses.asdict(health) | {"removed_share": health.removed_share, "advice": health.advice},
     }
 

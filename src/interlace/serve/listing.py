@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from ..store import Snapshot
 from . import fields, rendering
 from .collection import Collection
 from .models import Facet, OrderBy, Scroll
@@ -24,7 +23,7 @@ def ordered(collection: Collection, given: Scroll, order: OrderBy) -> str:
         raise ProblemDetails(422, "input", "offset cannot be used with order_by; use order_by.start_from")
     if limit > collection.settings.limits.batch:
         raise over_limit(422, "batch", collection.settings.limits.batch, f"limit {limit}")
-    field = _field(snapshot, order.key, SORTED, "order_by.key")
+    field = fields.known(snapshot.columns, order.key, SORTED, "order_by.key")
     ids = collection.matching(snapshot, given.filter)
     if not len(ids):
         return '{"points":[],"next_page_offset":null}'
@@ -56,7 +55,7 @@ def facet(collection: Collection, given: Facet) -> str:
     snapshot, limit = collection.snapshot(), given.limit or 10
     if limit > collection.settings.limits.k:
         raise over_limit(422, "k", collection.settings.limits.k, f"limit {limit}")
-    field = _field(snapshot, given.key, COUNTED, "key")
+    field = fields.known(snapshot.columns, given.key, COUNTED, "key")
     ids = collection.matching(snapshot, given.filter)
     counts = Counter[Any]()
     if len(ids):
@@ -71,13 +70,3 @@ def facet(collection: Collection, given: Facet) -> str:
 
 def _not_a_time(why: str) -> ProblemDetails:
     return ProblemDetails(422, "input", f"order_by.start_from is {why}")
-
-
-def _field(snapshot: Snapshot, key: str, kinds: tuple[str, ...], where: str) -> fields.Field:
-    found = fields.declared(snapshot.columns).get(key)
-    if found is None or found.kind not in kinds:
-        is_what = "not declared" if found is None else f"declared as {found.kind}"
-        raise ProblemDetails(
-            422, "input", f"{where} must be a declared field of type {', '.join(kinds)}; {key!r:.60} is {is_what}"
-        )
-    return found

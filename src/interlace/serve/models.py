@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+
+from . import paths
 
 LARGEST = 2**64 - 1
 
@@ -19,7 +21,14 @@ def _only_null(value: Any) -> None:
         raise PydanticCustomError("unsupported", "this is not supported by this server (docs/serve.md lists what is)")
 
 
+def _is_path(value: str) -> str:
+    paths.parsed(value)
+    return value
+
+
 Unsupported = Annotated[None, BeforeValidator(_only_null)]
+#: A key of a payload, or a path such as ``a.b`` or ``a[].b``.
+Path = Annotated[str, AfterValidator(_is_path)]
 Ignored = Any
 PointId = Annotated[int, Field(strict=True, ge=0, le=LARGEST)] | Annotated[str, Field(strict=True)]
 Vector = list[float]
@@ -91,6 +100,46 @@ class UpdateCollection(Body):
     metadata: Unsupported = None
 
 
+class CreateAlias(Body):
+    """A new alias, or another collection for one that is there."""
+
+    collection_name: str
+    alias_name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")
+
+
+class DeleteAlias(Body):
+    """An alias to delete."""
+
+    alias_name: str
+
+
+class RenameAlias(Body):
+    """Another name for an alias."""
+
+    old_alias_name: str
+    new_alias_name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")
+
+
+class AliasAction(Body):
+    """One of these."""
+
+    create_alias: CreateAlias | None = None
+    delete_alias: DeleteAlias | None = None
+    rename_alias: RenameAlias | None = None
+
+    @model_validator(mode="after")
+    def _has_one(self) -> AliasAction:
+        if sum(getattr(self, name) is not None for name in type(self).model_fields) != 1:
+            raise ValueError("an action must have exactly one of create_alias, delete_alias, rename_alias")
+        return self
+
+
+class ChangeAliases(Body):
+    """POST /collections/aliases: actions that are made in one step."""
+
+    actions: list[AliasAction]
+
+
 class CreateIndex(Body):
     """PUT /collections/{name}/index"""
 
@@ -136,23 +185,69 @@ class SetPayload(Selector):
     """POST and PUT /collections/{name}/points/payload"""
 
     payload: Payload
-    key: Unsupported = None
+    key: Path | None = None  #: path of the objects whose keys are set
 
 
 class DeletePayload(Selector):
     """POST /collections/{name}/points/payload/delete"""
 
-    keys: list[str]
+    keys: list[Path]
+
+
+class PointVectors(Body):
+    """The new vector of a point."""
+
+    id: PointId
+    vector: VectorInput
+
+
+class UpdateVectors(Body):
+    """PUT /collections/{name}/points/vectors"""
+
+    points: list[PointVectors] = Field(min_length=1)
+    shard_key: Unsupported = None
+    update_filter: Unsupported = None
+
+
+class Operation(Body):
+    """One change of a batch of them; it has exactly one of these."""
+
+    upsert: Upsert | None = None
+    delete: Selector | None = None
+    set_payload: SetPayload | None = None
+    overwrite_payload: SetPayload | None = None
+    delete_payload: DeletePayload | None = None
+    clear_payload: Selector | None = None
+    update_vectors: UpdateVectors | None = None
+    delete_vectors: Unsupported = None
+
+    @property
+    def name(self) -> str:
+        """Which of them it has."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Operation:
+        names = [name for name in type(self).model_fields if name != "delete_vectors"]
+        if sum(getattr(self, name) is not None for name in names) != 1:
+            raise ValueError(f"an operation must have exactly one of {', '.join(names)}")
+        return self
+
+
+class Operations(Body):
+    """POST /collections/{name}/points/batch: changes that are made one after the other."""
+
+    operations: list[Operation]
 
 
 class Select(Body):
     """Keys of a payload."""
 
-    include: list[str] | None = None
-    exclude: list[str] | None = None
+    include: list[Path] | None = None
+    exclude: list[Path] | None = None
 
 
-WithPayload = bool | list[str] | Select | None
+WithPayload = bool | list[Path] | Select | None
 WithVector = bool | list[str] | None
 
 
@@ -232,22 +327,43 @@ class Mmr(Body):
     candidates_limit: int | None = Field(default=None, ge=1, strict=True)
 
 
-class Query(Body):
-    """POST /collections/{name}/points/query"""
+class Recommend(Body):
+    """Points like some and unlike others: ``{"recommend": {"positive": [...], "negative": [...]}}``."""
+
+    positive: list[PointId | Vector] = Field(min_length=1)
+    negative: list[PointId | Vector] | None = None
+    strategy: Literal["average_vector"] | None = None
+
+
+class SearchBody(Body):
+    """What all queries have."""
 
     query: PointId | Vector | Payload | None = None
     limit: int | None = Field(default=None, ge=1, strict=True)
-    offset: int | None = Field(default=None, ge=0, strict=True)
     filter: Payload | None = None
     params: SearchParams | None = None
     score_threshold: float | None = None
     with_payload: WithPayload = None
     with_vector: WithVector = None
-    with_stats: bool = False
     using: str | None = None
     prefetch: Unsupported = None
     lookup_from: Unsupported = None
     shard_key: Unsupported = None
+
+
+class Query(SearchBody):
+    """POST /collections/{name}/points/query"""
+
+    offset: int | None = Field(default=None, ge=0, strict=True)
+    with_stats: bool = False
+
+
+class QueryGroups(SearchBody):
+    """POST /collections/{name}/points/query/groups; ``limit`` is that of groups."""
+
+    group_by: str
+    group_size: int | None = Field(default=None, ge=1, strict=True)
+    with_lookup: Unsupported = None
 
 
 class Queries(Body):

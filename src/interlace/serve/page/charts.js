@@ -21,8 +21,21 @@ function frame(width, height, label, margins = {}) {
   return { root, ...inner };
 }
 
-function yAxis(f, low, high, format, y) {
-  for (const tick of ticks(low, high)) {
+/** Whether values differ so much that a linear scale would show one of them and a flat line. */
+export function spansDecades(values) {
+  const known = values.filter((value) => value > 0);
+  return known.length > 1 && Math.max(...known) > 30 * Math.min(...known);
+}
+
+/** Powers of ten from one to another, at most about five of them. */
+function decades(low, high) {
+  const [first, last] = [Math.round(Math.log10(low)), Math.round(Math.log10(high))];
+  const every = Math.ceil((last - first) / 4) || 1;
+  return [...Array(Math.floor((last - first) / every) + 1).keys()].map((i) => 10 ** (first + i * every));
+}
+
+function yAxis(f, marks, format, y) {
+  for (const tick of marks) {
     f.root.append(
       svg("line", { class: "grid", x1: f.x0, x2: f.x1, y1: y(tick), y2: y(tick) }),
       svg("text", { class: "tick", x: f.x0 - 6, y: y(tick) + 4, "text-anchor": "end" }, format(tick)),
@@ -32,16 +45,17 @@ function yAxis(f, low, high, format, y) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-/** One measure over steps that are named: values by index, a marker at one of them. */
-export function steps({ width, values, names, format, label, low, high, at, kind = "" }) {
+/** One measure over steps that are named: values by index, a marker at one of them; ``log``: on a logarithmic scale. */
+export function steps({ width, values, names, format, label, low, high, at, kind = "", log = false }) {
   const f = frame(width, 160, label, { left: 62 });
-  const known = values.filter((value) => value !== null);
-  const bottom = low ?? 0;
-  const top = high ?? (Math.max(...known) * 1.08 || 1);
+  const known = values.filter((value) => (log ? value > 0 : value !== null));
+  const scale = log ? Math.log10 : (value) => value;
+  const bottom = log ? 10 ** Math.floor(Math.log10(Math.min(...known))) : low ?? 0;
+  const top = log ? 10 ** Math.ceil(Math.log10(Math.max(...known))) : high ?? (Math.max(...known) * 1.08 || 1);
   const x = (i) => f.x0 + 8 + ((f.x1 - f.x0 - 16) * i) / Math.max(1, values.length - 1);
-  const y = (value) => f.y0 - ((f.y0 - f.y1) * (value - bottom)) / (top - bottom || 1);
-  yAxis(f, bottom, top, format, y);
-  const points = values.map((value, i) => [x(i), y(value ?? bottom)]);
+  const y = (value) => f.y0 - ((f.y0 - f.y1) * (scale(value) - scale(bottom))) / (scale(top) - scale(bottom) || 1);
+  yAxis(f, log ? decades(bottom, top) : ticks(bottom, top), format, y);
+  const points = values.map((value, i) => [x(i), y(log ? Math.max(value, bottom) : value ?? bottom)]);
   f.root.append(
     svg("line", { class: "marker", x1: x(at), x2: x(at), y1: f.y1, y2: f.y0 }),
     svg("path", { class: `line ${kind}`, d: path(points) }),
@@ -62,7 +76,7 @@ export function bars({ width, values, marked, label, xLabel, format = (v) => num
   const f = frame(width, 190, label, { left: 54, bottom: 36 });
   const top = Math.max(...values) * 1.05 || 1;
   const y = (value) => f.y0 - ((f.y0 - f.y1) * value) / top;
-  yAxis(f, 0, top, format, y);
+  yAxis(f, ticks(0, top), format, y);
   const step = (f.x1 - f.x0) / values.length;
   values.forEach((value, i) => {
     const bar = svg("rect", {
@@ -114,7 +128,7 @@ export function line({ width, points, label, xLabel, low = 0, high, formatX, for
   const top = high ?? (Math.max(...points.map((point) => point[1])) * 1.08 || 1);
   const px = (value) => f.x0 + ((f.x1 - f.x0 - 8) * value) / (x1 || 1);
   const y = (value) => f.y0 - ((f.y0 - f.y1) * (value - low)) / (top - low || 1);
-  yAxis(f, low, top, formatY, y);
+  yAxis(f, ticks(low, top), formatY, y);
   const placed = points.map(([a, b]) => [px(a), y(b)]);
   f.root.append(svg("path", { class: `line ${kind}`, d: path(placed) }));
   placed.forEach(([a, b], i) => {

@@ -2,8 +2,15 @@
 
 import { count, drawn, el, percent, seconds, svg, table } from "./dom.js";
 
-/** Steps as label, number, and a note. */
-export function stepsOf({ steps, seconds: times }) {
+/** Steps as label, number, and a note. Without codes, all vectors are compared and nothing is left out before. */
+export function stepsOf({ steps, seconds: times }, coded) {
+  if (!coded) {
+    return [
+      { key: "rows", label: "Rows", n: steps.rows, note: "in the collection" },
+      { key: "scanned", label: "Compared", n: steps.scanned, note: "vector by vector", time: times.codes + times.originals },
+      { key: "hits", label: "Hits", n: steps.hits, note: "" },
+    ];
+  }
   const found = [
     { key: "rows", label: "Rows", n: steps.rows, note: "in the collection" },
     {
@@ -24,8 +31,8 @@ export function stepsOf({ steps, seconds: times }) {
   return found;
 }
 
-export function funnelFigure(answer, filtered) {
-  const rows = stepsOf(answer);
+export function funnelFigure(answer, filtered, coded) {
+  const rows = stepsOf(answer, coded);
   const most = Math.log10(Math.max(10, rows[0].n) + 1);
   const share = (n) => Math.log10(n + 1) / most;
   const text = rows.map(({ label, n }) => `${label} ${count(n)}`).join(", then ");
@@ -37,7 +44,7 @@ export function funnelFigure(answer, filtered) {
       [
         ...rows.slice(0, 1),
         ...(filtered ? [{ label: "Filter", time: answer.seconds.filter }] : []),
-        { label: "Cells visited", n: answer.steps.cells_visited, of: answer.steps.cells },
+        ...(coded ? [{ label: "Cells visited", n: answer.steps.cells_visited, of: answer.steps.cells }] : []),
         ...rows.slice(1),
       ].map(({ label, n, of, time }) => [
         label, n === undefined ? "" : of === undefined ? count(n) : `${count(n)} of ${count(of)}`,
@@ -46,8 +53,8 @@ export function funnelFigure(answer, filtered) {
       ]),
       "figures",
     ),
-    el("p", { class: "quiet" }, `Rule that ran: ${answer.stats.margin}. `,
-      "Widths are on a logarithmic scale. Cells, rows scanned and survivors are one pass over the codes and share one time."),
+    el("p", { class: "quiet" }, `Rule that ran: ${answer.stats.margin}. Widths are on a logarithmic scale. `,
+      coded ? "Cells, rows scanned and survivors are one pass over the codes and share one time." : ""),
   );
 }
 

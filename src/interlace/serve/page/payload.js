@@ -23,7 +23,7 @@ export function fields(payload) {
     "dl", { class: "payload" },
     shown.map(([name, value]) => {
       const text = typeof value === "string" ? value : toJson(value);
-      return [el("dt", {}, name), el("dd", {}, text.length > 600 ? `${text.slice(0, 600)}…` : text)];
+      return el("div", {}, el("dt", {}, name), el("dd", {}, text.length > 600 ? `${text.slice(0, 600)}…` : text));
     }),
   );
 }

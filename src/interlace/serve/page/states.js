@@ -1,7 +1,7 @@
 // What the page shows instead of a view: no collections, no rows, a broken collection, no key.
 
 import { key } from "./api.js";
-import { el, notice } from "./dom.js";
+import { count, el, notice } from "./dom.js";
 
 const code = (text) => el("pre", { class: "code", tabindex: "0" }, text);
 
@@ -64,11 +64,12 @@ export function unauthorised(again) {
 }
 
 /** A line above a view for collections without codes. */
-export function learningNotice(health, coded) {
+export function learningNotice({ health, coded, rows, learn_at: at }) {
   if (health.state === "learned") return null;
   if (coded) return notice("note", "Learning again", el("p", {}, "Better codes are being learned in the background."));
   const text = health.state === "learning"
     ? "Codes are being learned in the background; searches compare the vectors themselves meanwhile."
-    : "The collection still keeps its vectors and searches them exactly. It learns codes by itself once it has more rows.";
+    : `The collection keeps its vectors and compares all of them: answers are exact. ${health.learns
+      ? `It learns codes by itself at ${count(at)} rows` : `Codes can be learned from ${count(at)} rows on, by relearn()`} (now ${count(rows)}).`;
   return notice("note", health.state === "learning" ? "Learning" : "Collecting rows", el("p", {}, text));
 }

@@ -8,8 +8,10 @@ export function startTheme(button) {
   let theme = order.includes(localStorage.getItem(KEY)) ? localStorage.getItem(KEY) : "auto";
   const apply = () => {
     document.documentElement.dataset.theme = theme;
-    button.textContent = NAMES[theme];
-    button.setAttribute("aria-label", `Colours: ${theme === "auto" ? "system" : theme}`);
+    button.textContent = `◐ ${NAMES[theme]}`;
+    const text = `Colours: ${theme === "auto" ? "system" : theme}`;
+    button.setAttribute("aria-label", text);
+    button.title = text;
     window.dispatchEvent(new Event("themechange"));
   };
   button.addEventListener("click", () => {

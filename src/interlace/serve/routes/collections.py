@@ -12,7 +12,7 @@ from starlette.responses import Response
 from .. import fields
 from ..collection import NAMES, Broken, Collection
 from ..endpoint import Routes, ok, parsed
-from ..models import CreateCollection, CreateIndex, UpdateCollection
+from ..models import ChangeAliases, CreateCollection, CreateIndex, UpdateCollection
 from ..rendering import plain
 from ..service import Service
 
@@ -27,7 +27,8 @@ def add(routes: Routes, service: Service) -> None:
 
     async def collection_exists(request: Request) -> Response:
         """Whether there is a collection of this name."""
-        return ok(request, json.dumps({"exists": request.path_params["name"] in catalog.names}))
+        name = request.path_params["name"]
+        return ok(request, json.dumps({"exists": name in catalog.names or name in catalog.aliases}))
 
     async def get_collection(request: Request) -> Response:
         """State, size and settings of a collection."""
@@ -65,7 +66,24 @@ def add(routes: Routes, service: Service) -> None:
         await service.write(found, found.undeclare, request.path_params["field"], limited=False)
         return ok(request, _DONE)
 
+    async def change_aliases(request: Request) -> Response:
+        """Create, delete and rename aliases of collections, all in one step."""
+        given = await parsed(request, ChangeAliases)
+        await service.work.write("", catalog.change_aliases, given.actions)  # no collection has this name
+        return ok(request, "true")
+
+    async def list_aliases(request: Request) -> Response:
+        """All aliases."""
+        return ok(request, json.dumps({"aliases": catalog.aliases.listed()}))
+
+    async def list_collection_aliases(request: Request) -> Response:
+        """The aliases of a collection."""
+        return ok(request, json.dumps({"aliases": catalog.aliases.listed(service.collection(request).name)}))
+
     one = "/collections/{name}"
+    routes.add("POST", "/collections/aliases", change_aliases, body=ChangeAliases)
+    routes.add("GET", "/aliases", list_aliases, reads=True)
+    routes.add("GET", one + "/aliases", list_collection_aliases, reads=True)
     routes.add("GET", "/collections", list_collections, reads=True)
     routes.add("GET", one, get_collection, reads=True)
     routes.add("GET", one + "/exists", collection_exists, reads=True)
@@ -80,6 +98,7 @@ _DONE = '{"operation_id":0,"status":"completed"}'
 #: Qdrant's clients require these; they describe nothing here.
 _HNSW = {"m": 0, "ef_construct": 4, "full_scan_threshold": 0}
 _OPTIMIZER = {"default_segment_number": 0, "flush_interval_sec": 0}
+_WAL = {"wal_capacity_mb": 32, "wal_segments_ahead": 0}
 
 
 def _described(found: Collection) -> dict[str, Any]:
@@ -99,6 +118,7 @@ def _described(found: Collection) -> dict[str, Any]:
             "params": {"vectors": {"size": store.dim, "distance": NAMES[store.metric]}, "shard_number": 1},
             "hnsw_config": _HNSW,
             "optimizer_config": _OPTIMIZER,
+            "wal_config": _WAL,
         },
         "payload_schema": schema,
         "interlace": {

@@ -9,10 +9,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import bodies, listing, rendering, upserts
+from .. import bodies, grouping, listing, rendering, upserts
 from ..collection import Collection, id_array
 from ..endpoint import Routes, ok, parsed
-from ..models import Count, Facet, OrderBy, Queries, Query, Retrieve, Scroll, Selector, Upsert
+from ..models import Count, Facet, OrderBy, Queries, Query, QueryGroups, Retrieve, Scroll, Selector, Upsert
 from ..plain import PlainBatch
 from ..problems import ProblemDetails, over_limit
 from ..searching import How, QueryHits, as_vectors, search
@@ -110,6 +110,14 @@ def add(routes: Routes, service: Service) -> None:
         texts = await service.read(found, query_many, service, found, given.searches)
         return ok(request, "[" + ",".join(f'{{"points":{text}}}' for text in texts) + "]")
 
+    async def query_groups_points(request: Request) -> Response:
+        """The nearest points in groups by the value of a declared field."""
+        given, found = await parsed(request, QueryGroups), service.collection(request)
+        text, searches = await service.read(found, grouping.grouped, found, given)
+        for stats in searches:
+            service.metrics.searched(found.name, stats)
+        return ok(request, text)
+
     points = "/collections/{name}/points"
     routes.add("PUT", points, upsert_points, body=Upsert, other_bodies=BINARY, query=["first_id"])
     routes.add("POST", points, retrieve_points, reads=True, body=Retrieve)
@@ -122,6 +130,7 @@ def add(routes: Routes, service: Service) -> None:
         "POST", points + "/query", query_points, reads=True, body=Query, other_bodies=BINARY, query=own, often=True
     )
     routes.add("POST", points + "/query/batch", query_batch_points, reads=True, body=Queries)
+    routes.add("POST", points + "/query/groups", query_groups_points, reads=True, body=QueryGroups)
     routes.add("GET", points + "/{id}", get_point, reads=True)
 
 

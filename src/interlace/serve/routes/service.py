@@ -23,20 +23,14 @@ QDRANT_API = "1.20.0"
 POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
 #: Routes of Qdrant that this server does not have, with the methods of its clients.
 ELSEWHERE = (
-    "/aliases",
     "/cluster",
     "/cluster/{rest:path}",
-    "/collections/aliases",
-    "/collections/{name}/aliases",
     "/collections/{name}/cluster",
     "/collections/{name}/optimizations",
-    "/collections/{name}/points/batch",
     "/collections/{name}/points/discover",
-    "/collections/{name}/points/query/groups",
     "/collections/{name}/points/recommend",
     "/collections/{name}/points/search",
     "/collections/{name}/points/search/{rest:path}",
-    "/collections/{name}/points/vectors",
     "/collections/{name}/points/vectors/{rest:path}",
     "/collections/{name}/shards",
     "/collections/{name}/shards/{rest:path}",

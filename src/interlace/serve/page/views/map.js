@@ -51,7 +51,7 @@ function layersOf(found) {
     { name: asked ? "not scanned" : "rows of the sample", points: rest, colour: "far", radius: 2, alpha: 0.75, picked: true },
     { name: "in cells that were visited", points: seen, colour: "blue", radius: 2.2, alpha: 0.6, picked: true },
     { name: "survivors of the crude step", points: left, colour: "warm", radius: 3, picked: true },
-    { name: "centres of cells", points: cells, colour: "muted", radius: 5, shape: "cross", alpha: 0.55 },
+    { name: near === found.cells ? "centres of cells" : "centres of visited cells in the sample", points: cells, colour: "muted", radius: 5, shape: "cross", alpha: 0.55 },
     { name: "hits", points: hits, colour: "hit", radius: 6, shape: "dot", picked: true },
     { name: "query", points: asked ? [{ x: asked.at[0], y: asked.at[1], id: query.id, asked: true }] : [], colour: "query", radius: 12, shape: "star" },
   ];
@@ -72,7 +72,7 @@ function extentOf(points) {
 function mapped(context, found, pick) {
   const { name, signal, address } = context;
   const layers = layersOf(found);
-  const kinds = { "centres of cells": "cross", hits: "hit", query: "query", "survivors of the crude step": "warm",
+  const kinds = { "centres of cells": "cross", "centres of visited cells in the sample": "cross", hits: "hit", query: "query", "survivors of the crude step": "warm",
     "in cells that were visited": "blue" };
   const asked = found.query;
   const summary = asked

@@ -1,7 +1,7 @@
 // The margin: a slider along the curve that was measured with rows of this collection.
 
 import * as api from "../api.js";
-import { steps } from "../charts.js";
+import { spansDecades, steps } from "../charts.js";
 import { announce, count, drawn, el, number, panel, percent, seconds, table } from "../dom.js";
 import { query } from "../query.js";
 
@@ -39,14 +39,15 @@ export async function render({ name, signal, go }) {
   const shown = CHARTS.filter(({ key }) => rows.some((row) => row[key] !== null));
   const charts = shown.map((chart) => {
     const values = rows.map((row) => row[chart.key]);
+    const log = !chart.share && spansDecades(values);
     const least = chart.share ? Math.max(0, Math.min(...values) - 0.05) : 0;
     const figure = el("span", { class: "figure" });
     const picture = drawn((width) => steps({
-      width, values, names, at, kind: chart.kind, low: least, high: chart.share ? 1 : undefined,
+      width, values, names, at, log, kind: chart.kind, low: least, high: chart.share ? 1 : undefined,
       format: chart.share ? (v) => percent(v, least > 0.8 ? 1 : 0) : chart.format,
       label: `${chart.name} by margin: ${values.map((v, i) => `${names[i]} ${chart.format(v)}`).join(", ")}`,
     }));
-    return { chart, figure, picture, values };
+    return { chart, figure, picture, values, log };
   });
   const ran = el("p", { class: "quiet", id: "ran" });
   const slider = el("input", {
@@ -66,7 +67,7 @@ export async function render({ name, signal, go }) {
     const row = rows[at];
     output.textContent = row.margin === "inf" ? "all rows" : String(row.margin);
     slider.setAttribute("aria-valuetext", output.textContent);
-    ran.textContent = `Scans ${percent(row.scanned)} of the rows and keeps ${percent(row.survivors)} of them as survivors. ` +
+    ran.textContent = `Scans ${percent(row.scanned)} of the rows; ${percent(row.survivors)} of the rows survive the crude step. ` +
       `Rule that ran: ${row.ran}.${same(rows, at)}`;
     for (const { chart, figure, picture, values } of charts) {
       figure.textContent = chart.format(values[at]);
@@ -79,8 +80,8 @@ export async function render({ name, signal, go }) {
     el("section", { class: "panel slider" },
       el("div", { class: "row" }, el("label", { for: "margin-slider" }, "Margin"), output, use), slider,
       el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, "less work"), el("span", {}, "surer")), ran),
-    el("div", { class: "columns two" }, charts.map(({ chart, figure, picture }) =>
-      panel(chart.name, el("p", { class: "reading" }, figure, el("small", {}, chart.note)), picture))),
+    el("div", { class: "columns two" }, charts.map(({ chart, figure, picture, log }) =>
+      panel(chart.name, el("p", { class: "reading" }, figure, el("small", {}, `${chart.note}${log ? ", on a logarithmic scale" : ""}`)), picture))),
     el("details", { class: "panel" }, el("summary", {}, "As a table"), table(
       "Every margin", ["Margin", "Agreement", "Recall", "Scanned", "Survivors", "Operations per row", "Time"],
       rows.map((row) => [

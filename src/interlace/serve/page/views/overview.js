@@ -18,7 +18,7 @@ export async function render({ name, info, signal }) {
   const found = await api.insight(name, "overview", signal);
   const { health } = found;
   const { coded } = found;
-  const node = el("div", { class: "view" }, el("h1", {}, name), learningNotice(health, coded));
+  const node = el("div", { class: "view" }, el("h1", {}, name), learningNotice(found));
   node.append(tiles(found, info, coded));
   if (!found.rows) {
     node.append(empty(name));
@@ -66,7 +66,7 @@ function bytesPanel(found, coded) {
       "figures",
     ),
     el("p", { class: "quiet" }, `${bytes(sizes.total)} in use, ${bytes(sizes.file)} in files. `,
-      found.originals ? `Original vectors are kept as ${found.originals} to re-rank hits.` : ""),
+      found.originals && coded ? `Original vectors are kept as ${found.originals} to re-rank hits.` : ""),
   );
 }
 

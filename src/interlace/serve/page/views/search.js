@@ -23,7 +23,7 @@ export async function render(context) {
     if (changed) context.remember();
     answer.setAttribute("aria-busy", "true");
     try {
-      const nodes = await results(context, overview.metric, (id) => {
+      const nodes = await results(context, overview, (id) => {
         form.use(id);
         window.scrollTo({ top: 0 });
       });
@@ -39,10 +39,10 @@ export async function render(context) {
 
   if (isAsked()) await run(false);
   else answer.append(el("p", { class: "quiet" }, "Take a random row, or enter the id of one."));
-  return el("div", { class: "view" }, el("h1", {}, "Search"), learningNotice(overview.health, overview.coded), form.node, answer);
+  return el("div", { class: "view" }, el("h1", {}, "Search"), learningNotice(overview), form.node, answer);
 }
 
-async function results({ name, signal, address }, metric, use) {
+async function results({ name, signal, address }, { metric, coded }, use) {
   const request = body();
   const found = await api.funnel(name, request, signal);
   const wanted = found.points.map(({ id }) => id);
@@ -62,7 +62,7 @@ async function results({ name, signal, address }, metric, use) {
     el("details", {}, el("summary", {}, "The same as a request"), el("pre", { class: "code", tabindex: "0" },
       `POST /collections/${name}/points/query\n${api.toJson({ ...request, with_payload: true }, request.query.length > 64 ? 0 : 1)}`)),
   );
-  return [el("div", { class: "columns wide-first" }, hits, panel("Funnel", funnelFigure(found, Boolean(request.filter))))];
+  return [el("div", { class: "columns wide-first" }, hits, panel("Funnel", funnelFigure(found, Boolean(request.filter), coded)))];
 }
 
 function whyAddress(address, id) {
@@ -71,8 +71,8 @@ function whyAddress(address, id) {
 }
 
 function meaning(metric) {
-  if (metric === "l2") return "nearest first; the score is the Euclidean distance, the distance is its square.";
-  if (metric === "cosine") return "most similar first; the score is the cosine.";
+  if (metric === "l2") return "nearest first; the score is the Euclidean distance, the distance is its square. Bars show distances.";
+  if (metric === "cosine") return "most similar first; the score is the cosine. Bars show distances.";
   return "largest product first; the score is the dot product.";
 }
 

@@ -106,7 +106,7 @@ function stepsOf(whole, codes, place, own) {
       ? ` It would not have been a hit: by code it is row ${place(codes.rank)} of the collection.`
       : ` It is a miss of the margin: by code it is row ${place(codes.rank)}.`;
     add("Cell not visited", false, `${where} ${codes.lost === "beyond k" ? "The search ended before this cell." : text}${more}`,
-      scale(codes.value, codes.limit));
+      scale(codes.value, codes.limit, "cell"));
     return found;
   }
   add("Cell visited", true, where);
@@ -142,7 +142,7 @@ function stepsOf(whole, codes, place, own) {
 }
 
 /** What was compared beside what was allowed; null where these are not lengths. */
-function scale(value, limit) {
+function scale(value, limit, name = "row") {
   if (!(value > 0) || !(limit > 0)) return null;
   const most = Math.max(value, limit);
   const bar = (kind, size, text) => {
@@ -150,5 +150,5 @@ function scale(value, limit) {
     fill.style.width = `${(100 * size) / most}%`;
     return el("div", { class: "compare" }, el("span", {}, text), el("span", { class: "distance" }, fill), el("span", {}, number(size)));
   };
-  return el("div", { "aria-hidden": "true" }, bar(value > limit ? "over" : "under", value, "row"), bar("limit", limit, "limit"));
+  return el("div", { "aria-hidden": "true" }, bar(value > limit ? "over" : "under", value, name), bar("limit", limit, "limit"));
 }
