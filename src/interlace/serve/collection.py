@@ -197,6 +197,11 @@ class Collection:
             if known.kind != field.kind:
                 raise ProblemDetails(409, "conflict", f"the field {key!r} is already declared as {known.kind}")
             return
+        for other in fields.declared(old):
+            if fields.LISTS in (key.removeprefix(other), other.removeprefix(key)):
+                raise ProblemDetails(
+                    409, "conflict", f"the field {key!r} has the values of {other!r}, which is declared"
+                )
         if old is None or fields.PAYLOAD not in old.names:
             raise ProblemDetails(
                 422, "input", f"this store was made by the library: its columns are its fields, and {key!r} is none"
