@@ -139,6 +139,11 @@ class Catalog(CollectionsByName):
             found = self._found.pop(name, None)
             if found is None:
                 return False
+            if isinstance(found, Broken) and found.is_locked:
+                found = self._opened(self.root / name)  # the other process may have ended
+                if isinstance(found, Broken) and found.is_locked:
+                    self._found[name] = found
+                    raise ProblemDetails(503, "locked", f"another process writes to {name!r}: it is not deleted")
             if isinstance(found, Collection):
                 found.store.close()
             gone = self.root / f"{DELETED}{name}-{secrets.token_hex(4)}"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.hits import SearchStats
-from ..errors import DamagedFileError, InputError, InterlaceError
+from ..errors import DamagedFileError, InputError, InterlaceError, StoreLockedError
 from ..store import Snapshot, Store
 from . import fields, rendering
 from . import ids as point_ids
@@ -240,6 +240,7 @@ class Broken:
 
     def __init__(self, name: str, error: InterlaceError | OSError) -> None:
         self.name, self.reason = name, str(error)
+        self.is_locked = isinstance(error, StoreLockedError)  # another process writes to it
 
 
 def id_array(values: Sequence[Any]) -> NDArray[Any]:
