@@ -6,13 +6,16 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from serve_helpers import Running, running, vectors
 
+from interlace.client import wire
 from interlace.errors import InputError
 from interlace.serve import Keys, ServerSettings
+from interlace.serve.routes.stored import WRITES
 
 FULL, READ = "full-key-0123456789", "read-key-0123456789"
 X = vectors(20, 4)
@@ -79,6 +82,7 @@ def test_a_read_only_key_reads_and_changes_nothing(locked: Running, header: str)
         assert client.post("/collections/c/points/count", json={}).json()["result"]["count"] == 20
         found = client.post("/collections/c/points/query", json={"query": X[3].tolist(), "limit": 1}).json()
         assert found["result"]["points"][0]["id"] == 3
+        before = state(locked)
         refused = 0
         for method, path in routes(locked.url):
             answer = client.request(method, path, json={})
@@ -88,6 +92,28 @@ def test_a_read_only_key_reads_and_changes_nothing(locked: Running, header: str)
                 refused += 1
         assert refused >= 14
         assert client.post("/collections/c/points/count", json={}).json()["result"]["count"] == 20
+        for call in WRITES:
+            headers = {"content-type": wire.MEDIA_TYPE}
+            answer = client.post(f"/collections/c/store/{call}", content=wire.pack({}), headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (403, "read_only"), call
+        chosen = {"points": [1], "payload": {"n": 7}, "keys": ["n"]}
+        for path, keys in (
+            ("payload", "points payload"),
+            ("payload/delete", "points keys"),
+            ("payload/clear", "points"),
+        ):
+            body = {key: chosen[key] for key in keys.split()}
+            assert client.post(f"/collections/c/points/{path}", json=body).status_code == 403
+        assert state(locked) == before
+
+
+def state(locked: Running) -> list[Any]:
+    """Everything that a request could have changed."""
+    with httpx.Client(base_url=locked.url, headers={"api-key": FULL}) as client:
+        points = client.post("/collections/c/points/scroll", json={"limit": 50, "with_vector": True})
+        paths = ("/collections", "/collections/c/snapshots")
+        schema = client.get("/collections/c").json()["result"]["payload_schema"]
+        return [points.json()["result"], schema, *(client.get(path).json()["result"] for path in paths)]
 
 
 def test_keys_do_not_appear_in_settings_answers_or_logs(locked: Running, caplog: pytest.LogCaptureFixture) -> None:

@@ -24,13 +24,19 @@ class Transport:
     """Sends requests to one server."""
 
     def __init__(self, url: str, api_key: str | None, timeout: float, context: ssl.SSLContext | None) -> None:
-        parts = urllib.parse.urlsplit(url)
+        try:
+            parts = urllib.parse.urlsplit(url)
+            port = parts.port
+        except (ValueError, TypeError, AttributeError):
+            raise InputError(f"url must be like http://127.0.0.1:6333, got {url!r:.200}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise InputError(f"url must be like http://127.0.0.1:6333, got {url!r:.200}")
         if parts.username is not None or parts.password is not None:
             raise InputError("url must not contain a password; pass api_key=")
+        if api_key is not None and not (isinstance(api_key, str) and api_key.isascii() and api_key.isprintable()):
+            raise InputError("api_key must be a string of printable ASCII characters")
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, port
         self._prefix, self._timeout, self._context = parts.path.rstrip("/"), timeout, context
         self._headers = {} if api_key is None else {"api-key": api_key}
         if api_key is not None and not self._secure and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
@@ -55,13 +61,16 @@ class Transport:
         try:
             connection.request(method, self._prefix + path, body, headers)
             answer = connection.getresponse()
-            content = answer.read(LARGEST)
+            content = answer.read(LARGEST + 1)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             what = "; whether it was carried out is unknown" if writes else ""
             raise StoreError(
                 f"{self.url} did not answer {method} {path}{what}: {error or type(error).__name__}"
             ) from error
+        if len(content) > LARGEST:
+            connection.close()
+            raise StoreError(f"the answer of {self.url} to {method} {path} has more than {LARGEST} bytes")
         if answer.will_close:
             connection.close()
         else:

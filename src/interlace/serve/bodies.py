@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..store.arrow_ipc import stream_in
 from . import ids as point_ids
 from .models import Query, SearchParams
-from .problems import ProblemDetails
+from .problems import ProblemDetails, over_limit
 
 NPY, ARROW = wire.NPY, "application/vnd.apache.arrow.stream"
 
@@ -74,23 +74,38 @@ def vectors_in(body: bytes, kind: str) -> NDArray[Any]:
     return found
 
 
-def rows_in(body: bytes, kind: str, first_id: str | None) -> PointRows:
-    """Points of a body; those of a .npy array have consecutive ids from ``first_id`` on."""
+def rows_in(body: bytes, kind: str, first_id: str | None, most: int) -> PointRows:
+    """At most so many points of a body; those of a .npy array have consecutive ids from ``first_id`` on."""
     if kind == NPY:
         vectors = vectors_in(body, kind)
-        if first_id is None or not first_id.isdecimal():
-            raise ProblemDetails(422, "input", "points as .npy need the query parameter first_id, a whole number")
+        if first_id is None or not first_id.isdecimal() or len(first_id) > 20:
+            raise ProblemDetails(
+                422, "input", "points as .npy need the query parameter first_id, a whole number below 2**64"
+            )
+        _check_rows(len(vectors), most)  # an array without columns has as many rows as its header says
         ids = [point_ids.to_store(i) for i in range(int(first_id), int(first_id) + len(vectors))]
         return PointRows(ids, vectors, [None] * len(vectors))
     table = table_in(body)
     extra = set(table.schema.names) - {"id", "vector", "payload"}
     if extra:
         raise InputError(f"the table has the column {min(extra)!r}; points have id, vector and payload (JSON text)")
-    ids = point_ids.all_to_store(_column(table, "id").to_pylist())
+    _check_rows(table.num_rows, most)
+    column = _column(table, "id")
+    if not any(is_it(column.type) for is_it in _IDS):
+        raise InputError(f"the column 'id' must hold integers or strings, got {column.type}")
+    ids = point_ids.all_to_store(column.to_pylist())
     payloads: list[Any] = [None] * len(ids)
     if "payload" in table.schema.names:
         payloads = [_json(text, i) for i, text in zip(ids, table.column("payload").to_pylist(), strict=True)]
     return PointRows(ids, _vectors(_column(table, "vector")), payloads)
+
+
+_IDS = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
+
+
+def _check_rows(n: int, most: int) -> None:
+    if n > most:
+        raise over_limit(422, "batch", most, f"{n} points")
 
 
 def _json(text: Any, point: Any) -> Any:

@@ -148,8 +148,14 @@ class Catalog(CollectionsByName):
         with self._changing:
             if name not in self._found:
                 return False
+            found = self._found[name]
+            if isinstance(found, Broken) and found.is_locked:
+                found = self._opened(self.root / name)  # the other process may have ended
+                if isinstance(found, Broken) and found.is_locked:
+                    self._found[name] = found
+                    raise ProblemDetails(503, "locked", f"another process writes to {name!r}: it is not deleted")
             self.aliases.forget(name)
-            found = self._found.pop(name)
+            del self._found[name]
             if isinstance(found, Collection):
                 found.store.close()
             gone = self.root / f"{DELETED}{name}-{secrets.token_hex(4)}"
@@ -186,12 +192,16 @@ def creation_settings(given: CreateCollection, settings: ServerSettings) -> dict
         )
     if vectors.datatype not in (None, "float32", "float16"):
         raise unsupported(f"the datatype {vectors.datatype!r:.40}")
+    columns = {fields.PAYLOAD: "string"} if given.interlace.columns is None else given.interlace.columns
+    for name, kind in columns.items():
+        if name.startswith("$") and (name, kind) != (fields.PAYLOAD, "string"):
+            raise ProblemDetails(422, "input", f"names of columns must not begin with '$', got {name!r:.60}")
     return {
         "dim": vectors.size,
         "metric": DISTANCES[vectors.distance],
         "n_bytes": _code_bytes(given, vectors, settings),
         "originals": given.interlace.originals,
-        "columns": {fields.PAYLOAD: "string"} if given.interlace.columns is None else given.interlace.columns,
+        "columns": columns,
         "relearn": "auto",
         "learn_at": given.interlace.learn_at,
     }
@@ -202,6 +212,11 @@ def _code_bytes(given: CreateCollection, vectors: VectorParams, settings: Server
         return given.interlace.n_bytes
     quantization = vectors.quantization_config or given.quantization_config or {}
     product = quantization.get("product")
-    if isinstance(product, dict) and product.get("compression") in COMPRESSIONS:
-        return max(1, min(128, 4 * vectors.size // COMPRESSIONS[product["compression"]]))
-    return settings.n_bytes
+    if not isinstance(product, dict):
+        return settings.n_bytes
+    compression = product.get("compression")
+    if not isinstance(compression, str) or compression not in COMPRESSIONS:
+        raise ProblemDetails(
+            422, "input", f"compression must be one of {', '.join(COMPRESSIONS)}, got {compression!r:.40}"
+        )
+    return max(1, min(128, 4 * vectors.size // COMPRESSIONS[compression]))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.hits import SearchStats
-from ..errors import DamagedFileError, InputError, InterlaceError
+from ..errors import DamagedFileError, InputError, InterlaceError, StoreLockedError
 from ..store import Snapshot, Store
 from . import fields, rendering
 from . import ids as point_ids
@@ -209,6 +209,11 @@ class Collection:
             if known.kind != field.kind:
                 raise ProblemDetails(409, "conflict", f"the field {key!r} is already declared as {known.kind}")
             return
+        for other in fields.declared(old):
+            if fields.LISTS in (key.removeprefix(other), other.removeprefix(key)):
+                raise ProblemDetails(
+                    409, "conflict", f"the field {key!r} has the values of {other!r}, which is declared"
+                )
         if old is None or fields.PAYLOAD not in old.names:
             raise ProblemDetails(
                 422, "input", f"this store was made by the library: its columns are its fields, and {key!r} is none"
@@ -248,6 +253,7 @@ class Broken:
 
     def __init__(self, name: str, error: InterlaceError | OSError) -> None:
         self.name, self.reason = name, str(error)
+        self.is_locked = isinstance(error, StoreLockedError)  # another process writes to it
 
 
 def id_array(values: Sequence[Any]) -> NDArray[Any]:

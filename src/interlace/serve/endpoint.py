@@ -6,10 +6,11 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from .problems import ProblemDetails, of_error
@@ -18,13 +19,7 @@ log = logging.getLogger("interlace.serve")
 M = TypeVar("M", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[Response]]
 READ, FULL = "read", "full"
-
-
-class Inside(Protocol):
-    """What :mod:`.guard` leaves for the handlers in ``request.state``."""
-
-    access: str
-    request_id: str
+GONE = 499  # status of a request whose client went away
 
 
 class Shortcuts:
@@ -113,6 +108,8 @@ def _guarded(handler: Handler, reads: bool) -> Handler:
                     403, "read_only", "this needs the full API key, the key that was given is read-only"
                 )
             return await handler(request)
+        except ClientDisconnect:
+            return Response(status_code=GONE)  # nobody reads it; it is logged and counted
         except Exception as error:
             problem = of_error(error)
             if problem.status == 500 and problem.code == "internal":

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from starlette.responses import Response
 
+from .endpoint import GONE
 from .heads import Head, Heads
 from .plain import PlainBatch
 from .problems import ProblemDetails
@@ -22,7 +23,6 @@ from .service import Service
 from .traffic import Traffic
 
 ROUTE = "/collections/{name}/points/query"
-REMEMBERED = 256  # parameters of queries
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
 
 
@@ -85,7 +85,6 @@ class Express:
     def __init__(self, service: Service, heads: Heads, traffic: Traffic) -> None:
         self._service, self._heads, self._traffic = service, heads, traffic
         self._decode = msgspec.json.Decoder(ExpressQuery).decode
-        self._batches: dict[tuple[Any, ...], PlainBatch] = {}
         self._concurrent = service.settings.limits.concurrent
 
     def head(self, data: bytes, end: int) -> Head | None:
@@ -106,10 +105,10 @@ class Express:
             given.query = given.query.nearest
         try:
             found = service.catalog.get(head.collection)
-            batch = self._batch(found, given.limit or 10, given.offset or 0, given.params)
+            how = given.limit or 10, given.offset or 0, given.params
             service.work.join(
-                batch,
-                batch,
+                (found, *how),
+                PlainBatch(found, service.metrics, *how),
                 given,
                 lambda result: self._finish(head, len(body), connection, client, began, result),
             )
@@ -117,16 +116,6 @@ class Express:
             return False
         traffic.active += 1
         return True
-
-    def _batch(self, *key: Any) -> PlainBatch:
-        """The same object for the same collection and parameters."""
-        found = self._batches.get(key)
-        if found is None:
-            if len(self._batches) >= REMEMBERED:
-                self._batches.clear()
-            collection, *how = key
-            found = self._batches[key] = PlainBatch(collection, self._service.metrics, *how)
-        return found
 
     def _finish(self, head: Head, size: int, connection: Connection, client: str, began: float, result: Any) -> None:
         traffic = self._traffic
@@ -144,7 +133,7 @@ class Express:
             return
         lines = b"%bx-request-id: %b\r\ncontent-length: %d" % (start, request_id.encode(), len(body))
         if not connection.answer(lines, body):
-            status = 499
+            status = GONE
         path = ROUTE.replace("{name}", head.collection)
         traffic.note(request_id, "POST", path, ROUTE, status, seconds, (size, len(body)), client)
 

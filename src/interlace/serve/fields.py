@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,7 @@ class Field:
     key: str
     kind: str  #: keyword, integer, float, bool or datetime
     has_lists: bool  #: whether there is a column for several values
+    type: Any  #: of its column: a pyarrow.DataType
 
     @property
     def names(self) -> list[str]:
@@ -53,16 +55,13 @@ def declared(schema: Any) -> dict[str, Field]:
     """Fields that can be filtered, by key; ``schema`` is that of a store, or None."""
     if schema is None:
         return {}
-    names = set(schema.names)
+    kinds = {column.name: kind_of(column.type) for column in schema}
+    lists = {name + LISTS for name, kind in kinds.items() if kind in LISTED and kinds.get(name + LISTS) == "keyword"}
     return {
-        column.name: Field(column.name, kind, column.name + LISTS in names)
+        column.name: Field(column.name, kind, column.name + LISTS in lists, column.type)
         for column in schema
-        if column.name != PAYLOAD and not _is_list(column.name, names) and (kind := kind_of(column.type)) is not None
+        if column.name != PAYLOAD and column.name not in lists and (kind := kinds[column.name]) is not None
     }
-
-
-def _is_list(name: str, names: set[str]) -> bool:
-    return name.endswith(LISTS) and name[: -len(LISTS)] in names
 
 
 def kind_of(column: Any) -> str | None:
@@ -101,7 +100,7 @@ def new_field(key: str, schema: Any) -> tuple[Field, dict[str, Any]]:
         raise ProblemDetails(422, "input", f"field_schema of {key!r} is missing: pass one of {', '.join(TYPES)}")
     if kind in ("text", "geo"):
         raise unsupported(f"field_schema {kind!r}")
-    if kind not in TYPES:
+    if not isinstance(kind, str) or kind not in TYPES:
         raise ProblemDetails(
             422, "input", f"field_schema of {key!r} must be one of {', '.join(TYPES)}, got {kind!r:.60}"
         )
@@ -110,8 +109,8 @@ def new_field(key: str, schema: Any) -> tuple[Field, dict[str, Any]]:
             422, "input", f"field_name must be a path of keys such as 'a' or 'a.b[].c', got {key!r:.60}"
         )
     kind = "keyword" if kind == "uuid" else kind
-    field = Field(key, kind, kind in LISTED)
-    columns = {key: _arrow_type(TYPES[kind])}
+    field = Field(key, kind, kind in LISTED, _arrow_type(TYPES[kind]))
+    columns = {key: field.type}
     if field.has_lists:
         columns[key + LISTS] = _arrow_type("string")
     return field, columns
@@ -163,9 +162,11 @@ def _checked(value: Any, field: Field, point: Any) -> Any:
         return value
     if kind == "integer" and isinstance(value, int) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**63:
-            raise _refused(field, point, f"{value}, which does not fit 64 bits")
+            raise _refused(field, point, f"{value!s:.60}, which does not fit 64 bits")
         return value
     if kind == "float" and isinstance(value, int | float) and not isinstance(value, bool):
+        if abs(value) > sys.float_info.max:
+            raise _refused(field, point, "a number that does not fit 64 bits")
         return float(value)
     if kind == "datetime" and isinstance(value, str):
         return instant(value, lambda why: _refused(field, point, why))

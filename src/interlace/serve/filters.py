@@ -8,8 +8,10 @@ expression, which a store does not have: :func:`matching` adds it to a table.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +29,9 @@ from .problems import ProblemDetails, unsupported
 Expression = Any  # pyarrow.compute.Expression
 ID = "$id"
 DEEPEST = 20  # nested filters
+LARGE_TERMS, LARGE_VALUES = 30, 1_000  # in an expression of a search, whose calls are limited by the store
+PATTERN_CHARACTERS = 50_000
+MOST_COUNTED = 2**31 - 1  # values of a point, conditions of a filter
 FALSE, TRUE = pc.scalar(False), pc.scalar(True)
 _COMPARED = {"lt": operator.lt, "lte": operator.le, "gt": operator.gt, "gte": operator.ge}
 _ELSEWHERE = ("geo_bounding_box", "geo_radius", "geo_polygon")
@@ -39,6 +44,7 @@ class Condition:
     expression: Expression
     columns: tuple[str, ...]  #: that it reads
     uses_ids: bool
+    is_large: bool  #: too large for an expression of a search
     key: str  #: equal for equal filters
 
 
@@ -48,10 +54,13 @@ class Translation:
     def __init__(self, fields: Mapping[str, Field], strings: bool | None, most_terms: int) -> None:
         self._fields, self._strings, self._most = fields, strings, most_terms
         self._terms, self._columns, self._uses_ids = 0, dict[str, None](), False
+        self._compared = 0  # values
 
     def condition(self, given: Any, key: str) -> Condition:
         """The whole filter."""
-        return Condition(self._filter(given, "filter", 0), tuple(self._columns), self._uses_ids, key)
+        expression = self._filter(given, "filter", 0)
+        is_large = self._terms > LARGE_TERMS or self._compared > LARGE_VALUES
+        return Condition(expression, tuple(self._columns), self._uses_ids, is_large, key)
 
     def _filter(self, given: Any, where: str, depth: int) -> Expression:
         if not isinstance(given, dict):
@@ -88,6 +97,7 @@ class Translation:
         least = given["min_count"]
         if isinstance(least, bool) or not isinstance(least, int) or least < 0:
             raise _refused(f"{where}.min_count must be a whole number from 0 on", least)
+        least = min(least, MOST_COUNTED)
         numbers = [e.cast(pa.int32()) for e in self._list(given["conditions"], f"{where}.conditions", depth)]
         return functools.reduce(operator.add, numbers) >= least if numbers else (TRUE if least == 0 else FALSE)
 
@@ -171,29 +181,23 @@ class Translation:
         return empty & pc.field(field.key + LISTS).is_null() if field.has_lists else empty
 
     def _values_count(self, field: Field, given: Any, where: str) -> Expression:
-        bounds = _bounds(given, where, lambda v: v if isinstance(v, int) and not isinstance(v, bool) else None)
+        bounds = _bounds(given, where)
+        for name, value in bounds:
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise _refused(f"{where}.{name} must be a whole number", value)
         count = pc.field(field.key).is_valid().cast(pa.int32())
         if field.has_lists:
             count = count + pc.coalesce(
                 pc.count_substring(pc.field(field.key + LISTS), "\x02"), pa.scalar(0, pa.int32())
             )
-        return functools.reduce(operator.and_, [compare(count, bound) for compare, bound in bounds], TRUE)
+        parts = [_COMPARED[name](count, max(-1, min(value, MOST_COUNTED))) for name, value in bounds]
+        return functools.reduce(operator.and_, parts, TRUE)
 
     def _range(self, field: Field, given: Any, where: str) -> Expression:
         if field.kind not in ("integer", "float", "datetime"):
             raise _refused(f"{where}: the field {field.key!r} is declared as {field.kind}, which has no order", given)
-
-        def bound(value: Any) -> Any:
-            if field.kind == "datetime":
-                if not isinstance(value, str):
-                    return None
-                return pa.scalar(instant(value, lambda why: _refused(f"{where} has {why}", value)))
-            return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-        bounds = _bounds(given, where, bound)
-        column = pc.field(field.key)
-        found = functools.reduce(operator.and_, [compare(column, value) for compare, value in bounds], TRUE)
-        return pc.coalesce(found, FALSE) & column.is_valid()
+        parts = [compared(field, name, value, f"{where}.{name}") for name, value in _bounds(given, where)]
+        return pc.coalesce(functools.reduce(operator.and_, parts, TRUE), FALSE) & pc.field(field.key).is_valid()
 
     def _match(self, field: Field, given: Any, where: str) -> Expression:
         if not isinstance(given, dict) or len(given) != 1:
@@ -217,10 +221,14 @@ class Translation:
         }
         if field.kind not in fits:
             raise _refused(f"{where}: the field {field.key!r} is declared as {field.kind}: use range", values)
+        self._compared += len(values)
         for value in values:
             if not fits[field.kind](value):
                 raise _refused(f"{where}: the field {field.key!r} is declared as {field.kind}", value)
-        return pa.array(values, {"keyword": pa.string(), "integer": pa.int64(), "bool": pa.bool_()}[field.kind])
+        if field.kind == "integer":
+            least, most = _limits_of(field.type)
+            values = [value for value in values if least <= value <= most]
+        return pa.array(values, field.type)
 
     def _among(self, field: Field, values: list[Any], where: str) -> Expression:
         wanted = self._values(field, values, where)
@@ -229,10 +237,9 @@ class Translation:
             return found
         several = pc.field(field.key + LISTS)
         if len(values) == 1:
-            inside = pc.match_substring(several, coded(values))
-        else:
-            inside = pc.match_substring_regex(several, f"\x01(?:{'|'.join(_escaped(v) for v in values)})\x02")
-        return found | pc.coalesce(inside, FALSE)
+            return found | pc.coalesce(pc.match_substring(several, coded(values)), FALSE)
+        inside = [pc.match_substring_regex(several, pattern) for pattern in _patterns(values)]
+        return found | pc.coalesce(functools.reduce(operator.or_, inside), FALSE)
 
     def _not_among(self, field: Field, values: list[Any], where: str) -> Expression:
         """At least one value of the field is none of these."""
@@ -243,9 +250,10 @@ class Translation:
         several = pc.field(field.key + LISTS)
         if not values:
             return found | several.is_valid()
-        pattern = f"\x01(?:{'|'.join(_escaped(v) for v in values)})\x02"
-        left = pc.utf8_length(pc.replace_substring_regex(several, pattern, ""))
-        return found | pc.coalesce(left > 0, FALSE)
+        left = several
+        for pattern in _patterns(values):
+            left = pc.replace_substring_regex(left, pattern, "")
+        return found | pc.coalesce(pc.utf8_length(left) > 0, FALSE)
 
     def _has_text(self, field: Field, text: str) -> Expression:
         found = pc.coalesce(pc.match_substring(pc.field(field.key), text), FALSE)
@@ -254,22 +262,55 @@ class Translation:
         return found | pc.coalesce(pc.match_substring(pc.field(field.key + LISTS), one_coded(text)), FALSE)
 
 
-def _bounds(given: Any, where: str, value_of: Callable[[Any], Any]) -> list[tuple[Callable[[Any, Any], Any], Any]]:
+def _bounds(given: Any, where: str) -> list[tuple[str, Any]]:
+    """Names of comparisons with their values, without nulls."""
     if not isinstance(given, dict) or not given or given.keys() - _COMPARED.keys():
         raise _refused(f"{where} must have some of lt, lte, gt, gte", given)
-    found = []
-    for name, bound in given.items():
-        if bound is None:
-            continue
-        value = value_of(bound)
-        if value is None:
-            raise _refused(f"{where}.{name} does not fit the field", bound)
-        found.append((_COMPARED[name], value))
-    return found
+    return [(name, value) for name, value in given.items() if value is not None]
 
 
-def _escaped(value: Any) -> str:
-    return re.escape(one_coded(value))
+def compared(field: Field, name: str, value: Any, where: str) -> Expression:
+    """Whether a field is ``lt``, ``lte``, ``gt`` or ``gte`` a value of JSON; null where the field is null."""
+    column, compare = pc.field(field.key), _COMPARED[name]
+    if field.kind == "datetime":
+        if not isinstance(value, str):
+            raise _refused(f"{where} must be a time, as the field is", value)
+        time = instant(value, lambda why: _refused(f"{where} has {why}", value))
+        return compare(column, pa.scalar(time).cast(pa.timestamp("us", field.type.tz)))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _refused(f"{where} must be a number, as the field is", value)
+    if field.kind == "integer":
+        return _compared_with_integers(column, name, value, field.type)
+    huge = abs(value) > sys.float_info.max
+    return compare(column, float(value) if not huge else math.inf if value > 0 else -math.inf)
+
+
+def _compared_with_integers(column: Expression, name: str, value: float, kind: Any) -> Expression:
+    """The same for a column of integers, exactly: Arrow would compare both as floating-point numbers."""
+    least, most = _limits_of(kind)
+    if not least <= value <= most:  # the same for all values; never true for NaN
+        return TRUE if (value < least and name[0] == "g") or (value > most and name[0] == "l") else FALSE
+    whole = math.ceil(value) if name in ("lt", "gte") else math.floor(value)
+    return _COMPARED[name](column, pa.scalar(whole, kind))
+
+
+def _limits_of(kind: Any) -> tuple[int, int]:
+    """The least and the largest value of a type of integers."""
+    found = np.iinfo(kind.to_pandas_dtype())
+    return int(found.min), int(found.max)
+
+
+def _patterns(values: list[Any]) -> list[str]:
+    """Regular expressions for one of many coded values; Arrow's have a limit of size."""
+    found, group, size = list[str](), list[str](), 0
+    for value in values:
+        escaped = re.escape(one_coded(value))
+        if group and size + len(escaped) > PATTERN_CHARACTERS:
+            found.append(f"\x01(?:{'|'.join(group)})\x02")
+            group, size = [], 0
+        group.append(escaped)
+        size += len(escaped) + 1
+    return [*found, f"\x01(?:{'|'.join(group)})\x02"]
 
 
 def _refused(text: str, came: Any) -> ProblemDetails:
@@ -283,9 +324,14 @@ def matching(condition: Condition, table: Any, ids: NDArray[Any]) -> NDArray[np.
         return np.zeros(0, np.bool_)
     columns = {name: table.column(name) for name in condition.columns}
     columns[ID] = pa.array(ids.tolist(), pa.string()) if ids.dtype == object else pa.array(ids)
+    return evaluated(condition.expression, pa.table(columns))
+
+
+def evaluated(expression: Expression, table: Any) -> NDArray[np.bool_]:
+    """A mask of the rows of a table for which an expression is true; it may not be null."""
     steps = [
-        acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.table(columns))),
-        acero.Declaration("project", acero.ProjectNodeOptions([condition.expression], ["matches"])),
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+        acero.Declaration("project", acero.ProjectNodeOptions([expression], ["matches"])),
     ]
     try:
         found = acero.Declaration.from_sequence(steps).to_table(use_threads=False).column(0)

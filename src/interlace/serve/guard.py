@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .admission import Admission
-from .endpoint import Shortcuts
+from .endpoint import GONE, Shortcuts
 from .forward import Forward
 from .problems import ProblemDetails, over_limit
 from .settings import ServerSettings
@@ -82,7 +82,7 @@ class Guard:
                 scope["method"],
                 scope["path"],
                 getattr(scope.get("route"), "path", "unmatched") if here else None,
-                exchange.status or 499,  # the client went away
+                exchange.status or GONE,
                 time.perf_counter() - began,
                 (exchange.received, exchange.sent),
                 (scope.get("client") or [""])[0],

@@ -6,10 +6,13 @@ import json
 from collections import Counter
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import fields, rendering
 from .collection import Collection
+from .filters import compared, evaluated
 from .models import Facet, OrderBy, Scroll
 from .problems import ProblemDetails, over_limit
 
@@ -27,17 +30,12 @@ def ordered(collection: Collection, given: Scroll, order: OrderBy) -> str:
     ids = collection.matching(snapshot, given.filter)
     if not len(ids):
         return '{"points":[],"next_page_offset":null}'
-    column = snapshot.payload(ids, [field.key]).column(field.key).combine_chunks()
-    kept = pc.is_valid(column)
+    table = snapshot.payload(ids, [field.key])
+    column, kept = table.column(field.key).combine_chunks(), pc.field(field.key).is_valid()
     if order.start_from is not None:
-        first: Any = order.start_from
-        if (field.kind == "datetime") != isinstance(first, str):
-            raise ProblemDetails(422, "input", f"order_by.start_from is {first!r:.60}, but the field is {field.kind}")
-        if field.kind == "datetime":
-            first = fields.instant(first, _not_a_time)
-        compare = pc.less_equal if order.direction == "desc" else pc.greater_equal
-        kept = pc.and_kleene(kept, compare(column, first))
-    rows = pc.indices_nonzero(pc.fill_null(kept, False))
+        compare = "lte" if order.direction == "desc" else "gte"
+        kept = kept & compared(field, compare, order.start_from, "order_by.start_from")
+    rows = pa.array(np.flatnonzero(evaluated(kept, table)))
     direction = "descending" if order.direction == "desc" else "ascending"
     chosen = rows.take(pc.sort_indices(column.take(rows), sort_keys=[("", direction)]))[:limit].to_numpy()
     with_payload = True if given.with_payload is None else given.with_payload
@@ -66,7 +64,3 @@ def facet(collection: Collection, given: Facet) -> str:
             counts.update(fields.decoded(text, field.kind))
     found = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))[:limit]
     return json.dumps({"hits": [{"value": value, "count": n} for value, n in found]})
-
-
-def _not_a_time(why: str) -> ProblemDetails:
-    return ProblemDetails(422, "input", f"order_by.start_from is {why}")

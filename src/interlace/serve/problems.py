@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from ..client.codes import CODES
-from ..errors import InterlaceError, StoreError
+from ..errors import InterlaceError
 
 MEDIA_TYPE = "application/problem+json"
 #: Errors of a full disk or quota.
@@ -66,7 +66,7 @@ def of_error(error: Exception) -> ProblemDetails:
         return error
     if isinstance(error, ValidationError):
         return _of_validation(error)
-    if isinstance(error, StoreError) and error.errno in FULL:
+    if isinstance(error, OSError) and error.errno in FULL:  # a StoreError is one, too
         return ProblemDetails(507, "full", "the disk is full: the write is not part of the collection; searches go on")
     if isinstance(error, InterlaceError):
         for kind, code in CODES.items():

@@ -75,6 +75,7 @@ class ReadCatalog(CollectionsByName):
         self._opening: set[str] = set()
         self._failed: dict[str, tuple[int, float]] = {}  # writes and time of the last attempt
         self._thread = ThreadPoolExecutor(1, "open")
+        self._sweep_due = 0.0
 
     def open_all(self) -> None:
         """Open every store that is there."""
@@ -84,6 +85,9 @@ class ReadCatalog(CollectionsByName):
 
     def known(self, name: str) -> ReadCollection | None:
         """An open collection; None begins to open it, for the requests to come."""
+        if time.monotonic() >= self._sweep_due:
+            self._sweep_due = time.monotonic() + RETRY_SECONDS
+            self._thread.submit(self.forget_deleted)
         found = self._found.get(name)
         if isinstance(found, ReadCollection) and not found.gone:
             return found
@@ -119,6 +123,13 @@ class ReadCatalog(CollectionsByName):
             log.warning("collection %r cannot be opened for reading: %s", name, error)
         finally:
             self._opening.discard(name)
+
+    def forget_deleted(self) -> None:
+        """Let go of collections that were deleted: as long as their files are mapped, they take space on the disk."""
+        for name, found in list(self._found.items()):
+            if isinstance(found, ReadCollection) and not (self.root / name / MANIFEST).exists():
+                found.gone = True
+                self._found.pop(name, None)
 
     def close(self) -> None:
         """Close all stores."""

@@ -110,10 +110,11 @@ def search_any(
 
 
 def filter_of(snapshot: Snapshot, condition: Condition | None) -> Any:
-    """What the store takes: an expression over its columns, which it caches, or a mask if ids take part."""
+    """What the store takes: an expression over its columns, which it caches; a mask if it is large or has ids."""
     if condition is None:
         return None
-    return mask_of(snapshot, condition) if condition.uses_ids or not condition.columns else condition.expression
+    as_mask = condition.uses_ids or condition.is_large or not condition.columns
+    return mask_of(snapshot, condition) if as_mask else condition.expression
 
 
 def mask_of(snapshot: Snapshot, condition: Condition) -> NDArray[np.bool_]:
@@ -139,6 +140,8 @@ def query_input(given: Any, dim: int) -> FloatArray | int | str:
 
 def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
     """float32 [n, dim]; the error names the first that does not fit."""
+    if not given:
+        return np.zeros((0, dim), np.float32)
     try:
         with np.errstate(all="ignore"):  # too large a number becomes infinite, which the library refuses
             found = np.array(given, np.float32)

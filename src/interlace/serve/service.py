@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from ..errors import StoreError
 from .catalog import CollectionsByName
 from .collection import Collection
 from .metrics import Metrics
+from .problems import ProblemDetails
 from .settings import ServerSettings
 from .work import Workers
 
@@ -43,7 +45,7 @@ class Service:
         try:
             return await self.work.read(function, *args)
         except Exception as error:
-            collection.note(error)
+            self._note(collection, error)
             raise
 
     async def write(self, collection: Collection, function: Callable[..., T], *args: Any, limited: bool = True) -> T:
@@ -51,5 +53,12 @@ class Service:
         try:
             return await self.work.write(collection.name, function, *args, limited=limited)
         except Exception as error:
-            collection.note(error)
+            self._note(collection, error)
             raise
+
+    def _note(self, collection: Collection, error: Exception) -> None:
+        """Remember damage; raise a problem if the collection was deleted while the request waited."""
+        collection.note(error)
+        if isinstance(error, StoreError) and collection not in self.catalog.collections:
+            text = f"the collection {collection.name!r} was deleted before the request was carried out"
+            raise ProblemDetails(404, "unknown_collection", text) from error

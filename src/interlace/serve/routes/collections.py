@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -143,8 +142,3 @@ def _broken(found: Broken) -> dict[str, Any]:
         "config": {"params": {}, "hnsw_config": _HNSW, "optimizer_config": _OPTIMIZER},
         "payload_schema": {},
     }
-
-
-async def open_stores(service: Service) -> None:
-    """Open all stores in a thread, so that health routes answer meanwhile."""
-    await asyncio.get_running_loop().run_in_executor(None, service.catalog.open_all)

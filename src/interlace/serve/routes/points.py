@@ -19,8 +19,7 @@ from ..searching import How, QueryHits, as_vectors, search
 from ..service import Service
 from .stored import check_hits
 
-#: Bodies beyond this are parsed in a thread, so that other requests do not wait.
-LARGE = 1 << 16
+DIGITS = 20  # of the largest id
 BINARY = (bodies.NPY, bodies.ARROW)
 DONE = '{"operation_id":0,"status":"completed"}'
 
@@ -34,11 +33,13 @@ def add(routes: Routes, service: Service) -> None:
         kind = bodies.kind_of(request.headers.get("content-type", ""))
         if kind in BINARY:
             first = request.query_params.get("first_id")
-            await service.write(found, found.put_rows, await service.read(found, bodies.rows_in, body, kind, first))
-            return ok(request, DONE)
-        rows = await service.read(found, upserts.decoded, body, found.dim)
-        if rows is not None:
+            most = service.settings.limits.batch
+            rows = await service.read(found, bodies.rows_in, body, kind, first, most)
             await service.write(found, found.put_rows, rows)
+            return ok(request, DONE)
+        plain = await service.read(found, upserts.decoded, body, found.dim)
+        if plain is not None:
+            await service.write(found, found.put_rows, plain)
         else:
             await service.write(found, found.upsert, await service.read(found, Upsert.model_validate_json, body))
         return ok(request, DONE)
@@ -57,7 +58,7 @@ def add(routes: Routes, service: Service) -> None:
     async def get_point(request: Request) -> Response:
         """One point by id."""
         found, text = service.collection(request), request.path_params["id"]
-        wanted: int | str = int(text) if text.isdecimal() and text.isascii() else text
+        wanted: int | str = int(text) if text.isdecimal() and text.isascii() and len(text) <= DIGITS else text
         points = await service.read(found, found.retrieve, Retrieve(ids=[wanted], with_vector=True))
         if not points:
             raise ProblemDetails(404, "unknown_id", f"there is no point {wanted!r:.140}")

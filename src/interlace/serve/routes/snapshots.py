@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import functools
 import hashlib
 import json
 import os
@@ -36,24 +38,27 @@ def add(routes: Routes, service: Service) -> None:
     async def list_snapshots(request: Request) -> Response:
         """Snapshots of a collection."""
         found = service.collection(request)
-        paths = sorted((root / found.name).glob("*.tar"))
-        return ok(request, json.dumps([_described(path) for path in paths]))
+        return ok(request, json.dumps(await service.read(found, _listed, root / found.name)))
 
     async def get_snapshot(request: Request) -> Response:
         """Download a snapshot."""
-        return FileResponse(_path(request), media_type="application/x-tar")
+        path = _path(request)
+        return FileResponse(path, media_type="application/x-tar", stat_result=path.stat())
 
     async def delete_snapshot(request: Request) -> Response:
         """Delete a snapshot."""
         path = _path(request)
-        await service.write(service.collection(request), path.unlink)
+        try:
+            await service.write(service.collection(request), path.unlink)
+        except FileNotFoundError:  # another request was faster
+            raise _unknown(path.name) from None
         return ok(request, "true")
 
     def _path(request: Request) -> Path:
         name = request.path_params["snapshot"]
         path: Path = root / service.collection(request).name / name
         if not _NAME.fullmatch(name) or not path.is_file():
-            raise ProblemDetails(404, "unknown_snapshot", f"there is no snapshot {name!r:.140}")
+            raise _unknown(name)
         return path
 
     of = "/collections/{name}/snapshots"
@@ -84,9 +89,31 @@ def _taken(found: Collection, folder: Path) -> dict[str, Any]:
     return _described(path)
 
 
+def _unknown(name: str) -> ProblemDetails:
+    return ProblemDetails(404, "unknown_snapshot", f"there is no snapshot {name!r:.140}")
+
+
+def _listed(folder: Path) -> list[dict[str, Any]]:
+    found = []
+    for path in sorted(folder.glob("*.tar")):
+        with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
+            found.append(_described(path))
+    return found
+
+
 def _described(path: Path) -> dict[str, Any]:
     status = path.stat()
     made = datetime.datetime.fromtimestamp(status.st_mtime, datetime.timezone.utc)
+    return {
+        "name": path.name,
+        "creation_time": f"{made:%Y-%m-%dT%H:%M:%S}",
+        "size": status.st_size,
+        "checksum": _digest(path, status.st_mtime_ns),
+    }
+
+
+@functools.lru_cache(1024)
+def _digest(path: Path, changed: int) -> str | None:
+    """Of the whole file, which is not written to after it has its name."""
     with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else None
-    return {"name": path.name, "creation_time": f"{made:%Y-%m-%dT%H:%M:%S}", "size": status.st_size, "checksum": digest}
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else None

@@ -116,12 +116,12 @@ class Calls:
 
     def get(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.get."""
-        ids = wire.ids_in(given["ids"], arrays)
+        ids = self._some_ids(given, arrays)
         return {}, {"vectors": self.collection.snapshot().get(ids, originals=given["originals"])}
 
     def payload(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.payload."""
-        ids = None if given["all"] else wire.ids_in(given["ids"], arrays)
+        ids = None if given["all"] else self._some_ids(given, arrays)
         table = self.collection.snapshot().payload(ids, given["columns"])
         data = bodies.arrow_out(dict(zip(table.schema.names, table.columns, strict=True)))
         return {}, {"table": np.frombuffer(data, np.uint8)}
@@ -216,6 +216,14 @@ class Calls:
             raise InputError(f"relearn has no setting {min(unknown)!r}")
         self.collection.store.relearn(**settings, progress=None)
         return {}, {}
+
+    def _some_ids(self, given: Given, arrays: Arrays) -> Any:
+        """Ids whose rows are the answer; one id can be asked for many times, so their number is limited."""
+        ids = wire.ids_in(given["ids"], arrays)
+        n = 1 if ids is None or isinstance(ids, int | str) else np.size(ids)
+        if n > self._limits.batch:
+            raise over_limit(422, "batch", self._limits.batch, f"{n} ids")
+        return ids
 
     def _options(self, given: Given, arrays: Arrays, names: tuple[str, ...]) -> dict[str, Any]:
         found = {name: given[name] for name in names}
