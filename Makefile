@@ -155,8 +155,9 @@ conformance: $(STAMP)  ## the suites of LangChain and Haystack
 	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
 	build/frameworks/bin/python -m pytest -q -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket tests/integrations
 
-# Needs the Pythons it builds for; says which are missing.
-WHEELS ?= --twice
+# Needs the Pythons it builds for, and for aarch64 a cross compiler and qemu; says what is missing. Each wheel is compiled
+# twice, to compare the bytes; WHEELS= does without.
+WHEELS ?= --twice --aarch64
 wheels:  ## wheels and an sdist in dist/, audited and tried
 	$(PYTHON) scripts/wheels.py $(WHEELS)
 
