@@ -11,7 +11,7 @@ SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
 
-.PHONY: help demo serve test docs explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak serve-browser cluster ray-faults bench-ray fuzz conformance wheels release-check clean
+.PHONY: help demo serve test docs notebooks explore check bench bench-cache report stub sanitize tsan levels faults serve-faults serve-soak serve-browser cluster ray-faults bench-ray fuzz conformance wheels release-check clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*  ## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*  ## (.*)$$/make \1\t\2/' | expand -t 20
@@ -35,6 +35,10 @@ explore: $(STAMP) $(TORCH)  ## the tests with other random examples
 docs: $(STAMP)  ## the documentation site in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	$(BIN)/python docs/_ext/check_site.py build/docs
+
+# Takes about a minute; a test runs them without storing anything.
+notebooks: $(STAMP) $(TORCH)  ## run the notebooks of docs/notebooks and store their outputs
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python scripts/notebooks.py
 
 check: $(STAMP) $(TORCH)  ## lint, format and types
 	$(BIN)/ruff check .
@@ -156,8 +160,9 @@ conformance: $(STAMP)  ## the suites of LangChain and Haystack
 	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
 	build/frameworks/bin/python -m pytest -q -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket tests/integrations
 
-# Needs the Pythons it builds for; says which are missing.
-WHEELS ?= --twice
+# Needs the Pythons it builds for, and for aarch64 a cross compiler and qemu; says what is missing. Each wheel is compiled
+# twice, to compare the bytes; WHEELS= does without.
+WHEELS ?= --twice --aarch64
 wheels:  ## wheels and an sdist in dist/, audited and tried
 	$(PYTHON) scripts/wheels.py $(WHEELS)
 

@@ -13,9 +13,9 @@ author = "the authors of interlace"
 copyright = f"{author}, MIT licence"
 release = version = installed_version("interlace")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "repository"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "notebooks", "repository"]
 exclude_patterns = ["_ext", "_static"]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "markdown", ".ipynb": "markdown"}  # see _ext/notebooks.py
 
 myst_enable_extensions = ["attrs_block", "deflist"]
 myst_heading_anchors = 4

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGETS = ("test", "levels", "sanitize", "tsan", "faults", "serve-faults", "fuzz", "conformance")
+TARGETS = ("test", "docs", "levels", "sanitize", "tsan", "faults", "serve-faults", "fuzz", "conformance")
 MOST_BYTES = 3_000_000
 
 

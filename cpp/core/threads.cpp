@@ -6,7 +6,9 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#ifndef _WIN32
 #include <pthread.h>
+#endif
 
 namespace interlace {
 namespace {
@@ -121,9 +123,11 @@ private:
 
 std::atomic<Pool*> current_pool{nullptr};
 
+#ifndef _WIN32 // which has no fork()
 // Threads do not survive fork(), and a mutex may be held by one of them: a child process gets a pool of its own. This
 // runs when the module is loaded, not when a pool is first used: fork() may come in between.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { current_pool = nullptr; });
+#endif
 
 // Pools are never destroyed, because their detached threads may outlive static destructors. No lock here: a child would
 // wait for a lock that a thread of its parent holds.

@@ -1,4 +1,8 @@
-"""interlace for ann-benchmarks: copy this folder to ``ann_benchmarks/algorithms/interlace``."""
+"""interlace for ann-benchmarks: copy this folder to ``ann_benchmarks/algorithms/interlace``.
+
+``tests/test_ann_benchmarks.py`` calls it as the runner of ann-benchmarks does, in the same order. The runner itself has
+not run it yet: it starts a container for each algorithm.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +57,8 @@ class Interlace(BaseANN):
         return self._found
 
     def get_memory_usage(self) -> float:
-        """Kilobytes of the index."""
-        return len(self._index.to_bytes()) / 1024
+        """Kilobytes of the index; the runner also asks before there is one, and subtracts."""
+        return 0.0 if self._index is None else len(self._index.to_bytes()) / 1024
 
     def __str__(self) -> str:
         return f"Interlace(n_bytes={self._options['n_bytes']}, rerank={self._rerank})"
