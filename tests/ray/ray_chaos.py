@@ -47,7 +47,7 @@ class Chaos:
         self.searches = self.errors = self.build_errors = 0
         self.build_kills = {"actor": 0, "node": 0}
         self.recoveries: dict[str, list[float]] = {"actor": [], "node": []}
-        self.slowest: dict[str, list[float]] = {"actor": [], "node": []}  # search during each recovery
+        self._windows: dict[str, list[tuple[float, float]]] = {"actor": [], "node": []}  # from kill to recovery
         self._calls: list[tuple[float, float]] = []  # when each search began, and how long it took
 
     def build(self, number: int) -> None:
@@ -139,8 +139,7 @@ class Chaos:
                 break
         end = time.monotonic()
         self.recoveries[kind].append(end - began)
-        meanwhile = [took for start, took in list(self._calls) if start + took >= began and start <= end]
-        self.slowest[kind].append(max(meanwhile, default=end - began))
+        self._windows[kind].append((began, end))
         if kind == "node":
             self.nodes.add()
 
@@ -156,8 +155,16 @@ class Chaos:
             "search_errors": self.errors,
             "wrong": len(self.wrong),
             "recovery_seconds": {kind: _summary(many) for kind, many in self.recoveries.items()},
-            "slowest_search_seconds": {kind: _summary(many) for kind, many in self.slowest.items()},
+            "slowest_search_seconds": {kind: _summary(self._slowest(kind)) for kind in self._windows},
+            "usual_search_seconds": _summary([took for _, took in self._calls]),
         }
+
+    def _slowest(self, kind: str) -> list[float]:
+        """The longest search between each kill and the recovery from it."""
+        found = []
+        for began, end in self._windows[kind]:
+            found.append(max((took for at, took in self._calls if at <= end and at + took >= began), default=0.0))
+        return found
 
 
 def _summary(seconds: list[float]) -> dict[str, float]:
