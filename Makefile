@@ -112,7 +112,7 @@ cluster: $(STAMP)  ## three Ray nodes on this machine, two kills, a table
 	$(BIN)/python benchmarks/cluster_demo.py $(CLUSTER)
 
 # Actors and nodes of such a cluster killed at random instants while an index is built and searched.
-RAY_FAULTS ?= --actors 50 --nodes 10 --builds 4
+RAY_FAULTS ?= --actors 50 --nodes 10 --builds 4 --results benchmarks/results
 ray-faults: $(STAMP)  ## kill actors and nodes of a Ray cluster
 	PYTHONPATH=benchmarks $(BIN)/python tests/ray/ray_chaos.py $(RAY_FAULTS)
 

@@ -1,14 +1,18 @@
 """Cost of Ray on one machine: building and searching four shards, against the library alone, and work by groups.
 
-    python benchmarks/cluster.py [--quick] [--data sift300k] [--seconds 20]
+    python benchmarks/cluster.py [--quick] [--data sift300k] [--seconds 20] [--cached] [--no-work]
 
-Writes benchmarks/results/cluster.json. ``--data sift-grown-10m`` is used only if it is cached. One Ray node on the
+Writes benchmarks/results/cluster-DATA.json. ``--data sift-grown-10m`` is used only if it is cached. One Ray node on the
 loopback interface; both sides use the same number of threads of the same cores, in turn. Bars: a build takes at most
 25 % longer than ``Index.build``; batches of 1,000 queries reach at least 80 % of the queries per second of one process;
-a single query takes at most 5 ms longer at the median.
+a single query takes at most 5 ms longer at the median. Processor time is that of this process and of all processes
+that Ray has started.
 
-The groups of the last part share the cores of one machine, so it records work and messages and no times: table
-additions, rows scanned, calls, and bytes of queries and answers.
+Both indexes are left in the cache; ``--cached`` takes them, and the times of their builds, if the code is the same.
+
+The groups of the last part share the cores of one machine, so it records work and messages and no elapsed times: table
+additions, rows scanned, processor time of the actors, calls, and bytes of queries and answers. It is left out beyond a
+million rows.
 """
 
 from __future__ import annotations
@@ -16,8 +20,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +29,7 @@ from statistics import median
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: both sides have the same priority
 
 import numpy as np
 import ray
@@ -32,43 +37,118 @@ import ray
 import bench_sets
 import interlace as il
 import machine
-from cache import cache_folder
+from cache import cache_folder, write_json
+from interlace.index.machines import LOOKUPS, LOOKUPS_PER_ROOT, MULTIPLICATIONS
+from interlace.ray.holder import Options
+from partition_ours import code_version
 from peers import RESULTS, write
+from processes import cpu_of_tree, cpu_seconds
 
 N_BYTES, K, SHARDS, BATCH = 8, 10, 4, 1000
+MOST_ROWS = 1_000_000  # whose work in groups is counted
+ROUNDS = 3  # batches by which the processor time of actors is measured
+SETTINGS: dict[str, Any] = {"n_bytes": N_BYTES}
 
 
 def say(text: str) -> None:
     """Progress, to people."""
-    print(text, file=sys.stderr, flush=True)
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
-def in_turn(acts: dict[str, Callable[[], Any]], seconds: float, most: int) -> dict[str, list[float]]:
-    """Times of several acts, one after the other, for so many seconds."""
+class Timed:
+    """Elapsed and processor seconds of a block, and elapsed seconds of its phases."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._phase, self._said = name, "starting", 0.0
+        self.phases: dict[str, float] = {}
+
+    def __enter__(self) -> Timed:
+        self._cpu, self._began = cpu_of_tree(os.getpid()), time.perf_counter()
+        self._since = self._began
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._count(time.perf_counter())
+        self.facts = {
+            "seconds": round(time.perf_counter() - self._began, 3),
+            "cpu_seconds": round(cpu_of_tree(os.getpid()) - self._cpu, 2),
+            "phases": {name: round(seconds, 2) for name, seconds in self.phases.items()},
+        }
+        say(f"{self._name}: {self.facts}")
+
+    def __call__(self, what: str, done: float) -> None:
+        """As the ``progress`` of a build."""
+        now, phase = time.perf_counter(), what.partition(":")[0].strip()
+        if phase != self._phase:
+            self._count(now)
+            self._phase = phase
+        if now - self._said > 15:
+            self._said = now
+            say(f"{self._name}: {what}, {done:.0%} after {now - self._began:.0f} s")
+
+    def _count(self, now: float) -> None:
+        self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._since
+        self._since = now
+
+
+def in_turn(acts: dict[str, Callable[[], Any]], seconds: float, most: int) -> dict[str, dict[str, float]]:
+    """Median elapsed and mean processor seconds of several acts, one after the other, for a number of seconds."""
     times: dict[str, list[float]] = {name: [] for name in acts}
-    end = time.perf_counter() + seconds
+    cpu = dict.fromkeys(acts, 0.0)
+    for act in acts.values():
+        act()
+    end, tree = time.perf_counter() + seconds, most <= BATCH  # to read the times of all processes takes milliseconds
     while time.perf_counter() < end and len(next(iter(times.values()))) < most:
         for name, act in acts.items():
-            began = time.perf_counter()
+            before, began = cpu_of_tree(os.getpid()) if tree else 0.0, time.perf_counter()
             act()
             times[name].append(time.perf_counter() - began)
-    return times
+            cpu[name] += cpu_of_tree(os.getpid()) - before if tree else 0.0
+    found = {name: {"seconds": median(many), "rounds": len(many)} for name, many in times.items()}
+    return {name: one | ({"cpu_seconds": cpu[name] / one["rounds"]} if tree else {}) for name, one in found.items()}
 
 
-def builds(x: Any, folder: Path, threads: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of ``Index.build`` and of a build in shards, of the same file."""
-    np.save(folder / "x.npy", x)
-    began = time.perf_counter()
-    il.Index.build(np.load(folder / "x.npy", mmap_mode="r"), threads=threads, progress=False, **settings).save(
-        folder / "one"
-    )
-    alone = time.perf_counter() - began
-    began = time.perf_counter()
-    il.ray.build(
-        folder / "x.npy", settings | {"threads": threads}, folder / "shards", shards=SHARDS, threads=1, progress=False
-    )
-    shards = time.perf_counter() - began
-    return {"library": alone, "ray": shards, "overhead": shards / alone - 1, "bar": 0.25}
+def source_of(x: Any, folder: Path) -> Path:
+    """A file with these rows: the one that they are mapped from, or a copy."""
+    name = getattr(x, "filename", None)
+    if name is not None and len(np.load(name, mmap_mode="r")) == len(x):
+        return Path(name)
+    if not (folder / "x.npy").exists():
+        np.save(folder / "x.npy", x)
+    return folder / "x.npy"
+
+
+def builds(source: Path, folder: Path, threads: int) -> dict[str, Any]:
+    """``Index.build`` and a build in shards, of the same file."""
+    shutil.rmtree(folder / "shards", ignore_errors=True)
+    with Timed("library") as library:
+        rows = np.load(source, mmap_mode="r")
+        il.Index.build(rows, threads=threads, progress=library, **SETTINGS).save(folder / "one")
+    with Timed("ray") as shards:
+        settings = SETTINGS | {"threads": threads}
+        il.ray.build(source, settings, folder / "shards", shards=SHARDS, threads=1, progress=shards)
+    alone, together = library.facts, shards.facts
+    return {
+        "library": alone,
+        "ray": together,
+        "overhead": together["seconds"] / alone["seconds"] - 1,
+        "cpu_overhead": together["cpu_seconds"] / alone["cpu_seconds"] - 1,
+        "bar": 0.25,
+    }
+
+
+def kept_builds(source: Path, folder: Path, threads: int, cached: bool) -> dict[str, Any]:
+    """As :func:`builds`, or what an earlier run of the same code has left."""
+    path, code = folder / "builds.json", code_version()
+    if cached and path.exists():
+        found = json.loads(path.read_text())
+        if found.pop("code") == code:
+            return dict(found)
+        say("the indexes in the cache are of other code")
+    path.unlink(missing_ok=True)
+    found = builds(source, folder, threads)
+    write_json(path, found | {"code": code})
+    return found
 
 
 def searches(one: il.Index, cluster: Any, q: Any, threads: int, seconds: float) -> dict[str, Any]:
@@ -79,17 +159,28 @@ def searches(one: il.Index, cluster: Any, q: Any, threads: int, seconds: float) 
             "library": lambda: one.search(q, K, margin=margin, threads=threads),  # noqa: B023
             "ray": lambda: cluster.search(q, K, margin=margin, threads=threads),  # noqa: B023
         }
-        rates = {name: len(q) / median(times) for name, times in in_turn(acts, seconds, 50).items()}
+        batches = in_turn(acts, seconds, 50)
+        lookups = {name: act().stats.lookups / len(q) for name, act in acts.items()}
+        rates = {name: len(q) / found["seconds"] for name, found in batches.items()}
+        cpu = {name: found["cpu_seconds"] for name, found in batches.items()}
         number = iter(range(10**9))
         single = {
             "library": lambda: one.search(q[next(number) % len(q)], K, margin=margin),  # noqa: B023
             "ray": lambda: cluster.search(q[next(number) % len(q)], K, margin=margin),  # noqa: B023
         }
-        medians = {name: median(times) for name, times in in_turn(single, seconds, 2000).items()}
+        medians = {name: found["seconds"] for name, found in in_turn(single, seconds, 2000).items()}
         out[str(margin)] = {
-            "batches": rates | {"share": rates["ray"] / rates["library"], "bar": 0.8},
+            "batches": rates
+            | {
+                "share": rates["ray"] / rates["library"],
+                "bar": 0.8,
+                "cpu_share": cpu["library"] / cpu["ray"],
+                "cpu_seconds": cpu,
+                "lookups_per_query": lookups,
+            },
             "single": medians | {"added_ms": 1e3 * (medians["ray"] - medians["library"]), "bar_ms": 5.0},
         }
+        say(f"margin {margin}: {json.dumps(out[str(margin)])}")
     return out
 
 
@@ -98,22 +189,45 @@ def work(folder: Path, q: Any) -> list[dict[str, Any]]:
     manifest, out = il.ray.ShardManifest.read(folder / "eight"), []
     for groups in (1, 2, 4, 8):
         with il.ray.open(manifest, groups=groups, threads=1, timeout=600) as cluster:
+            processes = [node["process"] for node in cluster.nodes()]
             for margin in (0.999, "exact"):
-                found = cluster.search(q, K, margin=margin)
-                answer = found.ids.nbytes + found.distances.nbytes
+                cluster.search(q, K, margin=margin)
+                turns = sum(group.turn for group in cluster.groups)
+                before = sum(map(cpu_seconds, processes))
+                for _ in range(ROUNDS):
+                    found = cluster.search(q, K, margin=margin)
+                cpu = sum(map(cpu_seconds, processes)) - before
+                calls = (sum(group.turn for group in cluster.groups) - turns) / ROUNDS
+                message = ("search", q, Options(K, margin, None), None)
+                answers = [group.actors[0].ask.remote(*message) for group in cluster.groups]
                 out.append(
                     {
                         "groups": groups,
                         "margin": str(margin),
                         "lookups_per_query": found.stats.lookups / len(q),
                         "scanned_per_query": found.stats.scanned / len(q),
+                        "cpu_us_per_query": 1e6 * cpu / ROUNDS / len(q),
+                        "model": _model(manifest, groups) if margin == 0.999 else None,
                         "searched_again": found.stats.unlike,
-                        "calls": groups,
-                        "bytes_sent": q.nbytes,  # once for each node
-                        "bytes_received": groups * answer,
+                        "calls": calls,
+                        "bytes_sent": _bytes(message),  # once for each node
+                        "bytes_received": sum(map(_bytes, ray.get(answers))),
                     }
                 )
+                say(f"{out[-1]}")
     return out
+
+
+def _model(manifest: il.ray.ShardManifest, groups: int) -> dict[str, float]:
+    """What ``interlace plan --machines`` assumes for all groups together at a margin of 0.999."""
+    lookups = groups * LOOKUPS_PER_ROOT * (manifest.rows / groups) ** 0.5
+    cells = groups * manifest.open_shard(0).codebooks.n_cells * manifest.dim
+    return {"lookups_per_query": lookups, "cpu_us_per_query": 1e6 * (lookups / LOOKUPS + cells / MULTIPLICATIONS)}
+
+
+def _bytes(message: Any) -> int:
+    """As Ray sends it."""
+    return len(ray.cloudpickle.dumps(message, protocol=5))
 
 
 def main() -> None:
@@ -123,49 +237,57 @@ def main() -> None:
     parser.add_argument("--data", default="sift300k")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each comparison of searches")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cached", action="store_true", help="take the indexes that an earlier run has left")
+    parser.add_argument("--no-work", action="store_true", help="leave out the work of 1 to 8 groups")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON")
     args = parser.parse_args()
     if args.data == "sift-grown-10m" and not list(cache_folder().glob("sift-grown-10m*seed0.npy")):
         raise SystemExit("sift-grown-10m is not in the cache: benchmarks/growth.py --build makes it")
     data = bench_sets.load(args.data, seed=0, quick=args.quick, say=say)
     q = np.resize(np.asarray(data.queries, np.float32), (BATCH, data.queries.shape[1]))
-    settings = {"n_bytes": N_BYTES, "layout": "hybrid", "effort": "fast"}
-    seconds = 1.0 if args.quick else args.seconds
+    folder = cache_folder() / "cluster" / (f"{args.data}-quick" if args.quick else args.data)
+    folder.mkdir(parents=True, exist_ok=True)
     out: dict[str, Any] = {
         "environment": machine.environment() | {"ray": ray.__version__},
-        "format": 1,
+        "format": 2,
         "kind": "cluster",
         "data": args.data,
         "rows": len(data.x),
         "dim": int(data.x.shape[1]),
         "shards": SHARDS,
         "threads": args.threads,
+        "settings": SETTINGS,
     }
     ray.init(
         address="local",
         include_dashboard=False,
         log_to_driver=False,
         num_cpus=args.threads,
-        object_store_memory=1 << 30,
+        object_store_memory=256 << 20,
         _node_ip_address="127.0.0.2",
     )
     try:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            say("building")
-            out["build"] = builds(data.x, folder, args.threads, settings)
-            one = il.Index.open(folder / "one")
+        source = source_of(data.x, folder)
+        say(f"building {len(data.x):,} rows")
+        out["build"] = kept_builds(source, folder, args.threads, args.cached)
+        say(f"building takes {out['build']['overhead']:+.1%}, processor time {out['build']['cpu_overhead']:+.1%}")
+        one = il.Index.open(folder / "one")
+        with il.ray.open(folder / "shards", groups=1, threads=args.threads, timeout=600) as cluster:
             say("searching")
-            with il.ray.open(folder / "shards", groups=1, threads=args.threads, timeout=600) as cluster:
-                out["search"] = searches(one, cluster, q, args.threads, seconds)
+            out["search"] = searches(one, cluster, q, args.threads, 1.0 if args.quick else args.seconds)
+        if len(data.x) <= MOST_ROWS and not args.no_work:
             say("counting the work of 1 to 8 groups")
-            il.ray.build(folder / "x.npy", one, folder / "eight", shards=8, threads=1, progress=False)
+            shutil.rmtree(folder / "eight", ignore_errors=True)
+            il.ray.build(source, one, folder / "eight", shards=8, threads=1, progress=False)
             out["work"] = work(folder, q)
     finally:
         ray.shutdown()
+    out["environment"]["load_at_end"] = round(machine.load(), 2)
     if args.quick:
         print(json.dumps(out, indent=1))
+        shutil.rmtree(folder)
     else:
-        write(RESULTS / "cluster.json", out)
+        write(args.results / f"cluster-{args.data}.json", out)
 
 
 if __name__ == "__main__":

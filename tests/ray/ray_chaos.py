@@ -1,9 +1,11 @@
 """Actors and nodes that are killed at random instants while an index is built and searched; ``make ray-faults``.
 
-    python tests/ray/ray_chaos.py [--actors 50] [--nodes 10] [--builds 4] [--seed 0]
+    python tests/ray/ray_chaos.py [--actors 50] [--nodes 10] [--builds 4] [--seed 0] [--results FOLDER]
 
-Builds must finish, if need be when they are called again, with the same bytes as an undisturbed one. Every answer of a
-search must be that of one index, or an explicit error. Prints how long it took until all replicas answered again.
+Builds must finish, if need be when they are called again, with verified shards and the same bytes as an undisturbed
+one. Every answer of a search must be that of one index, or an explicit error. ``--actors`` and ``--nodes`` are kills
+of both together: those that builds have not had are done while searching. Prints, and with ``--results`` writes to
+``ray-faults.json``, how long it took until all replicas answered again and how long the slowest search took meanwhile.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 import numpy as np
 
 import interlace as il
+import machine
+from cache import write_json
 from loopback import Loopback, kill_process, loopback
 
 SETTINGS: dict[str, Any] = {"n_bytes": 4, "layout": "hybrid", "threads": 1}
@@ -36,14 +40,19 @@ class Chaos:
         np.save(folder / "x.npy", x)
         self.queries = x[:: rows // 40] + np.float32(0.25)
         self.reference = folder / "reference"
+        began = time.monotonic()
         il.ray.build(folder / "x.npy", SETTINGS, self.reference, shards=4, progress=False)
+        self.undisturbed, self.disturbed = time.monotonic() - began, list[float]()
         self.wrong: list[str] = []
-        self.searches = self.errors = 0
+        self.searches = self.errors = self.build_errors = 0
+        self.build_kills = {"actor": 0, "node": 0}
         self.recoveries: dict[str, list[float]] = {"actor": [], "node": []}
+        self._windows: dict[str, list[tuple[float, float]]] = {"actor": [], "node": []}  # from kill to recovery
+        self._calls: list[tuple[float, float]] = []  # when each search began, and how long it took
 
     def build(self, number: int) -> None:
         """Build while a worker, or a node, is killed; compare with the undisturbed files."""
-        out, failed = self.folder / f"build-{number}", 0
+        out, failed, began = self.folder / f"build-{number}", 0, time.monotonic()
         for attempt in range(10):
             found: list[Exception] = []
 
@@ -67,6 +76,8 @@ class Chaos:
                 self.wrong.append(f"build {number} failed with a manifest")
             failed += 1
             print(f"explicit error: {str(found[0])[:300]}", flush=True)
+        self.disturbed.append(time.monotonic() - began)
+        self.build_errors += failed
         il.ray.verify(out)
         for path in self.reference.iterdir():
             if (out / path.name).read_bytes() != path.read_bytes():
@@ -78,8 +89,9 @@ class Chaos:
         if self.rng.random() < 0.3 and self.nodes.n_killable > 1:
             self.nodes.kill(0)
             self.nodes.add()
+            self.build_kills["node"] += 1
         elif workers := self.nodes.workers():
-            kill_process(self.rng.choice(workers))
+            self.build_kills["actor"] += kill_process(self.rng.choice(workers))
 
     def search(self, actors: int, kills_of_nodes: int) -> None:
         """Search in a thread while actors and nodes are killed."""
@@ -90,6 +102,7 @@ class Chaos:
 
             def run() -> None:
                 while not end.is_set():
+                    began = time.monotonic()
                     try:
                         found = cluster.search(self.queries, margin="exact")
                     except il.InterlaceError as error:
@@ -97,6 +110,7 @@ class Chaos:
                         print(f"explicit error: {str(error)[:200]}", flush=True)
                         continue
                     self.searches += 1
+                    self._calls.append((began, time.monotonic() - began))
                     if not np.array_equal(found.ids, expected.ids) or (found.distances != expected.distances).any():
                         self.wrong.append("an answer differs")
 
@@ -105,8 +119,9 @@ class Chaos:
             try:
                 kinds = ["actor"] * actors + ["node"] * kills_of_nodes
                 self.rng.shuffle(kinds)
-                for kind in kinds:
+                for number, kind in enumerate(kinds):
                     self._kill(cluster, kind)
+                    print(f"kill {number + 1} of {len(kinds)}, {kind}: {self.recoveries[kind][-1]:.1f} s", flush=True)
             finally:
                 end.set()
                 thread.join()
@@ -122,32 +137,69 @@ class Chaos:
             if time.monotonic() - began > WAIT:
                 self.wrong.append(f"a replica was not back {WAIT:g} s after the kill of a {kind}")
                 break
-        self.recoveries[kind].append(time.monotonic() - began)
+        end = time.monotonic()
+        self.recoveries[kind].append(end - began)
+        self._windows[kind].append((began, end))
         if kind == "node":
             self.nodes.add()
+
+    def facts(self) -> dict[str, Any]:
+        """What was done, and how long recoveries took."""
+        searched = {kind: len(many) for kind, many in self.recoveries.items()}
+        return {
+            "kills": {"build": self.build_kills, "search": searched},
+            "builds": len(self.disturbed),
+            "build_seconds": {"undisturbed": round(self.undisturbed, 2), "disturbed": _summary(self.disturbed)},
+            "build_errors": self.build_errors,
+            "searches": self.searches,
+            "search_errors": self.errors,
+            "wrong": len(self.wrong),
+            "recovery_seconds": {kind: _summary(many) for kind, many in self.recoveries.items()},
+            "slowest_search_seconds": {kind: _summary(self._slowest(kind)) for kind in self._windows},
+            "usual_search_seconds": _summary([took for _, took in self._calls]),
+        }
+
+    def _slowest(self, kind: str) -> list[float]:
+        """The longest search between each kill and the recovery from it."""
+        found = []
+        for began, end in self._windows[kind]:
+            found.append(max((took for at, took in self._calls if at <= end and at + took >= began), default=0.0))
+        return found
+
+
+def _summary(seconds: list[float]) -> dict[str, float]:
+    if not seconds:
+        return {}
+    high = quantiles(seconds, n=10)[-1] if len(seconds) > 1 else seconds[0]
+    return {"median": round(median(seconds), 3), "p90": round(high, 3), "longest": round(max(seconds), 3)}
 
 
 def main() -> None:
     """Run all rounds; exit code 1 after a wrong answer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--actors", type=int, default=50, help="kills of actors while searching")
-    parser.add_argument("--nodes", type=int, default=10, help="kills of nodes while searching")
+    parser.add_argument("--actors", type=int, default=50, help="kills of workers and actors")
+    parser.add_argument("--nodes", type=int, default=10, help="kills of nodes")
     parser.add_argument("--builds", type=int, default=4, help="builds that are disturbed")
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path, help="folder of the JSON; without it nothing is written")
     args = parser.parse_args()
+    environment = machine.environment()
     with tempfile.TemporaryDirectory() as folder, loopback(3, 2) as nodes:
         chaos = Chaos(nodes, Path(folder), args.seed, args.rows)
         for number in range(args.builds):
             chaos.build(number)
-        chaos.search(args.actors, args.nodes)
-    for kind, seconds in chaos.recoveries.items():
-        if seconds:
-            text = f"median {median(seconds):.1f} s, longest {max(seconds):.1f} s"
-            print(f"{len(seconds)} kills of a {kind}: all replicas answer again after {text}")
-    print(f"{chaos.searches} searches, {chaos.errors} explicit errors, {len(chaos.wrong)} wrong")
+        left = {kind: asked - chaos.build_kills[kind] for kind, asked in (("actor", args.actors), ("node", args.nodes))}
+        chaos.search(max(0, left["actor"]), max(0, left["node"]))
+    facts = chaos.facts()
+    for name, value in facts.items():
+        print(f"{name}: {value}")
     for text in chaos.wrong[:20]:
         print(f"  {text}")
+    if args.results is not None:
+        about = {"format": 1, "kind": "ray-faults", "rows": args.rows, "seed": args.seed, "nodes": 3, "replicas": 2}
+        environment["load_at_end"] = round(machine.load(), 2)
+        write_json(args.results / "ray-faults.json", about | facts | {"environment": environment})
     raise SystemExit(bool(chaos.wrong))
 
 

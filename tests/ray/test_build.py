@@ -71,7 +71,7 @@ def test_every_kind_of_source_gives_the_same_bytes(
     expected = shards_only(built)
     for name, source in sources.items():
         out = tmp_path / f"out {name}"
-        il.ray.build(source, one, out, shards=7, originals="float16", calibrate=False, progress=False)
+        il.ray.build(source, one, out, shards=7, originals="float16", calibrate="shards", progress=False)
         assert shards_only(out) == expected, name
 
 
@@ -80,7 +80,7 @@ def test_a_dataset_gives_the_same_bytes(built: Path, one: il.Index, rows: np.nda
     data.DataContext.get_current().enable_progress_bars = False
     dataset = data.from_numpy([rows[:700], rows[700:]])
     out = tmp_path / "out"
-    il.ray.build(dataset, one, out, shards=7, originals="float16", key="data", calibrate=False, progress=False)
+    il.ray.build(dataset, one, out, shards=7, originals="float16", key="data", calibrate="shards", progress=False)
     assert shards_only(out) == shards_only(built)
 
 
@@ -171,6 +171,24 @@ def test_ids_of_columns_and_arrays(one: il.Index, rows: np.ndarray, tmp_path: Pa
     with pytest.raises(il.DuplicateIdError, match="id 1 is in more than one shard"):
         il.ray.build(rows, one, tmp_path / "c", shards=2, ids=numbers, calibrate=False, progress=False)
     assert not (tmp_path / "c" / "manifest.json").exists()
+
+
+def test_margins_are_calibrated_for_the_groups_that_were_asked_for(one: il.Index, rows: np.ndarray, tmp_path) -> None:
+    from interlace.ray.holder import Holder
+
+    def calibrated_for(name: object, *numbers: int) -> int | None:
+        """Rows of the calibration that an actor with these shards uses."""
+        manifest = il.ray.build(rows, one, tmp_path / str(name), shards=2, calibrate=name, progress=False)
+        found = Holder(manifest, numbers, 1, None).searcher.engine.calibration
+        return None if found is None else found.n
+
+    assert calibrated_for("all", 0, 1) == 3000
+    assert calibrated_for("all", 1) == 3000, "its rules hold for fewer rows, too"
+    assert calibrated_for("shards", 1) == 1500
+    assert calibrated_for("shards", 0, 1) is None
+    assert calibrated_for(False, 1) is None
+    with pytest.raises(il.InputError, match="calibrate must be"):
+        il.ray.build(rows, one, tmp_path / "x", shards=2, calibrate="none")  # type: ignore[arg-type]
 
 
 def test_progress_goes_up_to_the_end(one: il.Index, rows: np.ndarray, tmp_path: Path) -> None:

@@ -58,10 +58,15 @@ class Segment:
             _native.cross_floors(codebooks.native, codes, 1, arrays[CROSS_FLOORS])
         return cls(arrays)
 
-    def unpack(self) -> Codes:
-        """All codes in row order; the inverse of :meth:`pack`."""
+    @property
+    def code_width(self) -> int:
+        """Bytes of a row of codes."""
+        return self._width
+
+    def unpack(self, out: Codes | None = None) -> Codes:
+        """All codes in row order, written to ``out`` (zeros) if it is given; the inverse of :meth:`pack`."""
         # Zeros: row numbers of a damaged file may leave rows out, and what was in memory must not get into files.
-        codes = np.zeros((self.n_rows, self._width), np.uint8)
+        codes = np.zeros((self.n_rows, self._width), np.uint8) if out is None else out
         self.native.unpack(codes)
         return codes
 
@@ -119,4 +124,8 @@ def merge(segments: list[Segment], codebooks: Codebooks) -> Segment:
         if segments[0].file is not None:
             segments[0].file.check_size()  # its arrays are about to be copied
         return segments[0]
-    return Segment.pack(np.concatenate([s.unpack() for s in segments]), codebooks)
+    ends = np.cumsum([segment.n_rows for segment in segments]).tolist()
+    codes = np.zeros((ends[-1], segments[0].code_width), np.uint8)
+    for segment, end in zip(segments, ends, strict=True):
+        segment.unpack(codes[end - segment.n_rows : end])
+    return Segment.pack(codes, codebooks)

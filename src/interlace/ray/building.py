@@ -40,7 +40,7 @@ def build(
     key: str | None = None,
     originals: Literal["float16", "int8"] | None = None,
     threads: int | None = None,
-    calibrate: bool = True,
+    calibrate: bool | Literal["all", "shards"] = True,
     address: str | None = None,
     retries: int = 3,
     progress: Any = "auto",
@@ -54,21 +54,24 @@ def build(
     one. Settings learn the codebooks of ``Index.build``, from a bounded sample.
 
     Shards are consecutive rows. Each is coded by a task of ``threads`` CPUs (all CPUs of the cluster divided by the
-    shards, at least 1) and repeated up to ``retries`` times when its worker or node is lost. ``calibrate=False`` leaves
-    out the calibration of all shards together, which one task makes at the end (docs/distributed.md).
+    shards, at least 1) and repeated up to ``retries`` times when its worker or node is lost. ``calibrate``
+    says for which searches margins are calibrated: of ``"all"`` shards by one group, of single ``"shards"`` by as many
+    groups, of both (True), or none (False: calibrated margins are searched exactly); see docs/distributed.md.
 
     The manifest is written when all shards are complete. A build that fails or is killed leaves none; called again with
     the same arguments, it keeps the model and the shards that are done. Same source, settings, seed and number of
     shards: the same bytes.
     """
     n_shards = positive(shards, "shards")
+    if calibrate not in (True, False, "all", "shards"):
+        raise InputError(f"calibrate must be True, False, 'all' or 'shards', got {calibrate!r:.60}")
     said, wanted = as_progress(progress), as_model(model)
     runtime.connect(address)
     read = source_of(source, key, ids)
     if not 1 <= n_shards <= max(1, read.n_rows):
         raise InputError(f"shards must be 1 to {read.n_rows}, the number of rows, got {n_shards}")
     folder = places.normal(out)
-    mark = _key(read, wanted, n_shards, originals)
+    mark = _key(read, wanted, n_shards, originals, calibrate)
     if (finished := _finished(folder, mark)) is not None:
         said("done", 1.0)
         return finished
@@ -89,6 +92,7 @@ def build(
             originals,
             seed,
             workers,
+            calibrate in (True, "shards") or (n_shards == 1 and bool(calibrate)),
         )
         for i in range(n_shards)
     ]
@@ -102,7 +106,7 @@ def build(
         ids="default" if ids is None else _kind(folder, done),
         originals=originals,
         model=made.fingerprint,
-        calibrated=calibrate and n_shards > 1,
+        calibrated=calibrate in (True, "all") and n_shards > 1,
         key=mark,
         shards=done,
     )
@@ -129,7 +133,9 @@ def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any) -> 
     calibrate_all(manifest, path, ray.get(vectors), rows)
 
 
-def _key(source: ShardSource, model: SharedModel | Settings, shards: int, originals: str | None) -> str:
+def _key(
+    source: ShardSource, model: SharedModel | Settings, shards: int, originals: str | None, calibrate: bool | str
+) -> str:
     """Changes with everything that changes the files."""
     if isinstance(model, Settings):
         settings = {name: value for name, value in asdict(model).items() if name not in ("threads", "max_memory")}
@@ -137,7 +143,7 @@ def _key(source: ShardSource, model: SharedModel | Settings, shards: int, origin
     else:
         settings = {"model": model.fingerprint}
     ids = source.ids if source.ids is None or isinstance(source.ids, str) else _ids_digest(source.ids)
-    about = [_version.__version__, source.mark, settings, shards, originals, ids]
+    about = [_version.__version__, source.mark, settings, shards, originals, calibrate, ids]
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -40,6 +40,7 @@ class ShardJob:
     originals: Literal["float16", "int8"] | None
     seed: int
     threads: int
+    calibrate: bool
 
     @property
     def file(self) -> str:
@@ -64,7 +65,7 @@ def built(job: ShardJob, portion: Portion, sample: NDArray[np.int64], watcher: A
         threads=job.threads,
         progress=report,
         embedding=model.embedding,
-        queries=calibration_count(job.rows, len(sample)) if job.rows else 0,
+        queries=calibration_count(job.rows, len(sample)) if job.rows and job.calibrate else 0,
         originals=job.originals,
     )
     target = places.join(job.folder, job.file)

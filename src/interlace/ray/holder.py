@@ -151,7 +151,7 @@ class Holder(Holding):
                 manifest = self._manifest
                 indexes = [manifest.open_shard(number, self._cache) for number in self._numbers]
                 calibration = None
-                if manifest.calibrated and len(indexes) > 1:
+                if manifest.calibrated and (len(indexes) > 1 or indexes[0].calibration is None):
                     path = places.fetched(manifest.file(CALIBRATION), self._cache, manifest.key[:16])
                     calibration = Index.open(path).calibration
                 self._opened = joined(indexes, calibration)

@@ -1,4 +1,4 @@
-"""Several shards as one index: one scan with one set of tables, in which the k-th distance of all rows prunes each."""
+"""Several shards as one index: one scan with one set of tables, over cells that hold the rows of all of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
 from ..engine.originals import KeptVectors
+from ..engine.segments import MAX_ROWS, merge
 from ..engine.tombstones import Tombstones
 from ..errors import FileError
 from ..index.index import Index
@@ -18,7 +19,8 @@ from ..store.ids import JoinedIds
 def joined(indexes: Sequence[Index], calibration: Calibration | None) -> Index:
     """Indexes of consecutive rows as one; ``calibration`` is one that holds for all of them together.
 
-    Nothing is copied: segments, ids and originals stay in their files.
+    Codes are merged into one segment in memory (0.1 s for a million rows): a scan of short cells of several segments
+    takes one and a half to three times as long. Ids and originals stay in their files.
     """
     if len(indexes) == 1:
         only = indexes[0].searcher
@@ -27,7 +29,9 @@ def joined(indexes: Sequence[Index], calibration: Calibration | None) -> Index:
     first = searchers[0]
     if any(one.space.codebooks != first.space.codebooks for one in searchers):
         raise FileError("shards of different models cannot be searched together")
-    segments = tuple(segment for one in searchers for segment in one.engine.segments)
+    segments = [segment for one in searchers for segment in one.engine.segments]
+    if sum(segment.n_rows for segment in segments) <= MAX_ROWS:
+        segments = [merge(segments, first.space.codebooks)]
     kinds = {one.ids.kind for one in searchers if one.ids.n} or {"int64"}
     if len(kinds) > 1:
         raise FileError(f"shards have different kinds of ids: {', '.join(sorted(kinds))}")
@@ -37,7 +41,7 @@ def joined(indexes: Sequence[Index], calibration: Calibration | None) -> Index:
     if kept:
         parts, files = [part for one in kept for part in one.parts], [file for one in kept for file in one.files]
         originals = KeptVectors(kept[0].format, parts, files)
-    engine = Engine(first.space.codebooks, segments, None, calibration)
+    engine = Engine(first.space.codebooks, tuple(segments), None, calibration)
     return Index.of(Searcher(first.space, engine, ids, originals))
 
 

@@ -31,6 +31,11 @@ class Piece(ABC):
     n_rows: int
     first: int = 0  #: of the file or object, in which messages number rows
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether this process can read any rows without reading the others."""
+        return False
+
     @abstractmethod
     def rows(self) -> Any:
         """Something with ``shape``, ``dtype`` and ``[rows]`` that has all rows of the file or object."""
@@ -78,6 +83,11 @@ class FilePiece(Piece):
 
     path: str = ""
     key: str | None = None
+
+    @property
+    def is_mapped(self) -> bool:
+        """Not parquet, whose row groups are read as a whole."""
+        return not self.path.endswith(".parquet")
 
     def rows(self) -> Any:
         """The file, mapped where its format allows it."""

@@ -130,8 +130,11 @@ class ShardSource:
         return len(self.array) if self.array is not None else sum(piece.n_rows for piece in self.pieces)
 
     def sampled(self) -> Rows:
-        """For learning, which takes a bounded number of rows."""
-        return Rows(self.array if self.array is not None else SampledRows(self.pieces, self.dim))
+        """For learning, which takes a bounded number of rows; of files that are mapped, this process reads them."""
+        if self.array is not None:
+            return Rows(self.array)
+        own = all(piece.is_mapped for piece in self.pieces)
+        return Rows((PieceRows if own else SampledRows)(self.pieces, self.dim))
 
     def portion(self, start: int, stop: int) -> Portion:
         """Rows of one shard. Those of this process are copied into Ray's object store."""
