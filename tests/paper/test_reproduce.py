@@ -24,7 +24,7 @@ from interlace.paper.sources import NAMES
 from interlace.quantizers import methods, register, unregister
 from raising import Facts, raises
 
-FULL, QUICK, TINY = SIZES["full"], SIZES["quick"], SIZES["tiny"]
+FULL, STANDARD, QUICK, TINY = (SIZES[name] for name in ("full", "standard", "quick", "tiny"))
 RUN = Run(label="SQ+CQ", method="SQ+CQ", figure="synthetic-cq", data="synthetic1", n_books=4, seed=2)
 SETTINGS = st.dictionaries(st.sampled_from(("pi2", "epochs", "theta")), st.floats(0, 1) | st.integers() | st.text())
 
@@ -104,7 +104,7 @@ class TestFigures:
         assert seeds == sorted(seeds)
 
     def test_smaller_sizes_are_smaller(self, name: str) -> None:
-        counts = [len(runs_of(FIGURES[name], size)) for size in (FULL, QUICK, TINY)]
+        counts = [len(runs_of(FIGURES[name], size)) for size in (FULL, STANDARD, QUICK, TINY)]
         assert counts == sorted(counts, reverse=True)
         assert max(run.n_books for run in runs_of(FIGURES[name], QUICK)) == (6 if name == "published" else 4)
         assert {run.seed for run in runs_of(FIGURES[name], QUICK)} == {0}
@@ -121,7 +121,7 @@ class TestFigures:
     def test_unknown_names_are_told(self) -> None:
         with raises(il.InputError, "NAME", "synthetic-pq", "synthetic-cq", "'fig7'"):
             figure_of("fig7")
-        with raises(il.InputError, "full", "quick", "tiny", "'huge'"):
+        with raises(il.InputError, "standard", "full", "quick", "tiny", "'huge'"):
             size_of("huge")
 
     def test_registered_methods_join_figures_of_their_kind(self) -> None:

@@ -257,7 +257,7 @@ class TestReport:
         store = stored(tmp_path, "synthetic-cq")
         assert "runs have size" not in page_text(store, tmp_path / "RESULTS.md")
         for path in tmp_path.rglob("*.json"):
-            path.write_text(path.read_text().replace('"size": "full"', '"size": "quick"'))
+            path.write_text(path.read_text().replace('"size": "standard"', '"size": "quick"'))
         page = page_text(ResultFolder(tmp_path, "quick"), tmp_path / "RESULTS.md")
         assert "**These runs have size quick" in page.split("## The claims")[0]
 
