@@ -109,6 +109,22 @@ class TestFigures:
         assert max(run.n_books for run in runs_of(FIGURES[name], QUICK)) == (6 if name == "published" else 4)
         assert {run.seed for run in runs_of(FIGURES[name], QUICK)} == {0}
 
+    def test_the_standard_size_has_the_seeds_and_lines_of_the_full_one(self, name: str) -> None:
+        full, mine = (runs_of(FIGURES[name], size) for size in (FULL, STANDARD))
+        data = {run.data for run in mine}
+        assert data <= {run.data for run in full}
+        assert {run.seed for run in mine} == {run.seed for run in full}
+        swept = {s.label for part in FIGURES[name].parts if part.sweep for s in part.series}
+        shared = {run.label for run in full if run.data in data} - swept
+        assert shared == {run.label for run in mine} - swept
+
+    @pytest.mark.parametrize(("label", "epochs"), [("ICQ", 10), ("SQ+CQ", 10), ("SQ+PQ", 10)])
+    def test_every_line_has_the_same_length(self, label: str, epochs: int) -> None:
+        lengths = dict(STANDARD.lengths)
+        runs = [run for run in runs_of(FIGURES["synthetic-pq"], STANDARD) if run.label == label]
+        assert runs
+        assert {(lengths | dict(run.changes))["epochs"] for run in runs} == {epochs}
+
     def test_all_have_claims(self) -> None:
         assert CLAIMS.keys() == FIGURES.keys()
 
@@ -180,7 +196,7 @@ class TestResultFolder:
         ("change", "facts"),
         [
             ({"format": FORMAT + 1}, ("(format 3, this one reads 1, 2)",)),
-            ({"size": "quick"}, ("size", "'quick'", "'full'")),
+            ({"size": "quick"}, ("size", "'quick'", "'standard'")),
             ({"run": RUN.to_dict() | {"loss": "triplet"}}, ("'triplet'", "None")),
             ({"run": 3}, ("seed2.json'",)),
             ({"measures": None}, ("seed2.json'",)),

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..errors import InputError
 from .checks import OPEN
 from .claims import answers
+from .coverage import coverage_table
 from .drawing import draw, title_of
 from .figures import BASELINES, FIGURES, Figure
 from .page import bold, claims_table, finding, made_by, published_table, tuning_table
@@ -15,6 +16,7 @@ from .results import ResultFolder
 from .sizes import size_of
 from .statistics import CONFIDENCE
 from .summary import OPS, Mean, Results
+from .tuning import FIGURE as TUNING
 from .tuning import table
 
 HEAD = """\
@@ -87,6 +89,8 @@ VECTORS: Columns = (
 #: Columns that fit in a terminal.
 SHORT: Columns = tuple(column for column in LABELLED if column[0] in ("MAP@100", "ops", "MAP", "error", "psi"))
 SHORT_VECTORS: Columns = tuple(column for column in VECTORS if column[0] in ("bytes", "error", "recall@10", "in cells"))
+#: Folders whose results must be of one commit: a setting that other code chose is another setting.
+ORIGINATED = (*FIGURES, TUNING)
 #: The figure of the first page, if it has results.
 FIRST = ("real-sq", "synthetic-cq")
 
@@ -114,7 +118,7 @@ def write_report(store: ResultFolder, page: Path, *, pictures: bool = True) -> t
 
 def _present(store: ResultFolder) -> dict[str, Results]:
     """Figures that have results; raises if different code made them, unless the folder may be mixed."""
-    store.every(FIGURES)
+    store.every(ORIGINATED)
     found = {name: results_of(store, figure) for name, figure in FIGURES.items()}
     return {name: results for name, results in found.items() if len(results)}
 
@@ -127,13 +131,14 @@ def page_text(store: ResultFolder, page: Path) -> str:
     parts = [HEAD.format(protocol=protocol)]
     if not size_of(store.size).representative:
         parts[0] += SMALL.format(size=store.size)
-    parts += [made_by(store.every(FIGURES)), claims_table(present), finding(present)]
+    parts += [made_by(store.every(ORIGINATED)), claims_table(present), finding(present)]
     for name in FIRST:
         if name in present:
             parts.append(f"![{FIGURES[name].title}]({_relative(picture(store, name), page)})\n")
             break
     parts += [
         published_table(present),
+        coverage_table(store),
         APPENDIX,
         *([told] if (told := tuning_table(table(store), size_of(store.size).budget)) else []),
     ]
