@@ -47,7 +47,7 @@ def made(
     described = {"name": data, "rows": 10, "database": 10, "queries": 2, "shape": [4], "sha256": sha256 or data}
     return {
         "format": FORMAT,
-        "size": "full",
+        "size": "standard",
         "run": run.to_dict(),
         "data": described,
         "measures": found,

@@ -24,7 +24,7 @@ from interlace.paper.sources import NAMES
 from interlace.quantizers import methods, register, unregister
 from raising import Facts, raises
 
-FULL, QUICK, TINY = SIZES["full"], SIZES["quick"], SIZES["tiny"]
+FULL, STANDARD, QUICK, TINY = (SIZES[name] for name in ("full", "standard", "quick", "tiny"))
 RUN = Run(label="SQ+CQ", method="SQ+CQ", figure="synthetic-cq", data="synthetic1", n_books=4, seed=2)
 SETTINGS = st.dictionaries(st.sampled_from(("pi2", "epochs", "theta")), st.floats(0, 1) | st.integers() | st.text())
 
@@ -104,10 +104,26 @@ class TestFigures:
         assert seeds == sorted(seeds)
 
     def test_smaller_sizes_are_smaller(self, name: str) -> None:
-        counts = [len(runs_of(FIGURES[name], size)) for size in (FULL, QUICK, TINY)]
+        counts = [len(runs_of(FIGURES[name], size)) for size in (FULL, STANDARD, QUICK, TINY)]
         assert counts == sorted(counts, reverse=True)
         assert max(run.n_books for run in runs_of(FIGURES[name], QUICK)) == (6 if name == "published" else 4)
         assert {run.seed for run in runs_of(FIGURES[name], QUICK)} == {0}
+
+    def test_the_standard_size_has_the_seeds_and_lines_of_the_full_one(self, name: str) -> None:
+        full, mine = (runs_of(FIGURES[name], size) for size in (FULL, STANDARD))
+        data = {run.data for run in mine}
+        assert data <= {run.data for run in full}
+        assert {run.seed for run in mine} == {run.seed for run in full}
+        swept = {s.label for part in FIGURES[name].parts if part.sweep for s in part.series}
+        shared = {run.label for run in full if run.data in data} - swept
+        assert shared == {run.label for run in mine} - swept
+
+    @pytest.mark.parametrize(("label", "epochs"), [("ICQ", 10), ("SQ+CQ", 10), ("SQ+PQ", 10)])
+    def test_every_line_has_the_same_length(self, label: str, epochs: int) -> None:
+        lengths = dict(STANDARD.lengths)
+        runs = [run for run in runs_of(FIGURES["synthetic-pq"], STANDARD) if run.label == label]
+        assert runs
+        assert {(lengths | dict(run.changes))["epochs"] for run in runs} == {epochs}
 
     def test_all_have_claims(self) -> None:
         assert CLAIMS.keys() == FIGURES.keys()
@@ -121,7 +137,7 @@ class TestFigures:
     def test_unknown_names_are_told(self) -> None:
         with raises(il.InputError, "NAME", "synthetic-pq", "synthetic-cq", "'fig7'"):
             figure_of("fig7")
-        with raises(il.InputError, "full", "quick", "tiny", "'huge'"):
+        with raises(il.InputError, "standard", "full", "quick", "tiny", "'huge'"):
             size_of("huge")
 
     def test_registered_methods_join_figures_of_their_kind(self) -> None:
@@ -180,7 +196,7 @@ class TestResultFolder:
         ("change", "facts"),
         [
             ({"format": FORMAT + 1}, ("(format 3, this one reads 1, 2)",)),
-            ({"size": "quick"}, ("size", "'quick'", "'full'")),
+            ({"size": "quick"}, ("size", "'quick'", "'standard'")),
             ({"run": RUN.to_dict() | {"loss": "triplet"}}, ("'triplet'", "None")),
             ({"run": 3}, ("seed2.json'",)),
             ({"measures": None}, ("seed2.json'",)),

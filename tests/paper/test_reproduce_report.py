@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from hypothesis import strategies as st
 import interlace as il
 from interlace.paper import drawing
 from interlace.paper.claims import CLAIMS
-from interlace.paper.figures import BASELINES, FIGURES
+from interlace.paper.coverage import coverage_table
+from interlace.paper.figures import BASELINES, FIGURES, runs_of
 from interlace.paper.looks import look
-from interlace.paper.report import notes_of, page_text, table_of, write_report
+from interlace.paper.report import ORIGINATED, notes_of, page_text, table_of, write_report
 from interlace.paper.results import Result, ResultFolder
+from interlace.paper.sizes import SIZES
 from interlace.paper.summary import Mean, Results, value_of
 from raising import raises
 from reproduce_data import made
 
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 MAPS = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 
 
@@ -257,9 +261,26 @@ class TestReport:
         store = stored(tmp_path, "synthetic-cq")
         assert "runs have size" not in page_text(store, tmp_path / "RESULTS.md")
         for path in tmp_path.rglob("*.json"):
-            path.write_text(path.read_text().replace('"size": "full"', '"size": "quick"'))
+            path.write_text(path.read_text().replace('"size": "standard"', '"size": "quick"'))
         page = page_text(ResultFolder(tmp_path, "quick"), tmp_path / "RESULTS.md")
         assert "**These runs have size quick" in page.split("## The claims")[0]
+
+    def test_the_page_says_what_was_not_run(self, tmp_path: Path) -> None:
+        store = ResultFolder(tmp_path)
+        runs = runs_of(FIGURES["synthetic-cq"], SIZES["standard"])
+        last = max(run.seed for run in runs)
+        kept = [run for run in runs if run.seed != last or run.data != "synthetic2"]
+        assert 0 < len(kept) < len(runs)
+        for run in [*kept, *runs_of(FIGURES["codes"], SIZES["standard"])]:
+            result = made(run.label, run.data, run.n_books, run.seed, figure=run.figure)
+            store.write(run, {name: result[name] for name in ("data", "measures", "fit", "provenance", "warnings")})
+        rows = dict(line.strip("| ").split(" | ", 1) for line in coverage_table(store).splitlines()[6:])
+        assert set(rows) == {"tuning", *FIGURES}
+        assert rows["codes"].startswith("complete (36 of 36) | - |")
+        assert rows["synthetic-cq"].startswith(f"**{len(kept)} of {len(runs)}** | synthetic2: some of seed {last} |")
+        assert rows["published"].endswith("| everything | cifar10-images; cifar10-59k")
+        assert rows["unseen"].endswith("| everything | K = 2, 8")
+        assert rows["real-sq"].startswith("**not run** (0 of")
 
     def test_links_lead_somewhere(self, tmp_path: Path) -> None:
         store = stored(tmp_path, "synthetic-cq")
@@ -267,9 +288,21 @@ class TestReport:
         (tmp_path / "PROTOCOL.md").touch()
         assert "](PROTOCOL.md)" in page_text(store, tmp_path / "RESULTS.md")
 
-    def test_the_page_of_the_project_is_what_its_results_say(self) -> None:
-        experiments = Path(__file__).parents[2] / "experiments"
-        page = experiments / "RESULTS.md"
-        assert page.read_text() == page_text(ResultFolder(experiments / "results"), page), (
-            "run: interlace reproduce report"
-        )
+    @pytest.mark.parametrize(
+        ("folder", "size", "page", "command"),
+        [
+            ("results", "standard", "RESULTS.md", "interlace reproduce report"),
+            ("archive", "full", "archive/RESULTS.md", "interlace reproduce report --full --out experiments/archive"),
+        ],
+    )
+    def test_a_page_of_the_project_is_what_its_results_say(
+        self, folder: str, size: str, page: str, command: str
+    ) -> None:
+        path = EXPERIMENTS / page
+        assert path.read_text() == page_text(ResultFolder(EXPERIMENTS / folder, size), path), f"run: {command}"
+
+    def test_the_results_of_the_project_are_of_one_commit(self) -> None:
+        found = ResultFolder(EXPERIMENTS / "results").every(ORIGINATED)
+        commits = {result["provenance"]["commit"] for result in found}
+        assert len(commits) <= 1
+        assert all(re.fullmatch("[0-9a-f]{40}", commit) for commit in commits)  # not dirty, not unknown

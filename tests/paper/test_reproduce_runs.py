@@ -369,6 +369,7 @@ class TestBadInput:
             (("synthetic-cq", "--plugin", "absent.py"), "Python file (.py), got 'absent.py'"),
             (("synthetic-cq", "--size", "huge"), "got 'huge'"),
             (("synthetic-cq", "--size", "tiny", "--quick"), "--quick and --size tiny"),
+            (("synthetic-cq", "--full", "--quick"), "--quick and --full"),
         ],
     )
     def test_one_line_and_nothing_written(self, args: Any, message: str, run: Any, tmp_path: Path) -> None:

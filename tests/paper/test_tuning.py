@@ -19,7 +19,7 @@ from interlace.paper.sizes import SIZES
 from raising import raises
 from reproduce_data import made
 
-FULL = SIZES["full"]
+FULL, STANDARD = SIZES["full"], SIZES["standard"]
 
 
 def kept(store: ResultFolder, family: str, method: str, scores: list[float]) -> None:
@@ -32,18 +32,21 @@ def kept(store: ResultFolder, family: str, method: str, scores: list[float]) -> 
 def test_every_line_has_the_same_budget_and_no_setting_twice() -> None:
     for family in tuning.DATA:
         for method, grid in tuning.grids(family).items():
-            assert len(grid) == tuning.BUDGET, method
-            assert len({*map(frozenset, grid)}) == tuning.BUDGET, method
+            assert len(grid) == tuning.MOST, method
+            assert len({*map(frozenset, grid)}) == tuning.MOST, method
             assert grid[0] == ()
             for changes in grid:
                 il.Recipe(**dict(changes))
-    runs = tuning.trials()
-    assert len(runs) == len({run.name for run in runs}) == sum(8 * len(tuning.grids(f)) for f in tuning.DATA)
+    for size in (FULL, STANDARD):
+        runs = tuning.trials(size)
+        lines = sum(len(tuning.lines(family, size)) for family in tuning.DATA)
+        assert len(runs) == len({run.name for run in runs}) == size.budget * lines
+        assert size.budget <= tuning.MOST
     # Setting by setting, so that an interruption leaves no line ahead by more than one.
     done: dict[str, int] = {}
-    for run in tuning.trials(["linear"]):
+    for run in tuning.trials(STANDARD, ["linear"]):
         done[run.method] = done.get(run.method, 0) + 1
-        assert max(done.values()) - min(done.get(m, 0) for m in tuning.GRIDS) <= 1
+        assert max(done.values()) - min(done.get(m, 0) for m in tuning.lines("linear", STANDARD)) <= 1
 
 
 def test_every_tuned_line_of_a_figure_has_a_grid() -> None:
@@ -67,7 +70,7 @@ def test_no_test_query_is_used() -> None:
 
 
 def test_the_best_setting_is_used_and_unequal_budgets_are_refused(tmp_path: Path) -> None:
-    store = ResultFolder(tmp_path)
+    store = ResultFolder(tmp_path, "full")
     runs = runs_of(FIGURES["synthetic-cq"], FULL, 1)
     assert tuning.tuned(runs, store) == runs  # nothing was tuned
     kept(store, "synthetic", "ICQ", [0.1, 0.2, 0.9, 0.3, 0.9, 0.1, 0.1, 0.1])
@@ -84,7 +87,7 @@ def test_the_best_setting_is_used_and_unequal_budgets_are_refused(tmp_path: Path
 
 
 def test_heads_keep_their_length(tmp_path: Path) -> None:
-    store = ResultFolder(tmp_path)
+    store = ResultFolder(tmp_path, "full")
     run = next(run for run in runs_of(FIGURES["pqn"], FULL, 1) if run.label == "PQN" and run.data == "mnist-lenet")
     kept(store, "heads", "PQN", [0.1] * 7 + [0.2])
     (found,) = tuning.tuned([run], store)
@@ -100,7 +103,7 @@ def test_a_tuning_fit_is_a_run_like_any_other(tmp_path: Path, monkeypatch: pytes
     pytest.importorskip("torch")
     tiny = SIZES["tiny"]
     store = ResultFolder(tmp_path, "tiny")
-    run = tuning.trials(["synthetic"])[1]
+    run = tuning.trials(tiny, ["synthetic"])[1]
     outcome = runner.run_all([run], store, tiny, debug=True)
     assert outcome.done == [run]
     result = store.read(run)

@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--list", action="store_true", help="list the figures, or the runs of NAME and whether they have results"
     )
     parser.add_argument("--quick", action="store_true", help="few rows, epochs and books, written to a separate folder")
+    parser.add_argument("--full", action="store_true", help="all rows and long fits: days, in a separate folder")
     parser.add_argument("--seeds", type=positive, metavar="N", help="seeds 0 to N - 1 (default: depends on the figure)")
     parser.add_argument(
         "--resume",
@@ -83,13 +84,14 @@ def run(args: argparse.Namespace) -> int:
     from ..paper.figures import FIGURES
     from ..paper.plugins import load_plugin
     from ..paper.results import ResultFolder
-    from ..paper.sizes import size_of
+    from ..paper.sizes import STANDARD, size_of
 
     for path in args.plugin:
         load_plugin(path)
-    size = size_of("quick" if args.quick else args.size or "full")
-    if args.quick and args.size not in (None, "quick"):
-        raise InputError(f"--quick and --size {args.size} cannot be combined")
+    size = size_of("quick" if args.quick else "full" if args.full else args.size or STANDARD)
+    if args.quick + args.full + (args.size is not None) > 1 and not (args.quick and args.size == "quick"):
+        both = "--full" if args.full else f"--size {args.size}"
+        raise InputError(f"--{'quick' if args.quick else 'size'} and {both} cannot be combined")
     folder = Path("experiments", "results", size.folder) if args.out is None else Path(args.out)
     store = ResultFolder(folder, size.name, mixed=args.mixed)
     if args.name is None:
@@ -105,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             return _list_runs(runs, store)
         code = _run(args, runs, store, size)
     if args.report or args.name == "report":
-        _report(store, folder, default=args.out is None and size.name == "full")
+        _report(store, folder, default=args.out is None and size.name == STANDARD)
     return code
 
 
@@ -114,7 +116,8 @@ def _wanted(args: argparse.Namespace, size: Size, store: ResultFolder) -> list[R
     from ..paper.tuning import trials, tuned
 
     if args.name == "tune":
-        return _only(args.only, trials(), args.name) if args.only else trials()
+        found = trials(size)
+        return _only(args.only, found, args.name) if args.only else found
     figures = list(FIGURES.values()) if args.name == "all" else [figure_of(args.name)]
     runs = [run for figure in figures for run in runs_of(figure, size, args.seeds)]
     if args.only:
@@ -206,6 +209,7 @@ def _print_figure(store: ResultFolder, name: str) -> None:
     from ..paper.drawing import draw, title_of
     from ..paper.figures import figure_of
     from ..paper.report import SHORT, SHORT_VECTORS, notes_of, picture, results_of, rows_of
+    from ..paper.sizes import size_of
     from .output import aligned
 
     results = results_of(store, figure_of(name))
@@ -221,7 +225,7 @@ def _print_figure(store: ResultFolder, name: str) -> None:
     for note in notes_of(results):
         print(f"\n{note}")
     answered = answers(name, results)
-    print("\nclaims" + ("" if store.size == "full" else f" (size {store.size}: not representative)"))
+    print("\nclaims" + ("" if size_of(store.size).representative else f" (size {store.size}: not representative)"))
     for claim, answer in answered:
         if answer.verdict != OPEN:
             print(f"  {answer.verdict}: {claim.sentence} {answer.numbers}")

@@ -362,9 +362,11 @@ def _runs_of_part(figure: Figure, part: FigurePart, size: Size, seed: int) -> It
     if part.open:
         series += tuple(_joined(part, name) for name in joining(part.series[0].labels))
     books = size.books if part.books is None else part.books
+    limit = size.limit(figure.name)
     if books != (0,) and not part.control:
         books = tuple(k for k in books if k in size.books) or size.books[-1:]
-    for data in part.data[: size.data]:
+        books = tuple(k for k in books if limit.books is None or k in limit.books)
+    for data in (name for name in part.data[: size.data] if limit.data is None or name in limit.data):
         for n_books in books:
             for one in series:
                 dim = min(part.dim, size.dim or part.dim) if part.dim and one.labels else None

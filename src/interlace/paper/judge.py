@@ -61,7 +61,7 @@ MARGINS: tuple[Margin, ...] = (TARGET, "exact", "paper")
 #: Rows in storage order, and by ascending distance of the word of their cell.
 FLAT, CELLS = "two-step", "crude order"
 #: Repetitions of a timed search, of which the median counts, and its queries.
-ROUNDS, TIMED_QUERIES = 3, 500
+ROUNDS, TIMED_QUERIES = 3, 100
 #: Codes from which our sigma is computed, at most.
 SIGMA_ROWS = 20_000
 
@@ -89,7 +89,7 @@ def judge(
     :class:`Index` of its codebooks, is searched with that index only, in crude order.
 
     ``full=True`` adds ``precision@100`` of the exhaustive scan, ``error`` and ``relative_error`` of the codes of the
-    held-out rows, and ``exhaustive_ops``, which :func:`cascade` needs. A ``clock`` (such as ``time.perf_counter``) adds
+    held-out rows, and ``exhaustive_ops``, which :func:`cascade` needs. A ``clock`` (such as ``time.process_time``) adds
     the seconds per query of each search, and those of the exhaustive scan.
     """
     if database is None and database_labels is not None:

@@ -31,7 +31,7 @@ def measure(model: Model, problem: Problem) -> Measures:
     inputs = problem.x[np.concatenate([held_out, model.sample_])[:HELD_OUT_ROWS]]
     coded = problem.database is None and hasattr(model, "codes_")  # the fit has encoded the database
     database = (None, None) if coded else (rows, labels)
-    found = judge(model, problem.queries, problem.query_labels, inputs, *database, full=True, clock=time.perf_counter)
+    found = judge(model, problem.queries, problem.query_labels, inputs, *database, full=True, clock=time.process_time)
     found["bytes"] = model.encode(inputs[:1]).shape[1]
     if labels is not None:
         return found | {"float": float_map(model, rows, labels, problem.queries, problem.query_labels)}

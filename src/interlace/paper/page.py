@@ -22,6 +22,8 @@ def bold(verdict: str) -> str:
 
 def made_by(found: Sequence[Result]) -> str:
     """Which code made the results, and whether their recipes differ."""
+    if not found:
+        return "There are no results yet.\n"
     counted, odd = origins(found), other_recipes(found)
     listed = ", ".join(f"{n} of {origin.text}" for origin, n in sorted(counted.items()))
     lines = [f"Made by {listed}." if not differ(counted) else f"**These results mix different code**: {listed}."]

@@ -8,13 +8,16 @@ from pathlib import Path
 from ..errors import InputError
 from .checks import OPEN
 from .claims import answers
+from .coverage import coverage_table
 from .drawing import draw, title_of
 from .figures import BASELINES, FIGURES, Figure
 from .page import bold, claims_table, finding, made_by, published_table, tuning_table
 from .results import ResultFolder
+from .sizes import size_of
 from .statistics import CONFIDENCE
 from .summary import OPS, Mean, Results
-from .tuning import BUDGET, table
+from .tuning import FIGURE as TUNING
+from .tuning import table
 
 HEAD = """\
 # Results
@@ -33,8 +36,8 @@ APPENDIX = """\
 - The margin is calibrated for 99.9 % agreement with the exhaustive scan; **agreement** is measured. *ops, exact* is
   with the exact bound. *stored order* is the search of an index without cells: rows in the order of storage, and one
   constant for all cross terms of a group; its MAP@100 is beside it.
-- *ms* is the time per query of a batch on one thread, in this process and under the load of that moment: compare only
-  within a table, and with care.
+- *ms* is the processor time per query of a batch on one thread. Other work of the machine changes it little, but not
+  nothing: compare only within a table, and with care.
 - **error** is the share of the variance that codes lose, on held-out rows. **psi** is the number of dimensions in
   psi.
 - *paper's margin* is the search with the paper's sigma, the sum of lambda over the dimensions off psi; *sigma of
@@ -44,7 +47,7 @@ APPENDIX = """\
 - Numbers are means and standard deviations over seeds. A gap counts as ahead or behind if Student's 95 % interval of
   the paired differences excludes 0; otherwise there is no difference. One seed has no interval.
 """
-#: Added for any size other than full.
+#: Added for sizes that only show that everything runs.
 SMALL = """
 **These runs have size {size}: few rows, books and epochs. They only show that everything runs; numbers and verdicts are
 not representative.**
@@ -86,6 +89,8 @@ VECTORS: Columns = (
 #: Columns that fit in a terminal.
 SHORT: Columns = tuple(column for column in LABELLED if column[0] in ("MAP@100", "ops", "MAP", "error", "psi"))
 SHORT_VECTORS: Columns = tuple(column for column in VECTORS if column[0] in ("bytes", "error", "recall@10", "in cells"))
+#: Folders whose results must be of one commit: a setting that other code chose is another setting.
+ORIGINATED = (*FIGURES, TUNING)
 #: The figure of the first page, if it has results.
 FIRST = ("real-sq", "synthetic-cq")
 
@@ -113,7 +118,7 @@ def write_report(store: ResultFolder, page: Path, *, pictures: bool = True) -> t
 
 def _present(store: ResultFolder) -> dict[str, Results]:
     """Figures that have results; raises if different code made them, unless the folder may be mixed."""
-    store.every(FIGURES)
+    store.every(ORIGINATED)
     found = {name: results_of(store, figure) for name, figure in FIGURES.items()}
     return {name: results for name, results in found.items() if len(results)}
 
@@ -124,14 +129,19 @@ def page_text(store: ResultFolder, page: Path) -> str:
     has_protocol = (page.parent / "PROTOCOL.md").exists()
     protocol = "[PROTOCOL.md](PROTOCOL.md)" if has_protocol else "experiments/PROTOCOL.md of the project"
     parts = [HEAD.format(protocol=protocol)]
-    if store.size != "full":
+    if not size_of(store.size).representative:
         parts[0] += SMALL.format(size=store.size)
-    parts += [made_by(store.every(FIGURES)), claims_table(present), finding(present)]
+    parts += [made_by(store.every(ORIGINATED)), claims_table(present), finding(present)]
     for name in FIRST:
         if name in present:
             parts.append(f"![{FIGURES[name].title}]({_relative(picture(store, name), page)})\n")
             break
-    parts += [published_table(present), APPENDIX, *([told] if (told := tuning_table(table(store), BUDGET)) else [])]
+    parts += [
+        published_table(present),
+        coverage_table(store),
+        APPENDIX,
+        *([told] if (told := tuning_table(table(store), size_of(store.size).budget)) else []),
+    ]
     parts.append(_overview(present))
     parts += [
         _section(FIGURES[name], results, _relative(picture(store, name), page)) for name, results in present.items()

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import InputError
 from .provenance import Origin, differ, origins
 from .runs import Run
+from .sizes import STANDARD
 
 #: Increase it when the meaning of the JSON changes.
 FORMAT = 2
@@ -28,7 +29,7 @@ class ResultFolder:
     Results of different code are refused, unless ``mixed``.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], size: str = "full", *, mixed: bool = False) -> None:
+    def __init__(self, folder: str | os.PathLike[str], size: str = STANDARD, *, mixed: bool = False) -> None:
         self.folder, self.size, self.mixed = Path(folder), size, mixed
 
     def path(self, run: Run) -> Path:

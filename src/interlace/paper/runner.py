@@ -166,7 +166,7 @@ class _Worker:
         """The fitted estimator of a run; resumes from a checkpoint if there is one."""
         settings: dict[str, Any] = dict(run.settings)
         if run.labels:
-            changes = dict(run.changes) | dict(self.size.recipe)
+            changes = dict(self.size.lengths) | dict(run.changes) | dict(self.size.recipe)
             if run.recipe == "paper":
                 settings["recipe"] = Recipe.paper(**changes)
             elif changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .datasets import cifar, gabor, sets, splits
+from .datasets.cache import cached
 from .datasets.sets import DataSet
 from .networks import features
 from .problem import Problem
@@ -35,7 +37,7 @@ def load(name: str, seed: int, size: Size, networks: Path, threads: int | None =
     if first == "text":
         return _labelled(_cut(sets.text(), size))
     if name in STANDARD:
-        return _standard(_cut(cifar.cifar10(), size), seed, name, size)
+        return _standard(cifar.cifar10() if size.representative else _cut(cifar.cifar10(), size), seed, name, size)
     if kind in ("gist", "unseen") and first == "cifar10":
         found = _gist(size)
     else:
@@ -80,11 +82,28 @@ def _labelled(found: DataSet) -> Problem:
 
 
 def _gist(size: Size) -> DataSet:
-    """CIFAR-10 as GIST features, cached for full size (computed in minutes the first time); parts are not cached."""
+    """CIFAR-10 as GIST features (computed in minutes the first time); those of small sizes are not cached."""
     if size.rows is None:
         return cifar.cifar10(features="gist")
-    images = _cut(cifar.cifar10(), size)
-    return replace(images, name="cifar10-gist", x=gabor.gist(images.x), queries=gabor.gist(images.queries))
+
+    def made() -> DataSet:
+        images = _cut(cifar.cifar10(), size)
+        return replace(images, name="cifar10-gist", x=gabor.gist(images.x), queries=gabor.gist(images.queries))
+
+    return _kept(f"cifar10-gist-{size.name}", size, made) if size.representative else made()
+
+
+def _kept(name: str, size: Size, make: Callable[[], DataSet]) -> DataSet:
+    """The cached data set of that name; made if there is none."""
+
+    def arrays() -> dict[str, NDArray[Any]]:
+        found = make()
+        assert found.labels is not None
+        assert found.query_labels is not None
+        return {"x": found.x, "queries": found.queries, "labels": found.labels, "query_labels": found.query_labels}
+
+    key = {"rows": size.rows, "queries": size.queries, "version": gabor.VERSION, **gabor.DEFAULTS}
+    return DataSet("cifar10-gist", **cached(name, key, arrays))
 
 
 def _unseen(found: DataSet, seed: int) -> Problem:
@@ -94,8 +113,8 @@ def _unseen(found: DataSet, seed: int) -> Problem:
 
 
 def _standard(found: DataSet, seed: int, name: str, size: Size) -> Problem:
-    """1K queries, 5K rows to learn from and 54K or 59K rows to search; fewer in a smaller size."""
-    per_class = {} if size.rows is None else {"queries": 3, "learn": size.rows // 40}
+    """1K queries, 5K rows to learn from and 54K or 59K rows to search; fewer in sizes that only show that it runs."""
+    per_class = {} if size.representative or size.rows is None else {"queries": 3, "learn": size.rows // 40}
     learn, base = splits.standard_split(found, seed, with_learned=STANDARD[name], **per_class)
     return Problem(name, learn.x, learn.queries, learn.labels, learn.query_labels, base.x, base.labels)
 

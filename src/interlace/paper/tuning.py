@@ -1,6 +1,7 @@
 """Tuning with one budget: every line gets the same number of fits, on training rows, and all of them are kept.
 
-``interlace reproduce tune`` fits :data:`BUDGET` settings of each method for each family of data sets. A fit learns from
+``interlace reproduce tune`` fits the first settings of each method for each family of data sets, as many as the size
+of the run has in its ``budget``. A fit learns from
 some training rows and is judged by other training rows; test queries are never used. Figures then use the best setting
 of each line. A figure whose lines have different numbers of fits is refused.
 """
@@ -11,15 +12,17 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import InputError
-from .figures import HEAD
+from .figures import FIGURES as ALL_FIGURES
+from .figures import HEAD, runs_of
 from .problem import Problem
 from .results import ResultFolder
 from .runs import Run, Settings
+from .sizes import Size, size_of
 from .summary import value_of
 
 FIGURE = "tuning"
-#: Fits of each line in each family.
-BUDGET = 8
+#: Settings of each line in each family; the budget of a size is the first of them.
+MOST = 8
 #: Rows to learn from, and rows to judge by, at most; both are training rows.
 LEARN_ROWS, JUDGED_ROWS = 12_000, 2_000
 #: The data set on which each family is tuned. Seed 10 draws no data set of a figure.
@@ -109,10 +112,20 @@ def grids(family: str) -> Mapping[str, tuple[Settings, ...]]:
     return HEAD_GRIDS if family == "heads" else GRIDS
 
 
-def trials(families: Iterable[str] = tuple(DATA)) -> list[Run]:
+def lines(family: str, size: Size) -> list[str]:
+    """Methods of a family that some figure of this size compares, in the order of their grids."""
+    runs = (run for name in FIGURES for run in runs_of(ALL_FIGURES[name], size, 1))
+    used = {run.method for run in runs if family_of(run) == family}
+    return [method for method in grids(family) if method in used]
+
+
+def trials(size: Size, families: Iterable[str] = tuple(DATA)) -> list[Run]:
     """Every fit of the tuning, setting by setting, so that all lines have as many when it is interrupted."""
     return [
-        _trial(family, method, number) for family in families for number in range(BUDGET) for method in grids(family)
+        _trial(family, method, number)
+        for family in families
+        for number in range(size.budget)
+        for method in lines(family, size)
     ]
 
 
@@ -143,7 +156,7 @@ def held_out(problem: Problem) -> Problem:
 
 def scores(store: ResultFolder, family: str, method: str) -> dict[int, float]:
     """MAP@100 of each finished fit, by the number of its setting."""
-    found = {n: store.read(_trial(family, method, n)) for n in range(BUDGET)}
+    found = {n: store.read(_trial(family, method, n)) for n in range(size_of(store.size).budget)}
     return {n: value_of(result, MEASURE) or 0.0 for n, result in found.items() if result is not None}
 
 
@@ -152,6 +165,7 @@ def tuned(runs: Sequence[Run], store: ResultFolder) -> list[Run]:
 
     InputError if the lines of a family have different numbers of fits, or not all of them.
     """
+    budget = size_of(store.size).budget
     families = {family for run in runs if (family := family_of(run)) is not None}
     best: dict[tuple[str, str], Settings] = {}
     for family in sorted(families):
@@ -159,10 +173,10 @@ def tuned(runs: Sequence[Run], store: ResultFolder) -> list[Run]:
         counted = {method: scores(store, family, method) for method in methods}
         if not any(counted.values()):
             continue
-        if any(len(found) != BUDGET for found in counted.values()):
+        if any(len(found) != budget for found in counted.values()):
             listed = ", ".join(f"{method} {len(found)}" for method, found in counted.items())
             raise InputError(
-                f"lines of {family} must have {BUDGET} tuning fits each, there are {listed}: finish 'interlace "
+                f"lines of {family} must have {budget} tuning fits each, there are {listed}: finish 'interlace "
                 "reproduce tune', or pass --untuned"
             )
         for method, found in counted.items():
