@@ -8,21 +8,26 @@
 
 namespace interlace {
 
-QueryTables::QueryTables(const Books& books, std::size_t n)
-    : books_(books), rotated_(n * books.dim()), gathered_(n * books.dim()), base_(n * books.cells().padded()),
-      tables_(n * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
-      low_(n * books.n_columns()) {}
+QueryTables::QueryTables(const Books& books, std::size_t n, bool with_steps)
+    : books_(books), rotated_(n * books.dim()), gathered_(std::min(n, kGroup) * books.dim()),
+      base_(std::min(n, kGroup) * books.cells().padded()), tables_(std::min(n, kGroup) * books.n_columns() * kWords),
+      steps_(with_steps && books.has_table_terms() ? tables_.size() : 0),
+      low_(std::min(n, kGroup) * books.n_columns()) {}
 
-void QueryTables::compute(const float* queries, std::size_t n) {
-    const bool l2 = books_.metric() == Metric::kL2;
-    books_.rotate(queries, n, rotated_.data(), l2);
+void QueryTables::rotate(const float* queries, std::size_t n) {
+    queries_ = queries;
+    books_.rotate(queries, n, rotated_.data(), books_.metric() == Metric::kL2);
     require_finite(rotated_.data(), n * books_.dim(), "a query is not finite, or too large");
+}
+
+void QueryTables::compute(std::size_t first, std::size_t n) {
+    first_ = first;
     const float cell_terms = books_.has_table_terms() ? books_.cells().term_bound() : 0.0f;
     for (std::size_t q = 0; q < n; ++q)
         bound_[q] = cell_terms + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());
-    compute_bases(queries, n);
+    compute_bases(n);
     for (std::size_t j = 0; j < books_.n_columns(); ++j) compute_column(j, n);
-    if (books_.has_table_terms())
+    if (!steps_.empty())
         for (std::size_t q = 0; q < n; ++q) compute_steps(q);
 }
 
@@ -30,14 +35,17 @@ void QueryTables::compute(const float* queries, std::size_t n) {
 void QueryTables::gather(const Book& book, std::size_t n, const float** x) {
     const std::size_t dim = books_.dim();
     for (std::size_t q = 0; q < n; ++q) {
+        const float* const from = rotated_.data() + (first_ + q) * dim;
         float* to = gathered_.data() + q * dim;
-        for (std::size_t d = 0; d < book.support.size(); ++d) to[d] = rotated_[q * dim + book.support[d]];
+        for (std::size_t d = 0; d < book.support.size(); ++d) to[d] = from[book.support[d]];
         x[q] = to;
     }
 }
 
-void QueryTables::compute_bases(const float* queries, std::size_t n) {
+void QueryTables::compute_bases(std::size_t n) {
     const std::size_t dim = books_.dim();
+    const float* const queries = queries_ + first_ * dim;
+    const float* const rotated = rotated_.data() + first_ * dim;
     const bool l2 = books_.metric() == Metric::kL2;
     // Dimensions whose q^2 some table holds: those of the cell's book and of books that share none.
     std::vector<bool> covered(dim, false);
@@ -54,7 +62,7 @@ void QueryTables::compute_bases(const float* queries, std::size_t n) {
         float offset = books_.metric() == Metric::kCosine ? 1.0f : books_.constant();
         if (l2) {
             for (std::size_t d = 0; d < dim; ++d)
-                if (!covered[d]) offset += rotated_[q * dim + d] * rotated_[q * dim + d];
+                if (!covered[d]) offset += rotated[q * dim + d] * rotated[q * dim + d];
         } else {
             for (std::size_t d = 0; d < dim; ++d) offset -= queries[q * dim + d] * books_.mean()[d];
         }
