@@ -173,3 +173,31 @@ def fitting(found: Case) -> str:
         facts = (line["data"], str(line["n_bytes"]), line["layout"])
         rows.append((*facts, *(f"{value:.1f}" for value in times), f"{line['allowed']:.0f}"))
     return f"## Learning\n\n`Index.build` with default settings, {found['threads']} threads.\n\n{table(head, rows)}"
+
+
+def fixed_cost(found: Case) -> str:
+    """Time of a query before the first row."""
+    head = ("dimensions", "code bytes", "index", "layout", "cells", "million products")
+    head += ("us batch", "us single", "of it Python", "us batch, with rows", "us single, with rows")
+    rows = []
+    for line in found["results"]:
+        times = line["us"]
+        if "products" in line:
+            products = f"{sum(line['products'].values()) / 1e6:.2f}"
+            facts = (line["name"], line["layout"], str(line["cells"]), products)
+            before = (times["batch"], times["single"], max(0.0, times["single"] - times["native single"]))
+        else:
+            facts, before = (line["name"], "-", "-", f"{line['rows'] * line['dim'] / 1e6:.2f}"), (None,) * 3
+        with_rows = (times.get("rows, batch"), times.get("rows, single"))
+        shown = ("-" if value is None else f"{value:.1f}" for value in (*before, *with_rows))
+        rows.append((str(line["dim"]), str(line["n_bytes"]), *facts, *shown))
+    n_rows = max(line["rows"] for line in found["results"])
+    intro = (
+        "Microseconds of processor time of one query, alone and in a batch of "
+        f"{found['protocol']['batch']}, one thread, medians over interleaved rounds. Before the first row: an index of "
+        f"one row. With rows: {n_rows:,} generated rows with a decaying spectrum; NumPy's line is the product of the "
+        "queries with these vectors. `auto` is learned from them; `many rows` are residual books as they are "
+        f"learned from {found['protocol']['learned_from']:,} rows, with random words. Load of the machine at the "
+        f"start: {found['environment']['load_at_start']}."
+    )
+    return f"## Before the first row\n\n{intro}\n\n{table(head, rows)}"

@@ -34,7 +34,7 @@ void py_search(const Books& books, const Segments& segments, const Filters& filt
     require(!trace || (trace->shape(0) == 2 && trace->shape(1) == n && trace->shape(2) == k),
             "trace must be [2, n, k]");
     Released released; // the first search of a segment may compute its fixed parts
-    const std::vector<SegmentView> views = views_of(books, segments, filters);
+    const std::vector<SegmentView> views = views_of(books, segments, filters, rule.is_exact() && !trace);
     std::vector<SearchCounts> counted(n);
     search(books, views, queries.data(), n, k, rule, threads,
            {rows.data(), distances.data(), counts.data(), counted.data(), trace ? trace->data() : nullptr,
@@ -54,7 +54,7 @@ py_search_one(const Books& books, const Segments& segments, In<float, Two> query
     SearchCounts counted;
     {
         Released released;
-        const std::vector<SegmentView> views = views_of(books, segments, {});
+        const std::vector<SegmentView> views = views_of(books, segments, {}, rule.is_exact());
         search(books, views, query.data(), 1, k, rule, 1,
                {rows.data(), distances.data(), &found, &counted, nullptr, nullptr});
     }
@@ -75,7 +75,7 @@ RangeHits py_range_search(const Books& books, const Segments& segments, const Fi
     RangeOutput out{counts.data(), counted.data(), {}, {}};
     {
         Released released;
-        const std::vector<SegmentView> views = views_of(books, segments, filters);
+        const std::vector<SegmentView> views = views_of(books, segments, filters, rule.is_exact());
         range_search(books, views, queries.data(), n, radii.data(), rule, threads, out);
     }
     std::memcpy(work.data(), counted.data(), n * sizeof(SearchCounts));

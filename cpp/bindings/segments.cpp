@@ -8,6 +8,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 
 namespace interlace {
@@ -114,15 +115,20 @@ std::unique_ptr<PyFilter> make_filter(const Books& books, nb::handle_t<PySegment
 
 } // namespace
 
-std::vector<SegmentView> views_of(const Books& books, const Segments& segments, const Filters& filters) {
+std::vector<SegmentView> views_of(const Books& books, const Segments& segments, const Filters& filters, bool exact) {
     require(filters.empty() || filters.size() == segments.size(), "one filter for each segment, or none");
     std::vector<SegmentView> views;
     std::uint64_t first_row = 0;
+    const bool flat = exact && filters.empty() && std::all_of(segments.begin(), segments.end(), [&](const auto* one) {
+                          return FlatRows::pays(books, one->segment.shape());
+                      });
     for (std::size_t s = 0; s < segments.size(); ++s) {
         const Segment& segment = segments[s]->segment;
         require_fit(books, segment);
         require(filters.empty() || &filters[s]->filter.segment() == &segment, "a filter is for another segment");
-        views.push_back(filters.empty() ? segment.view(books, first_row) : filters[s]->filter.view(books, first_row));
+        views.push_back(!filters.empty() ? filters[s]->filter.view(books, first_row)
+                        : flat           ? segment.flat_view(books, first_row)
+                                         : segment.view(books, first_row));
         first_row += segment.shape().n_rows;
     }
     return views;

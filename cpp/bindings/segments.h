@@ -30,7 +30,9 @@ struct PyFilter {
 using Segments = std::vector<const PySegment*>;
 using Filters = std::vector<const PyFilter*>; // one for each segment, or none at all
 
-// Throws std::invalid_argument where a segment does not fit the books, or a filter its segment.
-std::vector<SegmentView> views_of(const Books& books, const Segments& segments, const Filters& filters);
+// Throws std::invalid_argument where a segment does not fit the books, or a filter its segment. exact: all that an
+// exact search may use, also what only serves scans without cells.
+std::vector<SegmentView> views_of(const Books& books, const Segments& segments, const Filters& filters,
+                                  bool exact = false);
 
 } // namespace interlace

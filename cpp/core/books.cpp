@@ -11,7 +11,7 @@ namespace interlace {
 namespace {
 
 constexpr float kLargestReach = 5e18f; // LARGEST_REACH of codebooks.py and some room for rounding
-constexpr std::size_t kGroup = 8;      // vectors that share a pass over the rotation
+constexpr std::size_t kGroup = 32;     // vectors that share a pass over the rotation
 
 } // namespace
 

@@ -185,14 +185,7 @@ void Filter::gather(const Books& books) {
             std::uint8_t* codes = codes_.data() + i * shape.n_columns();
             for (std::size_t j = 0; j < shape.n_crude; ++j) codes[j] = crude[j * kBlock];
             std::copy_n(rest_.data() + i * shape.n_rest, shape.n_rest, codes + shape.n_crude);
-            std::int64_t terms = 0;
-            for (std::size_t j = 0; books.has_table_terms() && j < shape.n_columns(); ++j)
-                terms += books.cells().terms(c, j)[codes[j]];
-            double fixed =
-                terms == 0 ? 0.0 : static_cast<double>(books.cells().term_scale()) * static_cast<double>(terms);
-            if (books.has_cross_sums())
-                fixed += static_cast<double>(books.cross_unit()) * static_cast<double>(books.cross_sum(c, codes));
-            statics_[i] = static_cast<float>(fixed);
+            statics_[i] = FlatRows::static_part(books, c, codes);
         }
     }
 }

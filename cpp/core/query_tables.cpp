@@ -8,21 +8,26 @@
 
 namespace interlace {
 
-QueryTables::QueryTables(const Books& books, const Rule& rule, std::size_t n)
-    : books_(books), rotated_(n * books.dim()), gathered_(n * books.dim()), bases_(books, rule, n),
-      tables_(n * books.n_columns() * kWords), steps_(books.has_table_terms() ? tables_.size() : 0),
-      low_(n * books.n_columns()) {}
+QueryTables::QueryTables(const Books& books, const Rule& rule, std::size_t n, bool with_steps)
+    : books_(books), rotated_(n * books.dim()), gathered_(std::min(n, kGroup) * books.dim()),
+      bases_(books, rule, std::min(n, kGroup)), tables_(std::min(n, kGroup) * books.n_columns() * kWords),
+      steps_(with_steps && books.has_table_terms() ? tables_.size() : 0),
+      low_(std::min(n, kGroup) * books.n_columns()) {}
 
-void QueryTables::compute(const float* queries, std::size_t n) {
-    const bool l2 = books_.metric() == Metric::kL2;
-    books_.rotate(queries, n, rotated_.data(), l2);
+void QueryTables::rotate(const float* queries, std::size_t n) {
+    queries_ = queries;
+    books_.rotate(queries, n, rotated_.data(), books_.metric() == Metric::kL2);
     require_finite(rotated_.data(), n * books_.dim(), "a query is not finite, or too large");
+}
+
+void QueryTables::compute(std::size_t first, std::size_t n) {
+    first_ = first;
     const float cell_terms = books_.has_table_terms() ? books_.cells().term_bound() : 0.0f;
     for (std::size_t q = 0; q < n; ++q)
         bound_[q] = cell_terms + books_.cross_unit() * 0x1p31f + std::abs(books_.constant());
-    bases_.compute(queries, rotated_.data(), n);
+    bases_.compute(queries_ + first * books_.dim(), rotated_.data() + first * books_.dim(), n);
     for (std::size_t j = 0; j < books_.n_columns(); ++j) compute_column(j, n);
-    if (books_.has_table_terms())
+    if (!steps_.empty())
         for (std::size_t q = 0; q < n; ++q) compute_steps(q);
 }
 
@@ -30,8 +35,9 @@ void QueryTables::compute(const float* queries, std::size_t n) {
 void QueryTables::gather(const Book& book, std::size_t n, const float** x) {
     const std::size_t dim = books_.dim();
     for (std::size_t q = 0; q < n; ++q) {
+        const float* const from = rotated_.data() + (first_ + q) * dim;
         float* to = gathered_.data() + q * dim;
-        for (std::size_t d = 0; d < book.support.size(); ++d) to[d] = rotated_[q * dim + book.support[d]];
+        for (std::size_t d = 0; d < book.support.size(); ++d) to[d] = from[book.support[d]];
         x[q] = to;
     }
 }

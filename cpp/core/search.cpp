@@ -35,15 +35,20 @@ void scan_all(const Books& books, const std::vector<SegmentView>& segments, cons
     };
     std::vector<std::unique_ptr<Worker>> workers(threads);
     constexpr std::size_t group = QueryTables::kGroup;
-    parallel_for((n + group - 1) / group, threads, [&](std::size_t task, std::size_t worker_index) {
+    const bool flat = scans_flat(segments, rule, want_floors);
+    // Groups that a thread rotates together; few enough that every thread has some
+    const std::size_t groups = (n + group - 1) / group;
+    const std::size_t together = std::clamp<std::size_t>(groups / threads, 1, QueryTables::kRotated / group) * group;
+    parallel_for((n + together - 1) / together, threads, [&](std::size_t task, std::size_t worker_index) {
         auto& worker = workers[worker_index];
         if (!worker)
-            worker.reset(new Worker{QueryTables(books, rule, std::min(group, n)),
+            worker.reset(new Worker{QueryTables(books, rule, std::min(together, n), !flat),
                                     {books, segments, rule, want_floors, collector, NoTrace()}});
-        const std::size_t first = task * group, count = std::min(group, n - first);
-        worker->tables.compute(queries + first * books.dim(), count);
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::size_t q = first + i;
+        const std::size_t first = task * together, last = std::min(first + together, n);
+        worker->tables.rotate(queries + first * books.dim(), last - first);
+        for (std::size_t q = first; q < last; ++q) {
+            const std::size_t i = (q - first) % group;
+            if (i == 0) worker->tables.compute(q - first, std::min(group, last - q));
             start(worker->scanner.collector(), q);
             worker->scanner.run(worker->tables, i, size_of(books, rule, queries + q * books.dim()));
             done(worker->scanner, q);
@@ -94,7 +99,8 @@ void spans(const Books& books, const float* queries, std::size_t n, float* out) 
     for (std::size_t first = 0; first < n; first += group) {
         checkpoint();
         const std::size_t count = std::min(group, n - first);
-        tables.compute(queries + first * books.dim(), count);
+        tables.rotate(queries + first * books.dim(), count);
+        tables.compute(0, count);
         for (std::size_t i = 0; i < count; ++i) {
             for (std::size_t j = 0; j < minima.size(); ++j)
                 minima[j] = kernels().minima(tables.tables(i) + j * kWords, group_minima);
@@ -129,7 +135,8 @@ void range_search(const Books& books, const std::vector<SegmentView>& segments, 
 void trace_row(const Books& books, const std::vector<SegmentView>& segments, const float* query, std::size_t k,
                const Rule& rule, Trace& trace) {
     QueryTables tables(books, rule, 1);
-    tables.compute(query, 1);
+    tables.rotate(query, 1);
+    tables.compute(0, 1);
     Scanner<TopK, RowTrace> scanner(books, segments, rule, true, TopK(segments, k), RowTrace(trace));
     scanner.collector().start();
     scanner.run(tables, 0, size_of(books, rule, query));

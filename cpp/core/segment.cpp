@@ -63,6 +63,14 @@ SegmentView Segment::view(const Books& books, std::uint64_t first_row) const {
     return view;
 }
 
+SegmentView Segment::flat_view(const Books& books, std::uint64_t first_row) const {
+    SegmentView flat = view(books, first_row);
+    const FlatRows& rows = flat_rows_.get([&] { return std::make_unique<FlatRows>(books, *this); });
+    flat.codes = rows.codes.data();
+    flat.statics = rows.statics.data();
+    return flat;
+}
+
 const FixedParts& Segment::fixed_parts(const Books& books) const {
     return fixed_parts_.get([&] { return std::make_unique<FixedParts>(books, *this); });
 }

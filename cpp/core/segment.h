@@ -12,6 +12,7 @@
 #include "code_rows.h"
 #include "elias_fano.h"
 #include "fixed_parts.h"
+#include "flat_rows.h"
 #include "made_once.h"
 
 #include <cstddef>
@@ -41,8 +42,8 @@ struct SegmentView {
     const std::vector<std::uint32_t>* empty = nullptr;
     const RowNumbers* numbers;              // row number of every position, in the segment
     const std::uint32_t* rows = nullptr;    // [n] in a copy: the same, not packed
-    const std::uint8_t* codes = nullptr;    // [n][n_columns] in a small copy
-    const float* statics = nullptr;         // [n] in a small copy: the part of a distance that no query changes
+    const std::uint8_t* codes = nullptr;    // [n][n_columns] of few rows, see FlatRows
+    const float* statics = nullptr;         // [n] of few rows: the part of a distance that no query changes
     const std::uint64_t* mask = nullptr;    // bits in position order, one word per block; nullptr: all rows allowed
     const std::uint64_t* allowed = nullptr; // allowed rows of each cell, with mask
 
@@ -114,6 +115,8 @@ public:
     void codes_of(std::span<const std::uint64_t> rows, const CodeRowsOut& out) const;
     void unpack(const CodeRowsOut& out) const;                           // all rows in row order
     SegmentView view(const Books& books, std::uint64_t first_row) const; // all rows
+    // The same with what a scan without cells reads, for a segment where that pays
+    SegmentView flat_view(const Books& books, std::uint64_t first_row) const;
     const FixedParts& fixed_parts(const Books& books) const; // computed by the first call, for books that fold cells
     const RowCells& cells() const;                           // computed by the first call, and kept
     const std::vector<std::uint32_t>& empty_cells() const;   // computed by the first call, and kept
@@ -129,6 +132,7 @@ private:
     MadeOnce<RowCells> cells_;
     MadeOnce<std::vector<std::uint32_t>> empty_cells_;
     MadeOnce<FixedParts> fixed_parts_;
+    MadeOnce<FlatRows> flat_rows_;
 };
 
 // Stable counting sort of rows by their cell. cell_starts [n_cells + 1] is filled by count_cells, the others (zeroed,

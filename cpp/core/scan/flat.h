@@ -1,15 +1,27 @@
-// Rows of a small copy (filter.h), compared one after the other without cells, bytes or a crude step.
+// Few rows (FlatRows, or a small copy of filter.h), compared one after the other without cells, bytes or a crude step.
 #pragma once
+#include "../rule.h"
 #include "../search.h"
 #include "../segment.h"
 #include "cell_tables.h"
 #include "collectors.h"
 #include "pace.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace interlace {
+
+constexpr std::size_t kFlatSums = 4;
+
+// Whether a search compares all rows by scan_flat(). want_floors: crude_floor and floor of the hits are read
+inline bool scans_flat(const std::vector<SegmentView>& segments, const Rule& rule, bool want_floors) {
+    return !want_floors && rule.is_exact() &&
+           std::all_of(segments.begin(), segments.end(),
+                       [](const SegmentView& view) { return view.statics != nullptr; });
+}
 
 // Compares every row with tau by a sum that differs from its distance by rounding only; rows that may be within get the
 // distance itself. All rows count as survivors. N_COLUMNS 0: any number.
@@ -28,14 +40,12 @@ void scan_flat_columns(CellTables& tables, const SegmentView& view, std::uint32_
         tables.enter(cell, cell_base);
         float limit = collector.tau() + tables.slack();
         for (std::uint64_t position = view.start(cell); position < end; ++position, codes += n_columns) {
-            float even = cell_base + statics[position], odd = 0; // two sums: neither waits for the other
+            float sums[kFlatSums] = {cell_base + statics[position]}; // none waits for another
             std::size_t j = 0;
-            for (; j + 2 <= n_columns; j += 2) {
-                even += entries[j * kWords + codes[j]];
-                odd += entries[(j + 1) * kWords + codes[j + 1]];
-            }
-            if (j < n_columns) even += entries[j * kWords + codes[j]];
-            if (even + odd > limit) continue;
+            for (; j + kFlatSums <= n_columns; j += kFlatSums)
+                for (std::size_t i = 0; i < kFlatSums; ++i) sums[i] += entries[(j + i) * kWords + codes[j + i]];
+            for (std::size_t i = 0; j + i < n_columns; ++i) sums[i] += entries[(j + i) * kWords + codes[j + i]];
+            if ((sums[0] + sums[1]) + (sums[2] + sums[3]) > limit) continue;
             const float distance = tables.whole_distance(codes);
             if (distance > collector.tau()) continue;
             collector.offer({distance, 0, 0, 0, segment, static_cast<std::uint32_t>(cell), position});
@@ -56,6 +66,10 @@ template <typename Collector> void scan_flat(CellTables& tables, const SegmentVi
         return scan_flat_columns<7>(tables, view, segment, n_cells, base, entries, collector, pace, work);
     case 15:
         return scan_flat_columns<15>(tables, view, segment, n_cells, base, entries, collector, pace, work);
+    case 31:
+        return scan_flat_columns<31>(tables, view, segment, n_cells, base, entries, collector, pace, work);
+    case 63:
+        return scan_flat_columns<63>(tables, view, segment, n_cells, base, entries, collector, pace, work);
     default:
         return scan_flat_columns<0>(tables, view, segment, n_cells, base, entries, collector, pace, work);
     }

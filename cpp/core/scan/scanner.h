@@ -45,9 +45,7 @@ public:
         : books_(books), segments_(segments), kernel_(kernels()), rule_(rule), collector_(std::move(collector)),
           tracer_(std::move(tracer)), order_(books, segments, rule), tables_(books, segments),
           codes_(tables_.has_cross() ? kChunk * kBlock * books.n_columns() : 0),
-          flat_(!want_floors && rule.is_exact()) {
-        for (const SegmentView& view : segments) flat_ = flat_ && view.statics != nullptr;
-    }
+          flat_(scans_flat(segments, rule, want_floors)) {}
 
     Collector& collector() { return collector_; }
     const Collector& collector() const { return collector_; }
@@ -235,7 +233,7 @@ private:
     CellTables tables_;
     CrudeStep crude_;
     std::vector<std::uint8_t> codes_; // for cross terms
-    bool flat_;                       // all segments are small copies: no cells, no crude step
+    const bool flat_;                 // all segments have few rows: no cells, no crude step
     Pace pace_;
     SearchCounts work_;
     float limit_ = 0;
