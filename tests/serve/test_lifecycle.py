@@ -259,3 +259,28 @@ def test_a_request_to_a_collection_that_is_deleted_meanwhile(
     for thread in threads:
         thread.join()
     assert (answers[0].status_code, answers[0].json()["code"]) == (404, "unknown_collection")
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "arrays"),
+    [
+        ("search_by_id", {"ids": 1e308, "k": 3}, {}),
+        ("search_by_id", {"ids": None, "k": 3}, {"ids": np.array(5)}),
+        ("get", {"ids": float("nan"), "originals": True}, {}),
+        ("payload", {"ids": [1], "all": False, "columns": 0}, {}),
+        ("add", {"ids": None, "json": None, "effort": None, "embedded": False}, {"x": np.array(5.0)}),
+        ("add", {"ids": None, "json": None, "effort": {"a": 1}, "embedded": False}, {"x": X[:2]}),
+        ("upsert", {"ids": [1, 2], "json": 5, "effort": None, "embedded": False}, {"x": X[:2]}),
+        ("drop_columns", {"names": True}, {}),
+        ("relearn", {"settings": ["seed"]}, {}),
+    ],
+)
+def test_arguments_of_another_form_are_refused(
+    server: Running, client: httpx.Client, call: str, given: Any, arrays: Any
+) -> None:
+    if "forms" not in [each["name"] for each in client.get("/collections").json()["result"]["collections"]]:
+        fill(client, "forms")
+    headers = {"content-type": wire.MEDIA_TYPE}
+    answer = client.post(f"/collections/forms/store/{call}", content=wire.pack(given, arrays), headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "input")
+    assert " must be " in answer.json()["detail"]

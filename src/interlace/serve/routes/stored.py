@@ -68,6 +68,7 @@ class Calls:
     def run(self, call: Call, body: bytes) -> bytes:
         """Unpack, call, pack."""
         given, arrays = wire.unpack(body)
+        _check_forms(given, arrays)
         try:
             return wire.pack(*call(self, given, arrays))
         except KeyError as error:
@@ -239,6 +240,27 @@ class Calls:
 
     def _check(self, given: Given, n: int) -> None:
         check_hits(n, given.get("k", 1), given.get("offset", 0), self._limits)
+
+
+#: What JSON may have for an argument; the library checks the values.
+_FORMS: dict[str, tuple[type, ...]] = {
+    "ids": (int, str, list, type(None)),
+    "json": (list, type(None)),
+    "effort": (str, type(None)),
+    "columns": (list, type(None)),
+    "names": (list,),
+    "settings": (dict,),
+}
+
+
+def _check_forms(given: Given, arrays: Arrays) -> None:
+    for name, kinds in _FORMS.items():
+        if name in given and not isinstance(given[name], kinds):
+            wanted = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
+            raise InputError(f"{name} must be {wanted}, got {type(given[name]).__name__}")
+    for name in ("x", "ids"):
+        if name in arrays and not arrays[name].ndim:
+            raise InputError(f"{name} must be an array with at least one dimension, got a single number")
 
 
 def check_hits(n: int, k: Any, offset: Any, limits: RequestLimits) -> None:
