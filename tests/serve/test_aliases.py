@@ -24,7 +24,7 @@ X = vectors(10)
 def two(tmp_path: Path) -> Iterator[tuple[QdrantClient, Running]]:
     """A server with the collections blue (points 0 to 4) and green (5 to 9)."""
     with running(tmp_path) as found:
-        client = QdrantClient(url=found.url)
+        client = QdrantClient(url=found.url, check_compatibility=False)
         for name, first in (("blue", 0), ("green", 5)):
             config = models.VectorParams(size=16, distance=models.Distance.EUCLID)
             client.create_collection(name, vectors_config=config)
@@ -115,14 +115,20 @@ def test_aliases_survive_a_restart_and_a_damaged_file_is_reported(
     il.create(tmp_path / "blue", dim=4).close()
     file = tmp_path / ".aliases.json"
     for first in (True, False):
-        with running(tmp_path) as found, contextlib.closing(QdrantClient(url=found.url)) as client:
+        with (
+            running(tmp_path) as found,
+            contextlib.closing(QdrantClient(url=found.url, check_compatibility=False)) as client,
+        ):
             if first:
                 client.update_collection_aliases([create("blue", "live")])
             assert aliases(client) == {"live": "blue"}
     for text in ("{", '{"live": 3}', "[]"):
         file.write_text(text)
         caplog.clear()
-        with running(tmp_path) as found, contextlib.closing(QdrantClient(url=found.url)) as client:
+        with (
+            running(tmp_path) as found,
+            contextlib.closing(QdrantClient(url=found.url, check_compatibility=False)) as client,
+        ):
             assert not client.collection_exists("live")
             assert client.collection_exists("blue")
         assert ".aliases.json cannot be read" in caplog.text
