@@ -96,7 +96,7 @@ class VectorModel(Model):
         """Codebooks for the training rows x, float32 [n, dim], finite."""
         raise NotImplementedError(
             f"{type(self).__name__} must define learn_codebooks(x, run), which returns Codebooks; in versions before "
-            "0.1.1 it was called _learn"
+            "0.2.0 it was called _learn"
         )
 
     def check_parameters(self) -> None:
