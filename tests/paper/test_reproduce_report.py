@@ -287,6 +287,10 @@ class TestReport:
         assert "](PROTOCOL.md)" not in page_text(store, tmp_path / "RESULTS.md")
         (tmp_path / "PROTOCOL.md").touch()
         assert "](PROTOCOL.md)" in page_text(store, tmp_path / "RESULTS.md")
+        assert "](archive/RESULTS.md)" not in page_text(store, tmp_path / "RESULTS.md")
+        (tmp_path / "archive").mkdir()
+        (tmp_path / "archive" / "RESULTS.md").touch()
+        assert "](archive/RESULTS.md)" in page_text(store, tmp_path / "RESULTS.md")
 
     @pytest.mark.parametrize(
         ("folder", "size", "page", "command"),

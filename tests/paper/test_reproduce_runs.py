@@ -342,7 +342,7 @@ class TestRunner:
 
 def test_only_takes_methods_lines_data_sets_and_numbers_of_books(run: Any) -> None:
     def listed(*only: str) -> set[str]:
-        code, out, _ = run("pqn", "--list", *(word for name in only for word in ("--only", name)))
+        code, out, _ = run("pqn", "--full", "--list", *(word for name in only for word in ("--only", name)))
         assert code == 0
         return {line.split()[-1] for line in out.splitlines()}
 

@@ -89,6 +89,8 @@ VECTORS: Columns = (
 #: Columns that fit in a terminal.
 SHORT: Columns = tuple(column for column in LABELLED if column[0] in ("MAP@100", "ops", "MAP", "error", "psi"))
 SHORT_VECTORS: Columns = tuple(column for column in VECTORS if column[0] in ("bytes", "error", "recall@10", "in cells"))
+#: The page of results of older code, beside a page.
+OLDER = "archive/RESULTS.md"
 #: Folders whose results must be of one commit: a setting that other code chose is another setting.
 ORIGINATED = (*FIGURES, TUNING)
 #: The figure of the first page, if it has results.
@@ -129,6 +131,8 @@ def page_text(store: ResultFolder, page: Path) -> str:
     has_protocol = (page.parent / "PROTOCOL.md").exists()
     protocol = "[PROTOCOL.md](PROTOCOL.md)" if has_protocol else "experiments/PROTOCOL.md of the project"
     parts = [HEAD.format(protocol=protocol)]
+    if (page.parent / OLDER).exists():
+        parts[0] += f"Results of older code, which are not used here, are on [a page of their own]({OLDER}).\n"
     if not size_of(store.size).representative:
         parts[0] += SMALL.format(size=store.size)
     parts += [made_by(store.every(ORIGINATED)), claims_table(present), finding(present)]
