@@ -59,8 +59,8 @@ public:
     float constant() const { return spec_.constant; }
     bool has_constant() const { return !spec_.ignored.empty(); } // distances are approximate, and may be below 0
     bool folds_cells() const { return folds_cells_; }
-    bool has_table_terms() const { return has_table_terms_; } // search adds terms of the cells to tables
-    const PairTerms& pair_terms() const;                      // computed by the first call
+    bool has_table_terms() const { return has_table_terms_; }   // search adds terms of the cells to tables
+    const PairTerms& pair_terms(std::size_t threads = 1) const; // computed by the first call
     // Whether the second step adds cross terms: books overlap, and no norm column covers them. Never for other metrics.
     bool has_cross_sums() const { return !cross_sums_.empty(); }
     std::int32_t cross_sum(std::size_t cell, const std::uint8_t* codes) const { // codes [n_columns]
