@@ -36,6 +36,23 @@ void bind_learn(nb::module_& m) {
         },
         "x"_a.noconvert(), "labels"_a.noconvert(), "threads"_a, "sums"_a.noconvert(), "counts"_a.noconvert());
     m.def(
+        "subtract_words",
+        [](Out<float, Two> x, In<std::int32_t, One> labels, In<float, Two> words, In<std::uint32_t, One> support,
+           std::size_t threads) {
+            require(labels.size() == x.shape(0) && support.size() == words.shape(1) && threads >= 1,
+                    "labels or support have the wrong shape");
+            for (std::size_t d = 0; d < support.size(); ++d)
+                require(support.data()[d] < x.shape(1) && (d == 0 || support.data()[d - 1] < support.data()[d]),
+                        "support must ascend and be below the dimensions of x");
+            for (std::size_t i = 0; i < labels.size(); ++i)
+                require(labels.data()[i] >= 0 && static_cast<std::size_t>(labels.data()[i]) < words.shape(0),
+                        "a label is out of range");
+            Released released;
+            subtract_words(x.data(), x.shape(0), x.shape(1), labels.data(), words.data(), support.data(),
+                           support.size(), threads);
+        },
+        "x"_a.noconvert(), "labels"_a.noconvert(), "words"_a.noconvert(), "support"_a.noconvert(), "threads"_a);
+    m.def(
         "refit_words",
         [](In<float, Two> y, In<std::uint8_t, Two> codes, In<std::uint32_t, One> starts, double ridge, double tolerance,
            std::size_t rounds, std::size_t threads, Out<float, Two> words) {

@@ -49,9 +49,15 @@ std::vector<float> doubled_products(const Book& first, const Book& second, std::
 // The largest absolute value; 0 for no values.
 float largest_of(const std::vector<float>& values);
 
-// The nearest whole number of steps of the given size
+// The nearest whole number of steps of the given size, an even one if there are two; below 2^22. Adding and subtracting
+// 1.5 * 2^23 rounds like std::nearbyint, but needs no call of a function.
 inline std::int16_t to_step(float value, float scale) {
-    return static_cast<std::int16_t>(std::nearbyint(value / scale));
+    constexpr float rounds = 12582912.0f;
+    return static_cast<std::int16_t>((value / scale + rounds) - rounds);
+}
+
+inline void to_steps_of(const float* values, std::size_t n, float scale, std::int16_t* out) {
+    for (std::size_t i = 0; i < n; ++i) out[i] = to_step(values[i], scale);
 }
 
 // 1 / scale, or the largest float for a scale so small that it has no inverse.

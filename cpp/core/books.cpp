@@ -76,8 +76,8 @@ const Book* Books::book_of(std::size_t column) const {
     return book < 0 ? nullptr : &books()[static_cast<std::size_t>(book)];
 }
 
-const PairTerms& Books::pair_terms() const {
-    return pair_terms_.get([this] { return std::make_unique<PairTerms>(books(), overlap_, dim()); });
+const PairTerms& Books::pair_terms(std::size_t threads) const {
+    return pair_terms_.get([&] { return std::make_unique<PairTerms>(books(), overlap_, dim(), threads); });
 }
 
 const CoarseWords* Books::coarse_words() const {

@@ -60,8 +60,8 @@ public:
     float constant() const { return spec_.constant; }
     bool has_constant() const { return !spec_.ignored.empty(); } // distances are approximate, and may be below 0
     bool folds_cells() const { return folds_cells_; }
-    bool has_table_terms() const { return has_table_terms_; } // search adds terms of the cells to tables
-    const PairTerms& pair_terms() const;                      // computed by the first call
+    bool has_table_terms() const { return has_table_terms_; }   // search adds terms of the cells to tables
+    const PairTerms& pair_terms(std::size_t threads = 1) const; // computed by the first call
     // The words of the cells as bytes, for l2 and many cells, computed by the first call; nullptr elsewhere.
     const CoarseWords* coarse_words() const;
     // Whether the second step adds cross terms: books overlap, and no norm column covers them. Never for other metrics.

@@ -1,6 +1,7 @@
 #include "cells.h"
 
 #include "nearest_words.h"
+#include "threads.h"
 
 namespace interlace {
 
@@ -23,29 +24,30 @@ std::size_t Cells::term_bytes() const {
 }
 
 const Cells::Terms& Cells::terms() const {
-    return terms_.get([this] { return computed(); });
+    return terms_.get([this] { return computed(1); });
 }
 
-std::unique_ptr<Cells::Terms> Cells::computed() const {
+std::unique_ptr<Cells::Terms> Cells::computed(std::size_t threads) const {
     auto terms = std::make_unique<Terms>();
+    const std::size_t n_columns = columns_.size();
     // Two passes, because the scale is known only after the first and the floats of many cells would not fit memory.
-    float largest = 0;
-    for (const Book* book : columns_) {
-        if (book == nullptr) continue;
-        const float of_column = largest_of(doubled_products(words_, *book, dim_));
-        largest = std::max(largest, of_column);
+    std::vector<float> largest(n_columns, 0.0f);
+    parallel_for(n_columns, threads, [&](std::size_t j, std::size_t) {
+        if (columns_[j] != nullptr) largest[j] = largest_of(doubled_products(words_, *columns_[j], dim_));
+    });
+    for (const float of_column : largest) {
+        terms->scale = std::max(terms->scale, of_column / 32767.0f);
         terms->bound += of_column;
     }
-    terms->scale = largest / 32767.0f;
     if (terms->scale == 0) return terms; // nothing to add
-    const std::size_t n_columns = columns_.size();
     terms->values.assign(size() * n_columns * kWords, 0);
-    for (std::size_t j = 0; j < n_columns; ++j) {
-        if (columns_[j] == nullptr) continue;
+    parallel_for(n_columns, threads, [&](std::size_t j, std::size_t) {
+        if (columns_[j] == nullptr) return;
         const std::vector<float> exact = doubled_products(words_, *columns_[j], dim_);
-        for (std::size_t i = 0; i < exact.size(); ++i)
-            terms->values[(i / kWords * n_columns + j) * kWords + i % kWords] = to_step(exact[i], terms->scale);
-    }
+        for (std::size_t cell = 0; cell < size(); ++cell)
+            to_steps_of(exact.data() + cell * kWords, kWords, terms->scale,
+                        terms->values.data() + (cell * n_columns + j) * kWords);
+    });
     return terms;
 }
 

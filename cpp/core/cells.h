@@ -38,7 +38,11 @@ public:
     // Terms of a cell [n_columns][256] in steps of term_scale(): 2 c.w for the words w of the column's book. The terms
     // of all cells together exceed the second-level cache and search reads them cell by cell: int16 halves the traffic,
     // for an error below 2^-16 of the largest term. One scale for all columns, so that steps can be added up.
-    // They are computed by the first call of any of these: coding needs them, and search with few cells.
+    // They are computed by prepare_terms(), or by the first call of any of these: coding needs them, and search with
+    // few cells.
+    void prepare_terms(std::size_t threads) const {
+        terms_.get([&] { return computed(threads); });
+    }
     bool has_terms() const { return !terms().values.empty(); }
     const std::int16_t* terms(std::size_t cell) const {
         return terms().values.data() + cell * columns_.size() * kWords;
@@ -57,7 +61,7 @@ private:
         float scale = 0, bound = 0;
     };
     const Terms& terms() const;
-    std::unique_ptr<Terms> computed() const;
+    std::unique_ptr<Terms> computed(std::size_t threads) const;
 
     const Book& words_;
     Book centres_;

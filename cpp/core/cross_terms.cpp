@@ -1,29 +1,34 @@
 #include "cross_terms.h"
 
+#include "threads.h"
+
 #include <algorithm>
 #include <cmath>
 
 namespace interlace {
 
-PairTerms::PairTerms(const std::vector<Book>& books, const std::vector<bool>& overlap, std::size_t dim)
+PairTerms::PairTerms(const std::vector<Book>& books, const std::vector<bool>& overlap, std::size_t dim,
+                     std::size_t threads)
     : n_books_(books.size()), of_(n_books_ * n_books_) {
     const std::size_t n = n_books_;
-    std::vector<std::vector<float>> exact(n * n);
-    float largest = 0;
+    std::vector<std::size_t> pairs; // i * n + j
     for (std::size_t i = 1; i < n; ++i)
         for (std::size_t j = i + 1; j < n; ++j)
-            if (overlap[i * n + j]) {
-                exact[i * n + j] = doubled_products(books[i], books[j], dim);
-                largest = std::max(largest, largest_of(exact[i * n + j]));
-            }
+            if (overlap[i * n + j]) pairs.push_back(i * n + j);
+    std::vector<std::vector<float>> exact(pairs.size());
+    std::vector<float> largest(pairs.size());
+    parallel_for(pairs.size(), threads, [&](std::size_t p, std::size_t) {
+        exact[p] = doubled_products(books[pairs[p] / n], books[pairs[p] % n], dim);
+        largest[p] = largest_of(exact[p]);
+    });
     // A quarter of the range, so that the encoder can add terms up in int16.
-    scale_ = largest / 8191.0f;
-    for (std::size_t i = 0; i < n * n; ++i) {
-        if (exact[i].empty()) continue;
-        of_[i].assign(kWords * kWords, 0);
-        if (scale_ > 0)
-            for (std::size_t v = 0; v < exact[i].size(); ++v) of_[i][v] = to_step(exact[i][v], scale_);
-    }
+    for (const float of_pair : largest) scale_ = std::max(scale_, of_pair / 8191.0f);
+    parallel_for(pairs.size(), threads, [&](std::size_t p, std::size_t) {
+        Aligned<std::int16_t>& terms = of_[pairs[p]];
+        terms.assign(kWords * kWords, 0);
+        if (scale_ > 0) to_steps_of(exact[p].data(), exact[p].size(), scale_, terms.data());
+        std::vector<float>().swap(exact[p]);
+    });
 }
 
 CrossSums::CrossSums(const std::vector<Column>& columns, const Book* cells, std::size_t dim) {

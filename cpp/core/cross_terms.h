@@ -12,7 +12,7 @@ namespace interlace {
 class PairTerms {
 public:
     // overlap [n_books * n_books]: whether two books share dimensions
-    PairTerms(const std::vector<Book>& books, const std::vector<bool>& overlap, std::size_t dim);
+    PairTerms(const std::vector<Book>& books, const std::vector<bool>& overlap, std::size_t dim, std::size_t threads);
 
     // A row of 256 for each word of book i, i < j; nullptr where the books share no dimension.
     const std::int16_t* of(std::size_t i, std::size_t j) const {

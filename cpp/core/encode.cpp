@@ -15,7 +15,10 @@ void encode(const Books& books, const float* x, std::size_t beam, std::size_t sw
             const CodeRowsOut& out) {
     constexpr std::size_t rows = Encoder::kRows; // of a task
     const std::size_t n = out.size();
-    if (n > 0) books.pair_terms(); // once, not once for each thread
+    if (n > 0) { // once, not once for each thread
+        books.pair_terms(threads);
+        books.cells().prepare_terms(threads);
+    }
     std::vector<std::unique_ptr<Encoder>> encoders(threads);
     parallel_for((n + rows - 1) / rows, threads, [&](std::size_t task, std::size_t worker) {
         if (!encoders[worker]) encoders[worker] = std::make_unique<Encoder>(books, beam, sweeps);

@@ -60,4 +60,20 @@ void cluster_sums(const float* x, std::size_t n, std::size_t dim, const std::int
     });
 }
 
+void subtract_words(float* x, std::size_t n, std::size_t dim, const std::int32_t* labels, const float* words,
+                    const std::uint32_t* support, std::size_t width, std::size_t threads) {
+    constexpr std::size_t rows = 256; // of a task
+    const bool whole = width == dim;  // a support ascends, so it has every dimension
+    parallel_for((n + rows - 1) / rows, threads, [&](std::size_t task, std::size_t) {
+        for (std::size_t i = task * rows; i < std::min(n, (task + 1) * rows); ++i) {
+            float* row = x + i * dim;
+            const float* word = words + static_cast<std::size_t>(labels[i]) * width;
+            if (whole)
+                for (std::size_t d = 0; d < dim; ++d) row[d] -= word[d];
+            else
+                for (std::size_t d = 0; d < width; ++d) row[support[d]] -= word[d];
+        }
+    });
+}
+
 } // namespace interlace

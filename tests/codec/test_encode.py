@@ -120,6 +120,9 @@ def test_same_codes_for_any_number_of_threads():
         x = rng.normal(size=(3_000, 16)).astype(np.float32)
         one = encode(codebooks, x, 1)
         assert all((encode(codebooks, x, t) == one).all() for t in (2, 5))
+        for threads in (2, 5):  # new books: the threads of the first call compute the terms that coding reads
+            again = Codebooks.from_arrays(*codebooks.to_arrays())
+            assert (encode(again, x, threads) == one).all()
 
 
 def error_of(codebooks, x, codes):

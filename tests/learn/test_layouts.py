@@ -18,7 +18,7 @@ from interlace.learn.grouping import (
     leading_groups,
     near_words_together,
 )
-from interlace.learn.kmeans import kmeans, nearest
+from interlace.learn.kmeans import clusters, kmeans, nearest
 
 
 def test_kmeans_finds_separate_clusters():
@@ -28,6 +28,17 @@ def test_kmeans_finds_separate_clusters():
     words = kmeans(x, 32, rng=rng, threads=1)
     gaps = np.sqrt(((centres[:, None] - words[None]) ** 2).sum(-1)).min(1)
     assert gaps.max() < 1.5
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**-40])
+def test_clusters_tell_the_nearest_word_of_each_row(unit):
+    rng = np.random.default_rng(3)
+    x = np.repeat(rng.normal(size=(40, 3)), 5, axis=0).astype(np.float32)
+    x[:60] = x[0]  # fewer distinct rows than words, so that some words are left out
+    words, labels = clusters(x * np.float32(unit), 64, rng=rng, threads=2, iterations=2)
+    assert len(words) < 64
+    assert labels.dtype == np.int32
+    np.testing.assert_array_equal(labels, nearest(x, np.float32(1 / unit) * words, 1)[0])
 
 
 def test_kmeans_shrinks_to_the_distinct_rows_and_lowers_the_error():

@@ -18,7 +18,7 @@ from ..inputs.arrays import FloatArray
 from ..progress import Progress
 from .axes import effective_dims
 from .grouping import Dims, near_words_together
-from .kmeans import kmeans, means, nearest
+from .kmeans import Labels, clusters, kmeans, means, nearest, subtract
 from .prior import Prior
 from .refit import refit
 from .schedule import MIN_GAIN, NARROW_BEAM, PRODUCT_ROUNDS, ROUNDS, WIDE_BEAM, refit_rounds, rows_per_round
@@ -71,10 +71,12 @@ class Learner:
         """Number of crude books."""
         return min(default if self.n_crude is None else self.n_crude, n_books)
 
-    def kmeans(self, x: FloatArray, rounds: int, spread: float = 1.0, cells: bool = False) -> FloatArray:
-        """Words of one book; ``cells``: of the first one."""
+    def clusters(
+        self, x: FloatArray, rounds: int, spread: float = 1.0, cells: bool = False
+    ) -> tuple[FloatArray, Labels]:
+        """Words of one book, and the word of each row; ``cells``: of the first book."""
         n_words = self.settings.n_cells if cells else self.settings.n_words
-        return kmeans(x, n_words, rng=self.rng, threads=self.threads, iterations=rounds, spread=spread)
+        return clusters(x, n_words, rng=self.rng, threads=self.threads, iterations=rounds, spread=spread)
 
     def train(self, y: FloatArray, supports: list[Dims], described: dict[str, Any]) -> Codebooks:
         """Books on the supports, for rotated and centred rows y; ``described`` are arguments of :class:`Codebooks`."""
@@ -108,20 +110,20 @@ class Learner:
         for i, dims in enumerate(supports):
             self.progress(f"book {i + 1} of {len(supports)}", (START_SHARE if overlap else 1.0) * i / len(supports))
             whole = len(dims) == self.dim
-            part = residuals if whole else np.ascontiguousarray(residuals[:, dims])
+            part = residuals if whole else np.take(residuals, dims, axis=1)
             if i < len(given):
                 words = given[i].words
+                labels = nearest(part, words, self.threads)[0]
             elif _energy(part) <= least:
-                words = np.zeros((1, len(dims)), np.float32)
+                words, labels = np.zeros((1, len(dims)), np.float32), np.zeros(len(part), np.int32)
             else:
                 no_clusters = n_before[dims].min() >= SPREAD_AFTER and effective_dims(part) >= SPREAD_DIMS
-                words = self.kmeans(part, rounds, START_SPREAD if no_clusters else 1.0, cells=i == 0)
+                words, labels = self.clusters(part, rounds, START_SPREAD if no_clusters else 1.0, cells=i == 0)
             n_before[dims] += 1
+            book = Book(words, dims.astype(np.uint32))
             if overlap:
-                part -= words[nearest(part, words, self.threads)[0]]
-                if not whole:
-                    residuals[:, dims] = part
-            books.append(Book(words, dims.astype(np.uint32)))
+                subtract(residuals, labels, words, book.support, self.threads)
+            books.append(book)
         return books
 
     def _refit_books(self, y: FloatArray, books: list[Book]) -> list[Book]:
@@ -149,11 +151,13 @@ class Learner:
         if self.cells is None:
             return refit(books, rows, np.column_stack([cells.astype(np.uint8), codes]), self.threads)
         # Many cells have few rows each in the sample: each moves by itself, not far from where more rows put it.
-        later, error = refit(books[1:], rows - books[0].words[cells], codes, self.threads)
-        rest = rows.copy()
+        labels, rest = cells.astype(np.int32), rows.copy()
+        subtract(rest, labels, books[0].words, books[0].support, self.threads)
+        later, error = refit(books[1:], rest, codes, self.threads)
+        rest[:] = rows
         for j, book in enumerate(later):
-            rest[:, book.support] -= book.words[codes[:, j]]
-        words, counts = means(rest, cells.astype(np.int32), books[0].words, self.threads)
+            subtract(rest, codes[:, j].astype(np.int32), book.words, book.support, self.threads)
+        words, counts = means(rest, labels, books[0].words, self.threads)
         weight = (counts / (counts + CELL_RIDGE_ROWS))[:, None].astype(np.float32)
         moved = books[0].words + weight * (words - books[0].words)
         return [Book(moved, books[0].support), *later], error

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from .. import _native
 from ..inputs.arrays import FloatArray
 
+Labels = NDArray[np.int32]  #: the word of each row
 
-def nearest(x: FloatArray, words: FloatArray, threads: int) -> tuple[NDArray[np.int32], FloatArray]:
+
+def nearest(x: FloatArray, words: FloatArray, threads: int) -> tuple[Labels, FloatArray]:
     """For each row the index of the nearest word w, and its score |w|^2 - 2 x.w."""
     index, score = np.empty(len(x), np.int32), np.empty(len(x), np.float32)
     _native.nearest(np.ascontiguousarray(x), np.ascontiguousarray(words), threads, index, score)
     return index, score
 
 
-def means(
-    x: FloatArray, labels: NDArray[np.int32], old: FloatArray, threads: int
-) -> tuple[FloatArray, NDArray[np.int64]]:
+def means(x: FloatArray, labels: Labels, old: FloatArray, threads: int) -> tuple[FloatArray, NDArray[np.int64]]:
     """Mean and number of the rows of each label; a label without rows keeps its old word."""
     sums, counts = np.empty(old.shape, np.float64), np.empty(len(old), np.int64)
     _native.cluster_sums(np.ascontiguousarray(x), labels, threads, sums, counts)
@@ -28,23 +28,37 @@ def means(
     return filled.astype(np.float32), counts
 
 
+def subtract(x: FloatArray, labels: Labels, words: FloatArray, support: NDArray[np.uint32], threads: int) -> None:
+    """Subtract the word of its label, which is on the dimensions ``support``, from each row of x, in place."""
+    _native.subtract_words(x, labels, np.ascontiguousarray(words), support, threads)
+
+
 def kmeans(
     x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15, spread: float = 1.0
 ) -> FloatArray:
-    """At most ``n_words`` words for the rows of x; fewer if the rows have fewer distinct values.
+    """The words of :func:`clusters`."""
+    return clusters(x, n_words, rng=rng, threads=threads, iterations=iterations, spread=spread)[0]
+
+
+def clusters(
+    x: FloatArray, n_words: int, *, rng: np.random.Generator, threads: int, iterations: int = 15, spread: float = 1.0
+) -> tuple[FloatArray, Labels]:
+    """At most ``n_words`` words for the rows of x, fewer if the rows have fewer distinct values; the word of each row.
 
     Words start at random rows, moved towards the mean to the share ``spread`` of their distance.
     """
     if (unit := _unit(x)) != 1:
-        words = kmeans(x / unit, n_words, rng=rng, threads=threads, iterations=iterations, spread=spread)
-        return np.asarray(words * unit, np.float32)
+        words, labels = clusters(x / unit, n_words, rng=rng, threads=threads, iterations=iterations, spread=spread)
+        return np.asarray(words * unit, np.float32), labels
     n_words = min(n_words, len(x))
     words = x[np.sort(rng.choice(len(x), n_words, replace=False))]
     if spread != 1.0:
         mean = x.mean(0, dtype=np.float64)
         words = (mean + spread * (words - mean)).astype(np.float32)
     words = lloyd(x, words, threads=threads, iterations=iterations)
-    return in_use(words, nearest(x, words, threads)[0])
+    labels = nearest(x, words, threads)[0]
+    used = np.bincount(labels, minlength=len(words)) > 0
+    return in_use(words, labels), (np.cumsum(used, dtype=np.int32) - np.int32(1))[labels]
 
 
 def _unit(x: FloatArray) -> np.float32:
@@ -66,6 +80,6 @@ def lloyd(x: FloatArray, words: FloatArray, *, threads: int, iterations: int) ->
     return words
 
 
-def in_use(words: FloatArray, labels: NDArray[np.int32]) -> FloatArray:
+def in_use(words: FloatArray, labels: Labels) -> FloatArray:
     """The words that at least one row has."""
     return np.ascontiguousarray(words[np.bincount(labels, minlength=len(words)) > 0])

@@ -143,8 +143,12 @@ def _cross_spread(codebooks: Codebooks, learner: Learner) -> float:
 
 def _residual_axes(learner: Learner, centred: FloatArray, mean: FloatArray) -> tuple[FloatArray | None, Variances]:
     """:func:`_axes` of what the cells leave of the rows, which are centred by ``mean``."""
-    cells = learner.kmeans(centred, CELL_ROUNDS, cells=True) if learner.cells is None else learner.cells - mean
-    residuals = cells[nearest(centred, cells, learner.threads)[0]]
+    if learner.cells is None:
+        cells, labels = learner.clusters(centred, CELL_ROUNDS, cells=True)
+    else:
+        cells = learner.cells - mean
+        labels = nearest(centred, cells, learner.threads)[0]
+    residuals = cells[labels]
     return _axes(learner, np.subtract(centred, residuals, out=residuals))
 
 
@@ -213,8 +217,8 @@ def _learned_rotation(
         decoded = np.empty_like(y)
         for dims in supports:
             part = np.ascontiguousarray(y[:, dims])
-            words = learner.kmeans(part, ROTATION_KMEANS_ROUNDS)
-            decoded[:, dims] = words[nearest(part, words, learner.threads)[0]]
+            words, labels = learner.clusters(part, ROTATION_KMEANS_ROUNDS)
+            decoded[:, dims] = words[labels]
         left, _, right = np.linalg.svd(centred.T.astype(np.float64) @ decoded)
         rotation = np.ascontiguousarray(left @ right, np.float32)
     return rotation, _rotated(centred, rotation)

@@ -70,14 +70,14 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
     """Learning from n rows: axes, k-means of every book, refits, which encode the sample."""
     dim = shape.dim
     axes = Work(matrix=2.0 * n * dim * dim + EIGEN * dim**3)
-    rounds = ROUNDS[effort].start + 1 if shape.pairs else PRODUCT_ROUNDS
+    rounds = ROUNDS[effort].start if shape.pairs else PRODUCT_ROUNDS
     work = _kmeans_work(n, rounds, shape.widths)
     if shape.rotated:
         work += axes
     if shape.rotation == "learned":
-        work += (axes + _kmeans_work(n, ROTATION_KMEANS_ROUNDS + 1, shape.widths)) * ROTATION_ROUNDS
+        work += (axes + _kmeans_work(n, ROTATION_KMEANS_ROUNDS, shape.widths)) * ROTATION_ROUNDS
     if shape.layout != "subspace" and shape.rotated:
-        work += _kmeans_work(n, CELL_ROUNDS + 1, (dim,))
+        work += _kmeans_work(n, CELL_ROUNDS, (dim,))
     if shape.pairs:
         narrow, wide = refit_rounds(effort, iterations)
         for times, rows, beam in ((narrow, rows_per_round(n), NARROW_BEAM), (wide, n, WIDE_BEAM)):
