@@ -4,7 +4,7 @@
 
 Builds must finish, if need be when they are called again, with verified shards and the same bytes as an undisturbed
 one. Every answer of a search must be that of one index, or an explicit error. ``--actors`` and ``--nodes`` are kills
-of both together: those that builds have not had are done while searching. Prints, and with ``--results`` writes to
+of both together: at most half of them in builds, the others while searching. Prints, and with ``--results`` writes to
 ``ray-faults.json``, how long it took until all replicas answered again and how long the slowest search took meanwhile.
 """
 
@@ -33,7 +33,8 @@ WAIT = 120.0  # seconds until a replica must be back
 class Chaos:
     """One cluster, many kills."""
 
-    def __init__(self, nodes: Loopback, folder: Path, seed: int, rows: int) -> None:
+    def __init__(self, nodes: Loopback, folder: Path, seed: int, rows: int, build_most: dict[str, int]) -> None:
+        self.build_most = build_most
         self.nodes, self.folder, self.rng = nodes, folder, random.Random(seed)
         rng = np.random.default_rng(seed)
         x = np.round(rng.normal(size=(rows, 16)) * 4).astype(np.float32)
@@ -86,11 +87,12 @@ class Chaos:
 
     def _disturb(self) -> None:
         """Kill a node, or a process of a task; nodes can be started by the main thread alone."""
-        if self.rng.random() < 0.3 and self.nodes.n_killable > 1:
+        done, most = self.build_kills, self.build_most
+        if self.rng.random() < 0.3 and self.nodes.n_killable > 1 and done["node"] < most["node"]:
             self.nodes.kill(0)
             self.nodes.add()
             self.build_kills["node"] += 1
-        elif workers := self.nodes.workers():
+        elif done["actor"] < most["actor"] and (workers := self.nodes.workers()):
             self.build_kills["actor"] += kill_process(self.rng.choice(workers))
 
     def search(self, actors: int, kills_of_nodes: int) -> None:
@@ -186,7 +188,8 @@ def main() -> None:
     args = parser.parse_args()
     environment = machine.environment()
     with tempfile.TemporaryDirectory() as folder, loopback(3, 2) as nodes:
-        chaos = Chaos(nodes, Path(folder), args.seed, args.rows)
+        build_most = {"actor": args.actors // 2, "node": args.nodes // 2}
+        chaos = Chaos(nodes, Path(folder), args.seed, args.rows, build_most)
         for number in range(args.builds):
             chaos.build(number)
         left = {kind: asked - chaos.build_kills[kind] for kind, asked in (("actor", args.actors), ("node", args.nodes))}
