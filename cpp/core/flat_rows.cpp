@@ -8,7 +8,7 @@ namespace {
 
 // Average number of rows per cell up to which a segment is scanned without cells. Copies of filters, which are not
 // searched for long, have a limit of their own.
-constexpr std::size_t kRowsPerCell = 64;
+constexpr std::size_t kRowsPerCell = 32;
 // Terms of all cells that the second-level cache holds: they cost so little that cells pay.
 constexpr std::size_t kCachedTerms = 1 << 20; // bytes
 
