@@ -59,9 +59,11 @@ class Loopback:
         """Nodes that may be killed."""
         return len(self._others)
 
-    def kill(self, number: int) -> None:
-        """End a node and all of its processes at once, without a word to the others."""
-        self._cluster.remove_node(self._others.pop(number), allow_graceful=False)
+    def kill(self, number: int) -> str:
+        """End a node and all of its processes at once, without a word to the others; returns its id."""
+        node = self._others.pop(number)
+        self._cluster.remove_node(node, allow_graceful=False)
+        return str(node.node_id)
 
     def workers(self) -> list[int]:
         """Processes of tasks and actors, of all nodes."""
