@@ -58,7 +58,7 @@ def clusters(
     words = lloyd(x, words, threads=threads, iterations=iterations)
     labels = nearest(x, words, threads)[0]
     used = np.bincount(labels, minlength=len(words)) > 0
-    return in_use(words, labels), (np.cumsum(used, dtype=np.int32) - np.int32(1))[labels]
+    return in_use(words, labels), np.asarray((np.cumsum(used) - 1)[labels], np.int32)
 
 
 def _unit(x: FloatArray) -> np.float32:
