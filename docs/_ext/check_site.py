@@ -38,7 +38,7 @@ def problems(folder: Path) -> list[str]:
     for path in sorted(set(folder.rglob("*.html")) - set(folder.glob("_static/**/*"))):
         pages[path] = Page()
         pages[path].feed(path.read_text())
-    found = []
+    found = [] if pages else [f"{folder}: no pages"]
     for path, page in pages.items():
         where = path.relative_to(folder)
         for target in (*page.links, *page.loaded):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import Any
 
@@ -36,7 +37,7 @@ def as_markdown(notebook: str) -> str:
 
 
 def read(app: Any, name: str, source: list[str]) -> None:
-    if app.env.doc2path(name).endswith(".ipynb"):
+    if os.fspath(app.env.doc2path(name)).endswith(".ipynb"):
         source[0] = as_markdown(source[0])
 
 

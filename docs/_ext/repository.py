@@ -29,8 +29,10 @@ def with_site_links(text: str, source: Path, page: Path, docs: Path, shown: dict
 
     def replaced(match: re.Match[str]) -> str:
         mark, label, target, anchor = match[1], match[2], match[3], match[4] or ""
+        if "://" in target or target.startswith(("mailto:", "data:")):
+            return match[0]
         path = (source.parent / target).resolve()
-        if "://" in target or target.startswith("mailto:") or not path.exists():
+        if not path.exists():
             return match[0]
         if not mark and path.suffix == ".md" and (path in shown or path.is_relative_to(docs)):
             return f"[{label}]({os.path.relpath(shown.get(path, path), page.parent)}{anchor})"

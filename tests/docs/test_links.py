@@ -71,6 +71,8 @@ def test_links_are_made_for_the_site(tmp_path: Path) -> None:
     assert made == (
         "[a](../store.md#top) [b](../changes.md) `c` [d](https://example.org/x.md) ![e](../../chart.png) [f](gone.md)"
     )
+    picture = f"![output](data:image/png;base64,{'A' * 5000})"  # longer than a file name may be
+    assert with_site_links(picture, tmp_path / "README.md", docs / "page.md", docs, shown) == picture
 
 
 def test_new_pages_find_a_section(tmp_path: Path) -> None:
@@ -83,6 +85,7 @@ def test_new_pages_find_a_section(tmp_path: Path) -> None:
 
 
 def test_the_checker_of_the_site_finds_broken_links_and_other_hosts(tmp_path: Path) -> None:
+    assert problems(tmp_path) == [f"{tmp_path}: no pages"]
     (tmp_path / "a.html").write_text(
         '<h1 id="top">A</h1><a href="b.html#there">b</a><a href="https://example.org">c</a>'
     )
