@@ -174,7 +174,12 @@ def raw(port: int, head: str, *, until_closed: bool) -> str:
         ("GET /collections/..%2f..%2fetc HTTP/1.1", "Host: localhost", 400),
         ("GET /collections/../../etc/passwd HTTP/1.1", "Host: localhost", 400),
         ("GET /page/../app.py HTTP/1.1", "Host: localhost", 400),
-        ("GET /page/%2e%2e/app.py HTTP/1.1", "Host: localhost", 404),
+        ("GET /page/%2e%2e/app.py HTTP/1.1", "Host: localhost", 400),
+        ("GET /collections/%2e%2e HTTP/1.1", "Host: localhost", 400),
+        ("GET /collections/.%2E/points/1 HTTP/1.1", "Host: localhost", 400),
+        ("DELETE /collections/%2e%2e HTTP/1.1", "Host: localhost", 400),
+        ("PUT /collections/%2e HTTP/1.1", "Host: localhost\r\nContent-Length: 51", 422),
+        ("GET /collections/%252e%252e HTTP/1.1", "Host: localhost", 404),  # a name, which is not decoded twice
         ("GET /page//etc/passwd HTTP/1.1", "Host: localhost", 404),
         ("GET /collections/a%00b HTTP/1.1", "Host: localhost", 400),
         ("PUT /collections/.. HTTP/1.1", "Host: localhost\r\nContent-Length: 0", 400),

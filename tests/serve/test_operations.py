@@ -23,9 +23,10 @@ import pytest
 from serve_helpers import Running, running, vectors
 
 import interlace as il
-from interlace.errors import StoreError, StoreLockedError
+from interlace.errors import DamagedFileError, StoreError, StoreLockedError
 from interlace.serve import ServerSettings
 from interlace.serve.logs import JsonLines
+from interlace.store import Snapshot
 
 X = vectors(40, 4)
 CREATE = {"vectors": {"size": 4, "distance": "Euclid"}}
@@ -308,9 +309,25 @@ def test_a_damaged_store_does_not_take_the_others_down(tmp_path: Path) -> None:
         assert "damaged" in state["optimizer_status"]["error"]
         answer = client.post("/collections/bad/points/query", json={"query": V})
         assert (answer.status_code, answer.json()["code"]) == (503, "damaged")
+        for text in (answer.text, state["optimizer_status"]["error"]):  # the file, not where it is
+            assert "'MANIFEST.json'" in text
+            assert str(tmp_path) not in text
         assert 'interlace_collection_up{collection="bad"} 0.0' in client.get("/metrics").text
         assert client.delete("/collections/bad").json()["result"] is True
         assert client.get("/collections/bad").status_code == 404
+
+
+def test_damage_that_a_request_finds_is_told_without_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: Any, **__: Any) -> None:
+        raise DamagedFileError(f"{str(tmp_path / 'c' / 'segment-1.interlace')!r} is damaged: it is 'short'")
+
+    with running(tmp_path) as found, httpx.Client(base_url=found.url) as client:
+        fill(client, "c")
+        monkeypatch.setattr(Snapshot, "search", damaged)
+        answer = client.post("/collections/c/points/query", json={"query": V})
+        expected = "'segment-1.interlace' is damaged: it is 'short'"
+        assert (answer.status_code, answer.json()["detail"]) == (500, expected)
+        assert client.get("/collections/c").json()["result"]["optimizer_status"]["error"] == expected
 
 
 def test_a_full_disk_refuses_writes_and_searches_go_on(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

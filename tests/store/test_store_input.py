@@ -44,6 +44,7 @@ REFUSED: dict[str, tuple[Any, str, type[Exception]]] = {
     "dimension": (lambda s: s.add(np.zeros((2, 5))), "x has 5 dimensions, the index has 4", il.InputError),
     "nan": (lambda s: s.add(np.full((1, 4), np.nan)), r"x\[0, 0\] is nan, not a finite", il.InputError),
     "effort": (lambda s: s.add(vectors(1), effort="high"), "effort must be one of", il.InputError),
+    "effort of another type": (lambda s: s.add(vectors(1), effort={}), "effort must be one of", il.InputError),
     "threads": (lambda s: s.add(vectors(1), threads=0), "threads must be", il.InputError),
     "no ids": (lambda s: s.upsert(vectors(1), None), "upsert needs ids", il.InputError),
     "unknown": (lambda s: s.remove([10, 99, 98]), r"id 99 is not in the store \(2 of 3 unknown\)", il.UnknownIdError),

@@ -21,7 +21,7 @@ EFFORTS = {"fastest": (1, 0), "fast": (2, 0), "balanced": (8, 0), "best": (32, 4
 
 def check_effort(effort: Any) -> None:
     """Raise InputError unless effort is None or the name of an encoder effort."""
-    if effort is not None and effort not in EFFORTS:
+    if effort is not None and not (isinstance(effort, str) and effort in EFFORTS):
         raise InputError(f"effort must be one of {', '.join(EFFORTS)}, got {effort!r}")
 
 

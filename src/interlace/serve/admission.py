@@ -56,7 +56,7 @@ class Admission:
     def admit(self, headers: dict[str, str], path: str, raw_path: bytes) -> str:
         """The access that a request has; raises a problem."""
         raw = raw_path.lower()
-        if b"%2f" in raw or b"%5c" in raw or b"%00" in raw or b"/../" in raw + b"/":
+        if b"%2f" in raw or b"%5c" in raw or b"%00" in raw or "/../" in path + "/":
             raise ProblemDetails(400, "path", "the path of the request has encoded separators or '..'")
         if not self._settings.keys:
             self._check_origin(headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +12,15 @@ from numpy.typing import NDArray
 
 from ..engine.hits import SearchStats
 from ..errors import DamagedFileError, InputError, InterlaceError, StoreLockedError
-from ..store import Snapshot, Store
+from ..store import Health, Snapshot, Store
 from . import fields, rendering
 from . import ids as point_ids
+from .answer_size import AnswerSize
 from .bodies import PointRows
 from .filters import Condition, Translation
 from .mmr import candidates, diversified, mmr_of
 from .models import Batch, Count, Query, Retrieve, Scroll, SearchBody, Selector, Upsert
-from .problems import ProblemDetails, over_limit, unsupported
+from .problems import ProblemDetails, over_limit, unsupported, without_paths
 from .recommending import average, recommend_of, without_examples
 from .searching import FloatArray, How, QueryHits, as_vectors, mask_of, query_input, search_any
 from .settings import ServerSettings
@@ -40,6 +42,12 @@ class Collection:
         """Dimensions of a vector."""
         return self.store.dim
 
+    def health(self) -> Health:
+        """Of the store, without paths of the server."""
+        found = self.store.health()
+        failed = found.learning_error
+        return found if failed is None else dataclasses.replace(found, learning_error=without_paths(failed))
+
     def snapshot(self) -> Snapshot:
         """The current state; a request uses one for all that it does."""
         return self.store.snapshot
@@ -55,13 +63,13 @@ class Collection:
 
     # --- reading
 
-    def query(self, given: Query) -> tuple[str, SearchStats | None]:
+    def query(self, given: Query, size: AnswerSize | None = None) -> tuple[str, SearchStats | None]:
         """The hits of one query as JSON, and what they cost; points that are only listed cost nothing."""
-        snapshot = self.snapshot()
+        snapshot, size = self.snapshot(), size or self.answer_size()
         if given.using:
             raise unsupported(f"the named vector {given.using!r} (using)")
         if given.query is None:
-            return self._first(snapshot, given), None
+            return self._first(snapshot, given, size), None
         how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, self.settings)
         wanted, filter = self.asked(snapshot, given)
         condition = self.condition(snapshot, filter)
@@ -72,7 +80,7 @@ class Collection:
         else:
             found = search_any(snapshot, wanted, how, condition)
             one = QueryHits.of(found, None, given.score_threshold)
-        (text,) = rendering.hits(snapshot, [one], given.with_payload, given.with_vector)
+        (text,) = rendering.hits(snapshot, [one], given.with_payload, given.with_vector, size)
         return text, found.stats
 
     def asked(self, snapshot: Snapshot, given: SearchBody) -> tuple[FloatArray | int | str, Any]:
@@ -83,17 +91,17 @@ class Collection:
         vector = average(snapshot, examples, self.dim, self.settings.limits.batch)
         return vector, without_examples(given.filter, examples)
 
-    def render(self, snapshot: Snapshot, given: Query, hits: QueryHits) -> str:
+    def render(self, snapshot: Snapshot, given: Query, hits: QueryHits, size: AnswerSize) -> str:
         """QueryHits that were found elsewhere, as JSON."""
-        return rendering.hits(snapshot, [hits], given.with_payload, given.with_vector)[0]
+        return rendering.hits(snapshot, [hits], given.with_payload, given.with_vector, size)[0]
 
-    def _first(self, snapshot: Snapshot, given: Query) -> str:
+    def _first(self, snapshot: Snapshot, given: Query, size: AnswerSize) -> str:
         """A query without a query lists points by id."""
         offset, limit = given.offset or 0, given.limit or 10
         if offset + limit > self.settings.limits.k:
             raise over_limit(422, "k", self.settings.limits.k, f"limit + offset = {offset + limit}")
         ids = self.matching(snapshot, given.filter)[offset : offset + limit]
-        listed = rendering.points(snapshot, ids, given.with_payload, given.with_vector, [0.0] * len(ids))
+        listed = rendering.points(snapshot, ids, given.with_payload, given.with_vector, size, [0.0] * len(ids))
         return "[" + ",".join(listed) + "]"
 
     def scroll(self, given: Scroll) -> str:
@@ -105,7 +113,7 @@ class Collection:
         first = 0 if given.offset is None else point_ids.position(ids, point_ids.to_store(given.offset))
         page, rest = ids[first : first + limit], ids[first + limit : first + limit + 1]
         with_payload = True if given.with_payload is None else given.with_payload
-        listed = ",".join(rendering.points(snapshot, page, with_payload, given.with_vector))
+        listed = ",".join(rendering.points(snapshot, page, with_payload, given.with_vector, self.answer_size()))
         following = json.dumps(point_ids.from_store(rest.tolist())[0]) if len(rest) else "null"
         return f'{{"points":[{listed}],"next_page_offset":{following}}}'
 
@@ -121,7 +129,7 @@ class Collection:
         self.check_batch(len(given.ids), "ids")
         wanted = [i for i in dict.fromkeys(map(point_ids.to_store, given.ids)) if i in snapshot]
         with_payload = True if given.with_payload is None else given.with_payload
-        return rendering.points(snapshot, id_array(wanted), with_payload, given.with_vector)
+        return rendering.points(snapshot, id_array(wanted), with_payload, given.with_vector, self.answer_size())
 
     def matching(self, snapshot: Snapshot, given: Any) -> NDArray[Any]:
         """Ids of the points that match a filter, sorted."""
@@ -242,17 +250,21 @@ class Collection:
         if n > self.settings.limits.batch:
             raise over_limit(422, "batch", self.settings.limits.batch, f"{n} {what}")
 
+    def answer_size(self) -> AnswerSize:
+        """For a new answer."""
+        return AnswerSize(self.settings.limits)
+
     def note(self, error: Exception) -> None:
         """Remember damage that a request has found."""
         if isinstance(error, DamagedFileError):
-            self.damage = str(error)
+            self.damage = without_paths(str(error))
 
 
 class Broken:
     """A directory that looks like a store but cannot be opened; the others are served."""
 
     def __init__(self, name: str, error: InterlaceError | OSError) -> None:
-        self.name, self.reason = name, str(error)
+        self.name, self.reason = name, without_paths(str(error))
         self.is_locked = isinstance(error, StoreLockedError)  # another process writes to it
 
 

@@ -88,7 +88,8 @@ class _GroupSearch:
         listed = [pair for hits in groups.values() for pair in hits]
         ids = id_array([id for id, _ in listed])
         with_payload, with_vector = self._given.with_payload, self._given.with_vector
-        points = iter(rendering.points(self._snapshot, ids, with_payload, with_vector, [score for _, score in listed]))
+        scores, size = [score for _, score in listed], self._collection.answer_size()
+        points = iter(rendering.points(self._snapshot, ids, with_payload, with_vector, size, scores))
         texts = [
             f'{{"id":{json.dumps(value)},"hits":[{",".join(next(points) for _ in hits)}]}}'
             for value, hits in groups.items()

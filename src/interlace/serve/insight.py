@@ -37,7 +37,7 @@ MARGINS: tuple[float | str, ...] = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 def overview(found: Collection) -> dict[str, Any]:
     """Rows, bytes by part, cells, health and drift."""
     store, books = found.store, found.store.codebooks
-    report, health = store.report(), store.health()
+    report, health = store.report(), found.health()
     return {
         "name": found.name,
         "rows": len(store),

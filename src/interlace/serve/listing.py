@@ -39,7 +39,7 @@ def ordered(collection: Collection, given: Scroll, order: OrderBy) -> str:
     direction = "descending" if order.direction == "desc" else "ascending"
     chosen = rows.take(pc.sort_indices(column.take(rows), sort_keys=[("", direction)]))[:limit].to_numpy()
     with_payload = True if given.with_payload is None else given.with_payload
-    listed = rendering.points(snapshot, ids[chosen], with_payload, given.with_vector)
+    listed = rendering.points(snapshot, ids[chosen], with_payload, given.with_vector, collection.answer_size())
     shown = column.take(chosen)
     if field.kind == "datetime":  # microseconds, as Qdrant has them
         shown = shown.cast("int64")

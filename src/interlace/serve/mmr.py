@@ -36,21 +36,29 @@ def diversified(snapshot: Snapshot, hits: QueryHits, wanted: Mmr, k: int) -> Que
     vectors = snapshot.get(hits.ids, originals=has_originals(snapshot)).astype(np.float64)
     distance = hits.matches.metric == "l2"
     near = np.array(hits.scores) * (-1 if distance else 1)
-    alike = _alike(vectors, hits.matches.metric)
+    alike = _Alike(vectors, hits.matches.metric)
     chosen = [int(np.argmax(near))]
+    nearest = alike.to(chosen[0])  # of the chosen ones, for each hit
     while len(chosen) < min(k, len(near)):
-        value = (1 - diversity) * near - diversity * alike[:, chosen].max(1)
+        value = (1 - diversity) * near - diversity * nearest
         value[chosen] = -np.inf
         chosen.append(int(np.argmax(value)))
+        np.maximum(nearest, alike.to(chosen[-1]), out=nearest)
     return QueryHits(hits.ids[chosen], [hits.scores[i] for i in chosen], hits.matches)
 
 
-def _alike(x: NDArray[np.float64], metric: str) -> NDArray[np.float64]:
-    """How near the rows are to each other, in the unit of the scores; larger is nearer."""
-    if metric == "cosine":
-        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-30)
-    products = x @ x.T
-    if metric != "l2":
-        return products
-    squares = np.diag(products)
-    return -np.sqrt(np.maximum(squares[:, None] + squares[None] - 2 * products, 0))
+class _Alike:
+    """How near rows are to each other, in the unit of the scores; larger is nearer. Never all pairs at once."""
+
+    def __init__(self, x: NDArray[np.float64], metric: str) -> None:
+        if metric == "cosine":
+            x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-30)
+        self._x, self._squares = x, np.einsum("ij,ij->i", x, x) if metric == "l2" else None
+
+    def to(self, row: int) -> NDArray[np.float64]:
+        """Of all rows to one of them."""
+        products: NDArray[np.float64] = self._x @ self._x[row]
+        if self._squares is None:
+            return products
+        squares: NDArray[np.float64] = self._squares + self._squares[row] - 2 * products
+        return -np.sqrt(np.maximum(squares, 0))

@@ -9,9 +9,11 @@ from ..errors import InterlaceError
 from ..index.matches import Matches
 from ..store import Snapshot
 from . import rendering
+from .answer_size import AnswerSize
 from .collection import Collection
 from .metrics import Metrics
 from .models import WithPayload, WithVector
+from .problems import ProblemDetails
 from .searching import How, QueryHits, as_vectors, search, shown_scores
 
 
@@ -37,7 +39,7 @@ class PlainBatch:
             return [self._alone(given[0])]
         try:
             return self._searched(given)
-        except InterlaceError:  # of one of them
+        except (InterlaceError, ProblemDetails):  # of one of them, or their answers are too large together
             return [self._alone(each) for each in given]
 
     def _alone(self, given: PlainQuery) -> Any:
@@ -54,13 +56,14 @@ class PlainBatch:
         vectors = as_vectors([each.query for each in given], found.dim, "query")
         matches = search(snapshot, vectors[0] if single else vectors, how, None, 1)
         self._metrics.searched(found.name, matches.stats)
+        size = AnswerSize(found.settings.limits)
         if single:
             one = QueryHits.of(matches, None, given[0].score_threshold)
-            return rendering.hits(snapshot, [one], given[0].with_payload, given[0].with_vector)
-        return _rendered(snapshot, matches, given)
+            return rendering.hits(snapshot, [one], given[0].with_payload, given[0].with_vector, size)
+        return _rendered(snapshot, matches, given, size)
 
 
-def _rendered(snapshot: Snapshot, matches: Matches, given: Sequence[PlainQuery]) -> list[str]:
+def _rendered(snapshot: Snapshot, matches: Matches, given: Sequence[PlainQuery], size: AnswerSize) -> list[str]:
     """Those that show the same of their hits at once."""
     if not any(each.with_payload or each.with_vector or each.score_threshold is not None for each in given):
         found = rendering.plain_hits(matches)
@@ -77,7 +80,7 @@ def _rendered(snapshot: Snapshot, matches: Matches, given: Sequence[PlainQuery])
             for i in members
         ]
         first = given[members[0]]
-        rendered = rendering.hits(snapshot, hits, first.with_payload, first.with_vector)
+        rendered = rendering.hits(snapshot, hits, first.with_payload, first.with_vector, size)
         for i, text in zip(members, rendered, strict=True):
             texts[i] = text
     return texts

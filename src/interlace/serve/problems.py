@@ -11,17 +11,20 @@ from __future__ import annotations
 import errno
 import http
 import json
+import re
 from typing import Any
 
 from pydantic import ValidationError
 from starlette.responses import Response
 
 from ..client.codes import CODES
-from ..errors import InterlaceError
+from ..errors import FileError, InterlaceError
 
 MEDIA_TYPE = "application/problem+json"
 #: Errors of a full disk or quota.
 FULL = (errno.ENOSPC, errno.EDQUOT)
+#: A path in quotes, as messages have it.
+_PATH = re.compile(r"""(['"])(/.*?)\1""")
 SHOWN = 8  # invalid fields listed in one message
 
 
@@ -60,6 +63,11 @@ def over_limit(status: int, limit: str, most: Any, came: Any = None) -> ProblemD
     return ProblemDetails(status, "limit", f"the limit {limit} is {most}{got}", retry, limit=limit)
 
 
+def without_paths(text: str) -> str:
+    """The message of an error with names of files in place of absolute paths, which are no business of clients."""
+    return _PATH.sub(lambda found: found[1] + found[2].rstrip("/").rpartition("/")[2] + found[1], text)
+
+
 def of_error(error: Exception) -> ProblemDetails:
     """The problem of an exception; an unexpected one tells nothing about the inside of the server."""
     if isinstance(error, ProblemDetails):
@@ -72,6 +80,7 @@ def of_error(error: Exception) -> ProblemDetails:
         for kind, code in CODES.items():
             if isinstance(error, kind):
                 text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+                text = without_paths(text) if isinstance(error, FileError) else text
                 more = {"added": added} if (added := getattr(error, "added", None)) is not None else {}
                 return ProblemDetails(STATUS[code], code, text, **more)
     if isinstance(error, MemoryError):

@@ -30,9 +30,9 @@ def average(snapshot: Snapshot, wanted: Recommend, dim: int, most: int) -> Float
     negative = wanted.negative or []
     if len(wanted.positive) + len(negative) > most:
         raise ProblemDetails(422, "limit", f"the limit batch is {most} examples of recommend", limit="batch")
-    mean = _vectors(snapshot, wanted.positive, dim, "positive").mean(0)
+    mean = _mean(snapshot, wanted.positive, dim, "positive")
     if negative:
-        mean = 2 * mean - _vectors(snapshot, negative, dim, "negative").mean(0)
+        mean = 2 * mean - _mean(snapshot, negative, dim, "negative")
     vector: FloatArray = mean.astype(np.float32)
     return vector
 
@@ -43,12 +43,12 @@ def without_examples(filter: Any, wanted: Recommend) -> dict[str, Any]:
     return {"must": [] if filter is None else [filter], "must_not": [{"has_id": ids}]}
 
 
-def _vectors(snapshot: Snapshot, examples: Sequence[Any], dim: int, name: str) -> NDArray[np.float64]:
-    """float64 [n, dim] of vectors and ids of points."""
-    found = np.empty((len(examples), dim))
+def _mean(snapshot: Snapshot, examples: Sequence[Any], dim: int, name: str) -> NDArray[np.float64]:
+    """Mean, float64 [dim], of vectors and ids of points; one vector is in memory at a time."""
+    total = np.zeros(dim)
     for i, example in enumerate(examples):
         if isinstance(example, list):
-            found[i] = as_vectors([example], dim, f"recommend.{name}[{i}], a query,")[0]
+            total += as_vectors([example], dim, f"recommend.{name}[{i}], a query,")[0]
         else:
-            found[i] = snapshot.get(point_ids.to_store(example), originals=has_originals(snapshot))
-    return found
+            total += snapshot.get(point_ids.to_store(example), originals=has_originals(snapshot))
+    return total / len(examples)

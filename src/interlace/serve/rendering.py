@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..engine.hits import SearchStats
 from ..index.matches import Matches
 from ..store import Snapshot
 from . import ids as point_ids
+from .answer_size import HIT, KEY, NUMBER, POINT, AnswerSize, blocks, payload_bytes
 from .fields import PAYLOAD, payload_texts, selected
 from .models import Select, WithPayload, WithVector
 from .problems import unsupported
@@ -26,19 +27,23 @@ def points(
     ids: NDArray[Any],
     with_payload: WithPayload,
     with_vector: WithVector,
+    size: AnswerSize,
     scores: Sequence[float] | None = None,
 ) -> list[str]:
-    """A JSON object for each id; with scores for hits."""
+    """A JSON object for each id; with scores for hits. ``size`` counts their bytes before they are made."""
     if not len(ids):
         return []
+    size.add(len(ids) * (POINT if scores is None else HIT), f"{len(ids)} points")
+    vectors = _vectors(snapshot, ids, with_vector, size)  # their size is known at once: before payloads are read
     listed = point_ids.from_store(ids.tolist())
     parts = [json.dumps(value) for value in listed] if isinstance(listed[0], str) else [str(value) for value in listed]
+    size.add(sum(map(len, parts)), f"{len(ids)} points")
     if scores is not None:
         shown = map(repr, scores) if np.isfinite(scores).all() else map(number, scores)
         parts = [f'{part},"version":0,"score":{score}' for part, score in zip(parts, shown, strict=True)]
     for name, texts in (
-        ("payload", payloads(snapshot, ids, with_payload)),
-        ("vector", _vectors(snapshot, ids, with_vector)),
+        ("payload", payloads(snapshot, ids, with_payload, size)),
+        ("vector", vectors),
     ):
         if texts is not None:
             parts = [f'{part},"{name}":{text}' for part, text in zip(parts, texts, strict=True)]
@@ -46,12 +51,16 @@ def points(
 
 
 def hits(
-    snapshot: Snapshot, found: Sequence[QueryHits], with_payload: WithPayload, with_vector: WithVector
+    snapshot: Snapshot,
+    found: Sequence[QueryHits],
+    with_payload: WithPayload,
+    with_vector: WithVector,
+    size: AnswerSize,
 ) -> list[str]:
     """A JSON list of points for each query; payloads of all of them are read at once."""
     ids = np.concatenate([each.ids for each in found]) if len(found) > 1 else found[0].ids
     scores = [score for each in found for score in each.scores]
-    each_point = iter(points(snapshot, ids, with_payload, with_vector, scores))
+    each_point = iter(points(snapshot, ids, with_payload, with_vector, size, scores))
     return ["[" + ",".join(next(each_point) for _ in each.scores) + "]" for each in found]
 
 
@@ -87,25 +96,43 @@ def stats(found: SearchStats) -> dict[str, Any]:
     return {**asdict(found), "ops_per_vector": found.ops_per_vector}
 
 
-def payloads(snapshot: Snapshot, ids: NDArray[Any], wanted: WithPayload) -> Iterable[str] | None:
-    """JSON text of each payload; None if it is not wanted."""
+def payloads(snapshot: Snapshot, ids: NDArray[Any], wanted: WithPayload, size: AnswerSize) -> Iterable[str] | None:
+    """JSON text of each payload, read and counted block by block; None if it is not wanted."""
     if not wanted and not isinstance(wanted, list | Select):
         return None
     schema = snapshot.columns
     if schema is None:
+        size.add(len(ids) * (KEY + 2), f"{len(ids)} payloads")
         return ["{}"] * len(ids)
-    table = snapshot.payload(ids, [PAYLOAD] if PAYLOAD in schema.names else None)
-    texts = payload_texts(table)
-    if wanted is True:
-        return texts
-    include, exclude = (wanted, None) if isinstance(wanted, list) else (wanted.include, wanted.exclude)
-    return (selected(text, include, exclude) for text in texts)
+    names = [PAYLOAD] if PAYLOAD in schema.names else None
+    sizes = payload_bytes(snapshot, ids, names)
+    if wanted is True and names is not None:  # the texts as they are stored: known before any of them is read
+        size.check(int(sizes.sum()), f"{len(ids)} payloads")
+    return _payload_texts(snapshot, ids, names, wanted, sizes, size)
 
 
-def _vectors(snapshot: Snapshot, ids: NDArray[Any], wanted: WithVector) -> Iterable[str] | None:
+def _payload_texts(
+    snapshot: Snapshot,
+    ids: NDArray[Any],
+    names: list[str] | None,
+    wanted: Any,
+    sizes: NDArray[np.int64],
+    size: AnswerSize,
+) -> Iterator[str]:
+    chosen = Select(include=wanted) if isinstance(wanted, list) else wanted
+    what = f"{len(ids)} payloads"
+    for rows in blocks(sizes):
+        for text in payload_texts(snapshot.payload(ids[rows], names)):
+            size.add(KEY, what)
+            yield size.add_text(text if chosen is True else selected(text, chosen.include, chosen.exclude), what)
+
+
+def _vectors(snapshot: Snapshot, ids: NDArray[Any], wanted: WithVector, size: AnswerSize) -> Iterable[str] | None:
     if isinstance(wanted, list) and any(wanted):
         raise unsupported(f"the named vector {wanted[0]!r}")
     if not wanted and wanted != [""]:
         return None
+    dim = snapshot.books.codebooks.dim
+    size.add(len(ids) * (KEY + 2 + NUMBER * dim), f"{len(ids)} vectors of {dim} numbers")
     vectors = snapshot.get(ids, originals=has_originals(snapshot))
-    return (json.dumps(vector) for vector in vectors.tolist())
+    return (json.dumps(vector.tolist()) for vector in vectors)

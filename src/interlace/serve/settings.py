@@ -17,6 +17,7 @@ class RequestLimits:
     batch: int = 100_000  #: queries or points in a request: 422
     k: int = 10_000  #: hits of a query, offset included: 422
     hits: int = 5_000_000  #: hits of all queries of a request: 422
+    answer_bytes: int = 256 << 20  #: of an answer, estimated from above before it is made: 422
     seconds: float = 60.0  #: for a request, from its last byte to its answer: 503
     read_seconds: float = 30.0  #: between two parts of a body, and for the header of a request: 408
     concurrent: int = 256  #: requests at once: 429

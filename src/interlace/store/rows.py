@@ -29,6 +29,7 @@ from .filter_cache import FilterCache
 from .filters import as_expression, columns_of, is_expression, qualifying
 from .ids import JoinedIds, joined
 from .parts import Part
+from .payload_sizes import stored_bytes
 from .tail import Tail
 
 FILTERS = 4  # expressions whose rows are cached
@@ -92,6 +93,10 @@ class StoredRows:
         unsound = self._tail_columns[1].intersection(names).union(*(part.unsound(names) for part in self.parts))
         check_text(table, unsound, lambda row: self.ids.take(rows[row : row + 1])[0])
         return table
+
+    def table_bytes(self, names: Sequence[str], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes of the columns of each of some rows; their values are not read."""
+        return stored_bytes([*(part.table(names) for part in self.parts), self.tail_table.select(names)], rows)
 
     def allowed(self, filter: Any, engine: Engine) -> Allowed | None:
         """The rows that a filter expression selects; None for other filters. The last few expressions are cached."""

@@ -102,7 +102,7 @@ _WAL = {"wal_capacity_mb": 32, "wal_segments_ahead": 0}
 
 def _described(found: Collection) -> dict[str, Any]:
     store, snapshot = found.store, found.snapshot()
-    health = store.health()
+    health = found.health()
     schema = {
         key: {"data_type": field.kind, "points": health.rows} for key, field in fields.declared(store.columns).items()
     }

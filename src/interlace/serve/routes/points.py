@@ -19,6 +19,7 @@ from ..searching import How, QueryHits, as_vectors, search
 from ..service import Service
 from .stored import check_hits
 
+ARROW_HIT = 16  # bytes of a hit in a table: query, id and score
 DIGITS = 20  # of the largest id
 BINARY = (bodies.NPY, bodies.ARROW)
 DONE = '{"operation_id":0,"status":"completed"}'
@@ -155,17 +156,19 @@ def _searched_binary(
     check_hits(len(vectors), how.k, how.offset, service.settings.limits)
     matches = search(snapshot, vectors, how, found.condition(snapshot, given.filter))
     service.metrics.searched(found.name, matches.stats)
-    hits = [QueryHits.of(matches, i, given.score_threshold) for i in range(len(vectors))]
+    hits, size = [QueryHits.of(matches, i, given.score_threshold) for i in range(len(vectors))], found.answer_size()
     if not as_arrow:
-        return [found.render(snapshot, given, each) for each in hits]
+        return [found.render(snapshot, given, each, size) for each in hits]
     ids = [i for each in hits for i in each.ids.tolist()]
-    payloads = rendering.payloads(snapshot, id_array(ids), True) if given.with_payload and ids else None
+    array = id_array(ids)
+    size.add_hits(array, ARROW_HIT)
+    payloads = rendering.payloads(snapshot, array, True, size) if given.with_payload and ids else None
     return bodies.hits_out(ids, [each.scores for each in hits], None if payloads is None else list(payloads))
 
 
 def query_many(service: Service, found: Collection, given: Sequence[Query]) -> list[str]:
     """Queries of one request; equal ones but for their vectors as one search."""
-    snapshot = found.snapshot()
+    snapshot, size = found.snapshot(), found.answer_size()
     groups: dict[Any, list[int]] = {}
     for i, each in enumerate(given):
         plain = isinstance(each.query, list) and not each.using and not each.with_stats
@@ -175,7 +178,7 @@ def query_many(service: Service, found: Collection, given: Sequence[Query]) -> l
     texts = [""] * len(given)
     for key, members in groups.items():
         if isinstance(key, int):
-            texts[key], stats = found.query(given[key])
+            texts[key], stats = found.query(given[key], size)
             if stats is not None:
                 service.metrics.searched(found.name, stats)
             continue
@@ -184,5 +187,5 @@ def query_many(service: Service, found: Collection, given: Sequence[Query]) -> l
         matches = search(snapshot, vectors, key[0], condition)
         service.metrics.searched(found.name, matches.stats)
         for row, i in enumerate(members):
-            texts[i] = found.render(snapshot, given[i], QueryHits.of(matches, row, given[i].score_threshold))
+            texts[i] = found.render(snapshot, given[i], QueryHits.of(matches, row, given[i].score_threshold), size)
     return texts

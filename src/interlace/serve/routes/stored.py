@@ -15,6 +15,7 @@ from ...client import answers, wire
 from ...client.wire import Array
 from ...errors import InputError
 from .. import bodies, fields
+from ..answer_size import AnswerSize, payload_bytes
 from ..collection import Collection, id_array
 from ..endpoint import FULL, Routes
 from ..problems import ProblemDetails, over_limit
@@ -24,6 +25,7 @@ from ..settings import RequestLimits
 Given = dict[str, Any]
 Arrays = dict[str, Array]
 Answer = tuple[Given, Arrays]
+ID, HIT = 8, 12  # bytes of a number as an id; with its distance
 Call = Callable[["Calls", Given, Arrays], Answer]
 
 
@@ -81,23 +83,25 @@ class Calls:
     def search(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.search."""
         q = arrays["q"]
-        self._check(given, 1 if q.ndim <= 1 else len(q))
+        size = self._check(given, 1 if q.ndim <= 1 else len(q))
         found = self.collection.snapshot().search(q, **self._options(given, arrays, SEARCH))
         self._metrics.searched(self.collection.name, found.stats)
+        size.add_hits(found.ids, HIT)
         return answers.of_matches(found)
 
     def search_by_id(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.search_by_id."""
         ids = wire.ids_in(given["ids"], arrays)
-        self._check(given, 1 if isinstance(ids, int | str) else len(ids))
+        size = self._check(given, 1 if isinstance(ids, int | str) else len(ids))
         found = self.collection.snapshot().search_by_id(ids, **self._options(given, arrays, BY_ID))
         self._metrics.searched(self.collection.name, found.stats)
+        size.add_hits(found.ids, HIT)
         return answers.of_matches(found)
 
     def range_search(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.range_search; the hits are counted query by query, so that their number stays limited."""
         snapshot, q, radius = self.collection.snapshot(), np.atleast_2d(arrays["q"]), arrays["radius"]
-        self._check(given, len(q))
+        size = self._check(given, len(q))
         options, hits = self._options(given, arrays, RANGE), 0
         if len(snapshot) * len(q) > self._limits.hits:
             radii = np.broadcast_to(radius, (len(q),))
@@ -105,7 +109,9 @@ class Calls:
                 hits += len(snapshot.range_search(one, within, **options).ids)
                 if hits > self._limits.hits:
                     raise over_limit(422, "hits", self._limits.hits, "more hits within the radius")
-        return answers.of_range(snapshot.range_search(arrays["q"], radius, **options))
+        found = snapshot.range_search(arrays["q"], radius, **options)
+        size.add_hits(found.ids, HIT)
+        return answers.of_range(found)
 
     def explain(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.explain."""
@@ -117,20 +123,28 @@ class Calls:
 
     def get(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.get."""
-        ids = self._some_ids(given, arrays)
+        ids, dim = self._some_ids(given, arrays), self.collection.dim
+        n = 1 if ids is None or isinstance(ids, int | str) else np.size(ids)
+        self.collection.answer_size().add(n * dim * 4, f"{n} vectors of {dim} numbers")
         return {}, {"vectors": self.collection.snapshot().get(ids, originals=given["originals"])}
 
     def payload(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.payload."""
         ids = None if given["all"] else self._some_ids(given, arrays)
-        table = self.collection.snapshot().payload(ids, given["columns"])
+        snapshot, size = self.collection.snapshot(), self.collection.answer_size()
+        sizes = payload_bytes(snapshot, [ids] if isinstance(ids, int | str) else ids, given["columns"])
+        size.add(int(sizes.sum()), f"{len(sizes)} payloads")
+        table = snapshot.payload(ids, given["columns"])
         data = bodies.arrow_out(dict(zip(table.schema.names, table.columns, strict=True)))
         return {}, {"table": np.frombuffer(data, np.uint8)}
 
     def ids(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.ids."""
-        out: Arrays = {}
-        return {"ids": wire.ids_out(self.collection.snapshot().ids, out)}, out
+        out, snapshot, size = dict[str, Array](), self.collection.snapshot(), self.collection.answer_size()
+        size.add(len(snapshot) * ID, f"{len(snapshot)} ids")
+        found = snapshot.ids
+        size.add_hits(found, 0)
+        return {"ids": wire.ids_out(found, out)}, out
 
     def contains(self, given: Given, arrays: Arrays) -> Answer:
         """Whether there is a row."""
@@ -145,7 +159,7 @@ class Calls:
 
     def health(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.health."""
-        return dataclasses.asdict(self.collection.store.health()), {}
+        return dataclasses.asdict(self.collection.health()), {}
 
     def report(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.report."""
@@ -238,8 +252,9 @@ class Calls:
             found["filter"] = id_array([str(value) for value in found["filter"]["ids"]])
         return found
 
-    def _check(self, given: Given, n: int) -> None:
+    def _check(self, given: Given, n: int) -> AnswerSize:
         check_hits(n, given.get("k", 1), given.get("offset", 0), self._limits)
+        return self.collection.answer_size()
 
 
 #: What JSON may have for an argument; the library checks the values.
