@@ -204,8 +204,10 @@ def test_a_field_has_one_name(client: httpx.Client, keys: tuple[str, str], kind:
     assert list(client.get(url).json()["result"]["payload_schema"]) == [keys[0]]
 
 
-def test_no_points_are_no_error(client: httpx.Client) -> None:
+def test_an_upsert_without_points_says_so(client: httpx.Client) -> None:
     before = client.post("/collections/c/points/count", json={}).json()["result"]
     for body in ({"points": []}, {"batch": {"ids": [], "vectors": []}}):
-        assert client.put("/collections/c/points", json=body).status_code == 200
+        answer = client.put("/collections/c/points", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "input")
+        assert "no points" in answer.json()["detail"]
     assert client.post("/collections/c/points/count", json={}).json()["result"] == before
