@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace interlace {
@@ -23,7 +24,7 @@ inline std::size_t word_place(std::size_t dim, std::size_t d, std::size_t w) {
 inline constexpr std::size_t kByteWords = 16;
 inline constexpr std::size_t kBlock = 64; // rows of a block of crude codes
 // Crude columns that the byte scan reads at most; a sum of fewer is still a lower bound.
-inline constexpr std::size_t kScanColumns = 16;
+inline constexpr std::size_t kScanColumns = 64;
 inline constexpr std::size_t kChunk = 16; // blocks per call of scan(): 1,024 rows between updates of the threshold
 // Words with the same w % 128 are a group; learning puts near words into one group.
 inline constexpr std::size_t kGroups = 128;
