@@ -197,7 +197,7 @@ def test_snapshots_are_whole_copies(client: httpx.Client, tmp_path: Path) -> Non
 def test_snapshots_with_the_client_of_qdrant(tmp_path: Path) -> None:
     qdrant = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     with running(tmp_path) as found:
-        client = qdrant.QdrantClient(url=found.url)
+        client = qdrant.QdrantClient(url=found.url, check_compatibility=False)
         config = qdrant.models.VectorParams(size=16, distance=qdrant.models.Distance.DOT)
         client.create_collection("s", vectors_config=config)
         made = client.create_snapshot("s")

@@ -25,7 +25,7 @@ CONFIG = models.VectorParams(size=16, distance=models.Distance.EUCLID)
 
 @pytest.fixture(scope="module")
 def client(served: Running) -> Iterator[QdrantClient]:
-    client = QdrantClient(url=served.url)
+    client = QdrantClient(url=served.url, check_compatibility=False)
     yield client
     client.close()
 

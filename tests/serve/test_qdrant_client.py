@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from serve_helpers import Running, vectors
 
 qdrant_client = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
 from qdrant_client import QdrantClient, models  # noqa: E402
+from qdrant_client.common.version_check import is_compatible  # noqa: E402
 from qdrant_client.http.exceptions import UnexpectedResponse  # noqa: E402
 
 X = vectors(200)
@@ -20,9 +22,14 @@ D = models.Distance
 
 @pytest.fixture(scope="module")
 def client(served: Running) -> Iterator[QdrantClient]:
-    client = QdrantClient(url=served.url)
+    client = QdrantClient(url=served.url, check_compatibility=False)
     yield client
     client.close()
+
+
+def test_the_client_accepts_the_version_of_the_server(client: QdrantClient) -> None:
+    """It asks for it in a thread of its own, which may outlive a test: other tests leave the check out."""
+    assert is_compatible(metadata.version("qdrant-client"), client.info().version)
 
 
 @pytest.fixture
