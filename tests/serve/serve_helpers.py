@@ -56,3 +56,14 @@ def vectors(n: int, dim: int = 16, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(12, dim))
     return (centres[rng.integers(0, 12, n)] + 0.3 * rng.normal(size=(n, dim))).astype(np.float32)
+
+
+@contextlib.contextmanager
+def filled_server(folder: Path, x: np.ndarray, **settings: Any) -> Iterator[Running]:
+    """A server with the collection c: the rows of x, each with its number as payload."""
+    with running(folder, **settings) as found:
+        with httpx.Client(base_url=found.url) as client:
+            client.put("/collections/c", json={"vectors": {"size": x.shape[1], "distance": "Euclid"}})
+            points = [{"id": i, "vector": row.tolist(), "payload": {"n": i}} for i, row in enumerate(x)]
+            assert client.put("/collections/c/points", json={"points": points}).status_code == 200
+        yield found

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serve_helpers import Running, running, vectors
+from serve_helpers import Running, filled_server, running, vectors
 
 from interlace.serve import Keys, ServerSettings
 from interlace.serve.admission import Admission
@@ -27,11 +27,7 @@ ORDINARY = PATH + "?timeout=5"
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server with 300 points, some of them with payloads."""
-    with running(tmp_path_factory.mktemp("express"), limits={"k": 100}) as found:
-        with httpx.Client(base_url=found.url) as client:
-            client.put("/collections/c", json={"vectors": {"size": 8, "distance": "Euclid"}})
-            points = [{"id": i, "vector": X[i].tolist(), "payload": {"n": i}} for i in range(300)]
-            assert client.put("/collections/c/points", json={"points": points}).status_code == 200
+    with filled_server(tmp_path_factory.mktemp("express"), X, limits={"k": 100}) as found:
         yield found
 
 

@@ -7,17 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from page_helpers import VIEWS, browser, build_million, tab
+from page_helpers import VIEWS, build_million, tab
 from serve_helpers import Running, running
 
 pytestmark = pytest.mark.slow
 ROWS = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from page_helpers import VIEWS, browser, build_words, tab
+from page_helpers import VIEWS, build_words, tab
 from serve_helpers import running, vectors
 
 import interlace as il
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 def test_no_collections(chromium: Any, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from page_helpers import HOSTILE, VIEWS, browser, build_shapes, build_words, tab
+from page_helpers import HOSTILE, VIEWS, build_shapes, build_words, tab
 from serve_helpers import Running, running, vectors
 
 import interlace as il
@@ -20,12 +20,6 @@ NAMELESS = """
   .filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length || e.hasAttribute('alt')))
   .map((e) => e.outerHTML)
 """
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from serve_helpers import Running, running, vectors
+from serve_helpers import running, vectors
 
 import interlace as il
 from interlace.serve import fields
@@ -21,13 +20,6 @@ from qdrant_client import QdrantClient, models  # noqa: E402
 from qdrant_client.http.exceptions import UnexpectedResponse  # noqa: E402
 
 X = vectors(60)
-
-
-@pytest.fixture(scope="module")
-def client(served: Running) -> Iterator[QdrantClient]:
-    client = QdrantClient(url=served.url, check_compatibility=False)
-    yield client
-    client.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -21,13 +20,6 @@ from qdrant_client.http.exceptions import UnexpectedResponse  # noqa: E402
 
 X = vectors(80)
 CONFIG = models.VectorParams(size=16, distance=models.Distance.EUCLID)
-
-
-@pytest.fixture(scope="module")
-def client(served: Running) -> Iterator[QdrantClient]:
-    client = QdrantClient(url=served.url, check_compatibility=False)
-    yield client
-    client.close()
 
 
 @pytest.fixture

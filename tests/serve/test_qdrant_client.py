@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
 from importlib import metadata
 
 import numpy as np
 import pytest
-from serve_helpers import Running, vectors
+from serve_helpers import vectors
 
 qdrant_client = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
 from qdrant_client import QdrantClient, models  # noqa: E402
@@ -18,13 +17,6 @@ from qdrant_client.http.exceptions import UnexpectedResponse  # noqa: E402
 
 X = vectors(200)
 D = models.Distance
-
-
-@pytest.fixture(scope="module")
-def client(served: Running) -> Iterator[QdrantClient]:
-    client = QdrantClient(url=served.url, check_compatibility=False)
-    yield client
-    client.close()
 
 
 def test_the_client_accepts_the_version_of_the_server(client: QdrantClient) -> None:

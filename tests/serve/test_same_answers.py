@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from serve_helpers import Running, running, vectors
+from serve_helpers import Running, filled_server, vectors
 
 from interlace.serve import ids as point_ids
 from interlace.serve.fields import to_text
@@ -144,11 +144,7 @@ def test_most_points_are_read_natively() -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("same"), limits={"k": 100}) as found:
-        with httpx.Client(base_url=found.url) as client:
-            client.put("/collections/c", json={"vectors": {"size": 3, "distance": "Euclid"}})
-            points = [{"id": i, "vector": X[i].tolist(), "payload": {"n": i}} for i in range(40)]
-            assert client.put("/collections/c/points", json={"points": points}).status_code == 200
+    with filled_server(tmp_path_factory.mktemp("same"), X, limits={"k": 100}) as found:
         yield found
 
 

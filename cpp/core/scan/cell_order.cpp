@@ -54,15 +54,8 @@ void CellOrder::start(CellBases& bases, std::size_t q) {
 void CellOrder::list_all() {
     const float* const base = bases_->all(q_);
     order_.resize(size_);
-    std::size_t next = 0, n = 0; // the next cell
-    const auto until = [&](std::size_t end) {
-        for (; next < end; ++next) order_[n++] = Cells::sort_key(base[next], next);
-    };
-    for (const std::uint32_t cell : empty_) {
-        until(cell);
-        ++next;
-    }
-    until(books_.n_cells());
+    std::size_t n = 0;
+    for_each_cell([&](std::size_t cell) { order_[n++] = Cells::sort_key(base[cell], cell); });
 }
 
 void CellOrder::sort_until(std::size_t rank) {
@@ -166,12 +159,7 @@ void CellOrder::find_stop(const QuerySize& query, std::size_t rows_needed, const
     if (!l2) {
         double sum = 0; // in the order of cells
         const float* const base = bases_->all(q_);
-        std::size_t next = 0;
-        for (const std::uint32_t cell : empty_) {
-            for (; next < cell; ++next) sum += base[next];
-            ++next;
-        }
-        for (; next < books_.n_cells(); ++next) sum += base[next];
+        for_each_cell([&](std::size_t cell) { sum += base[cell]; });
         unit_ = static_cast<float>(sum / static_cast<double>(size()) - nearest);
     }
     std::uint64_t rows = 0;

@@ -57,7 +57,16 @@ public:
 
 private:
     void find_empty();
-    void list_all();                   // with their bases
+    void list_all(); // with their bases
+    // visit(cell) for all others than the empty ones, ascending
+    template <typename Visit> void for_each_cell(const Visit& visit) const {
+        std::size_t next = 0;
+        for (const std::uint32_t empty : empty_) {
+            for (; next < empty; ++next) visit(next);
+            ++next;
+        }
+        for (; next < books_.n_cells(); ++next) visit(next);
+    }
     void sort_until(std::size_t rank); // at least
     void take_apart(std::size_t end);  // the first `end` cells, and a few more
     // From lower bounds: the bases of as many cells and a few more, and the order of those that no other cell precedes
