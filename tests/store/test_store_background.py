@@ -16,6 +16,8 @@ from store_helpers import LARGE, SMALL
 
 import interlace as il
 from helpers import HANGS, clustered
+from interlace.engine.calibrating import queries_needed
+from interlace.engine.margins import DEFAULT
 from interlace.store import background, files, relearning, verify
 from raising import raises
 
@@ -388,6 +390,26 @@ def test_a_calibration_that_a_crash_prevented_is_made_up_for(tmp_path: Path, mon
     with il.open(tmp_path / "s", mode="a") as again:
         assert again.wait_until_learned(HANGS)
         assert again.health().calibrated
+
+
+def test_a_store_made_from_an_index_is_calibrated_again_when_it_has_grown(tmp_path: Path) -> None:
+    """With originals by itself; without, searches are exact, and health() says what to do."""
+    needed = queries_needed(DEFAULT)
+    x = rows(6 * needed)
+    index = il.Index.build(x[:needed], **{**LEARNING, "n_bytes": 4})
+    for originals in ("float16", None):
+        with il.create(tmp_path / f"{originals}", index.codebooks, originals=originals, limits=LARGE) as store:
+            store.add(x[: needed - 1])
+            assert store.wait_until_learned(HANGS)
+            assert (store.health().calibrated, learners()) == (False, [])
+            for n in (needed, len(x)):
+                store.add(x[len(store) : n])
+                assert store.wait_until_learned(HANGS)
+                found = store.snapshot.books.calibration
+                assert store.health().calibrated == (originals is not None)
+                assert (None if found is None else found.n) == (n if originals else None)
+            assert any("calibrate(queries)" in text for text in store.health().advice) == (originals is None)
+            assert store.health().state == "learned"
 
 
 EXIT = """

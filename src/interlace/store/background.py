@@ -1,9 +1,10 @@
-"""Learning by itself: a thread of the writing process that learns codebooks while the store goes on.
+"""A thread of the writing process that learns codebooks and calibrates margins while the store goes on.
 
 The thread takes a snapshot, learns from its vectors and encodes its rows without any lock. Then it takes the lock of
 the session, encodes the rows that came meanwhile, and replaces the files in one step, as ``relearn()`` does; a
-calibration follows in the same way. It stops where it is when the store is closed: nothing was written that a manifest
-names.
+calibration follows in the same way. Stores made from a model or codebooks do not learn by themselves; if they keep
+originals, their margins are calibrated. The thread stops where it is when the store is closed: nothing was written that
+a manifest names.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _StoppedError(Exception):
 
 
 class Background:
-    """Learns for the writer of a store; one thread at a time. It does not keep the session alive."""
+    """Learns and calibrates for the writer of a store; one thread at a time. It does not keep the session alive."""
 
     def __init__(self, session: Session) -> None:
         self._session = weakref.ref(session)
@@ -107,20 +108,20 @@ class Background:
             except Exception as error:  # whatever it is: the store goes on without
                 self.error = f"{type(error).__name__}: {error}"
                 self._retry_from = int(PATIENCE * len(snapshot)) + 1
-                files.log_warning("the store could not learn codebooks by itself: %s", self.error)
+                files.log_warning("the store could not learn or calibrate by itself: %s", self.error)
             del snapshot
 
     def _due(self, snapshot: Snapshot) -> bool:
         """Whether to learn, or to calibrate what was learned."""
         plan, n = snapshot.plan, len(snapshot)
-        if plan is None or plan.relearn != "auto" or n < self._retry_from:
+        if n < self._retry_from or (plan is not None and plan.relearn != "auto"):
             return False
-        return plan.due(n, snapshot.drift) is not None or _is_uncalibrated(snapshot)
+        return _learning_due(snapshot) or _is_uncalibrated(snapshot)
 
     def _work(self, snapshot: Snapshot) -> None:
-        assert snapshot.plan is not None
-        threads = snapshot.plan.settings.get("threads") or max(1, thread_count(None) // 2)  # the rest is for searches
-        if snapshot.plan.due(len(snapshot), snapshot.drift) is not None:
+        asked = None if snapshot.plan is None else snapshot.plan.settings.get("threads")
+        threads = asked or max(1, thread_count(None) // 2)  # the rest is for searches
+        if _learning_due(snapshot):
             new = relearned(snapshot, {}, self._progress, threads)
             for _ in range(ROUNDS):
                 current = self._current(snapshot)
@@ -171,9 +172,19 @@ class Background:
         raise _StoppedError
 
 
+def _learning_due(snapshot: Snapshot) -> bool:
+    return snapshot.plan is not None and snapshot.plan.due(len(snapshot), snapshot.drift) is not None
+
+
 def _is_uncalibrated(snapshot: Snapshot) -> bool:
-    """Whether there is no calibration, or one for far fewer or far more rows, and there are enough rows for another."""
+    """Whether there is no calibration, or one for far fewer or far more rows, and there are enough rows for another.
+
+    A store made from a model needs originals, because decoded rows are nearer to the codes than queries are, and enough
+    rows for the default margin.
+    """
     n, made = len(snapshot), snapshot.books.calibration
+    if snapshot.plan is None and (snapshot.searcher.originals is None or n < queries_needed(DEFAULT)):
+        return False
     if snapshot.collecting or n < queries_needed(STRICT[0]):
         return False
     if made is None:
