@@ -4,6 +4,7 @@
 #include "norm_codes.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace interlace {
 namespace {
@@ -187,10 +188,32 @@ void Encoder::extend_parallel(std::size_t j) {
             for (std::size_t w = 0; w < kWords; ++w) scores_[w] = paths_[p].score + table[w];
         }
         parallel_.add(parallel_.of(j), n_words, paths_[p].left, scores_.data());
-        for (std::uint32_t w = 0; w < n_words; ++w)
-            if (kept_.size() < beam_ || scores_[w] < kept_.back().score) keep({scores_[w], p, w});
+        std::fill(scores_.begin() + static_cast<std::ptrdiff_t>(n_words), scores_.end(),
+                  std::numeric_limits<float>::infinity());
+        keep_best(p, n_words);
     }
     advance(j);
+}
+
+// Offers the words of path p with the scores scores_, in ascending order.
+void Encoder::keep_best(std::uint32_t p, std::size_t n_words) {
+    float minima[kGroups], limit = std::numeric_limits<float>::infinity();
+    kernel_.minima(scores_.data(), minima);
+    if (kept_.size() == beam_) {
+        limit = kept_.back().score;
+    } else if (kept_.empty() && beam_ <= kGroups) { // each group has a word as good as its minimum
+        float sorted[kGroups];
+        std::copy_n(minima, kGroups, sorted);
+        std::nth_element(sorted, sorted + (beam_ - 1), sorted + kGroups);
+        limit = sorted[beam_ - 1];
+    }
+    std::size_t n = 0;
+    for (std::size_t group = 0; group < kGroups; ++group)
+        if (!(minima[group] > limit)) words_[n++] = static_cast<std::uint8_t>(group);
+    for (std::size_t first = 0; first < n_words; first += kGroups)
+        for (std::size_t i = 0; i < n; ++i)
+            if (const std::size_t w = first + words_[i]; w < n_words && !(scores_[w] > limit))
+                keep({scores_[w], p, static_cast<std::uint32_t>(w)});
 }
 
 void Encoder::keep(const Extension& extension) {

@@ -50,6 +50,7 @@ private:
     std::int32_t enough(const std::int16_t* sums) const;
     void extend(std::size_t j);
     void extend_parallel(std::size_t j);
+    void keep_best(std::uint32_t p, std::size_t n_words);
     void keep(const Extension& extension);
     void advance(std::size_t j);
     bool improve(const Path& path);

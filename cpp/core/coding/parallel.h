@@ -1,7 +1,7 @@
 // The error along the row itself, for a loss that counts it more than the rest of the error: score-aware quantization.
 //
-// With the direction u of a row (not centred), the loss of a code is |e|^2 + (weight - 1) (u.e)^2 for its error e. A word
-// w takes u.w from what is left of the row along u, so that it adds (weight - 1) u.w (u.w - 2 left) to the loss.
+// With the direction u of a row (not centred), the loss of a code is |e|^2 + (weight - 1) (u.e)^2 for its error e. A
+// word w takes u.w from what is left of the row along u, so that it adds (weight - 1) u.w (u.w - 2 left) to the loss.
 #pragma once
 #include "../books.h"
 #include "beam_tables.h"
