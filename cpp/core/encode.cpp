@@ -11,8 +11,8 @@
 
 namespace interlace {
 
-void encode(const Books& books, const float* x, std::size_t beam, std::size_t sweeps, std::size_t threads,
-            const CodeRowsOut& out) {
+void encode(const Books& books, const float* x, std::size_t beam, std::size_t sweeps, const ParallelLoss& loss,
+            std::size_t threads, const CodeRowsOut& out) {
     constexpr std::size_t rows = Encoder::kRows; // of a task
     const std::size_t n = out.size();
     if (n > 0) { // once, not once for each thread
@@ -21,7 +21,7 @@ void encode(const Books& books, const float* x, std::size_t beam, std::size_t sw
     }
     std::vector<std::unique_ptr<Encoder>> encoders(threads);
     parallel_for((n + rows - 1) / rows, threads, [&](std::size_t task, std::size_t worker) {
-        if (!encoders[worker]) encoders[worker] = std::make_unique<Encoder>(books, beam, sweeps);
+        if (!encoders[worker]) encoders[worker] = std::make_unique<Encoder>(books, beam, sweeps, loss);
         const std::size_t first = task * rows;
         encoders[worker]->run(x + first * books.dim(), std::min(rows, n - first), out.from(first));
     });

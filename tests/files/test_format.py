@@ -285,7 +285,7 @@ def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> Non
     made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
     made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled", "v4-cells-hybrid", "v4-cells-residual"}
     made |= {"v4-originals-float16", "v4-originals-int8"}
-    made |= {f"v4-cosine-{layout}" for layout in LAYOUTS}
+    made |= {f"v4-{kind}-{layout}" for kind in ("cosine", "parallel") for layout in LAYOUTS}
     assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
@@ -308,6 +308,14 @@ def test_golden_files_open_and_answer_as_they_did(name: str) -> None:
             assert matches.ids.tolist() == search["ids"], margin
             # Version 1 had a scale per column, and rounded the cross terms of cells a little less.
             np.testing.assert_allclose(matches.distances, np.array(search["distances"], float), rtol=1e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in golden_indexes() if name.startswith("v4-parallel")])
+def test_golden_codebooks_with_a_weight_encode_rows_as_they_did(name: str) -> None:
+    index = il.open(GOLDEN / f"{name}.interlace")
+    before = index.reconstruct(index.ids)
+    index.add(clustered(70, 5, seed=7), threads=1)
+    np.testing.assert_array_equal(index.reconstruct(index.ids[70:]), before)
 
 
 @pytest.mark.parametrize("name", [name for name in golden_indexes() if name.startswith("v4-originals")])

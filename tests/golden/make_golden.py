@@ -4,7 +4,7 @@
 
 Files of a released format version are never made again: they are there to prove that they still open. Run this only for
 a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone; version 4 may have more than
-256 cells, keep originals, and ranks cosines by squares.
+256 cells, keep originals, have a weight of errors along the row, and ranks cosines by squares.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def shown(distances: np.ndarray) -> list[list[float | str]]:
     return [["inf" if np.isinf(d) else float(d) for d in row] for row in distances]
 
 
-def tiny(ids: str | np.ndarray = "default", originals: str | None = None, **settings: str) -> il.Index:
+def tiny(ids: str | np.ndarray = "default", originals: str | None = None, **settings: Any) -> il.Index:
     """Every 32nd word of learned books, so that cells hold several rows and the file stays small."""
     arrays, description = build(2000, 5, **settings).codebooks.to_arrays()
     few = {name: array[::32] if name.startswith(("words.", "norm.")) else array for name, array in arrays.items()}
@@ -104,6 +105,8 @@ def write(name: str, index: il.Index) -> None:
         "queries": queries.tolist(),
         "searches": searches,
     }
+    if books.parallel_weight > 1:
+        answers["codebooks"]["parallel_weight"] = books.parallel_weight
     if index.originals is not None:
         found = index.search(queries, 5, rerank=len(index), margin="exact", threads=1)
         answers["reranked"] = {"ids": found.ids.tolist(), "distances": found.distances.tolist()}
@@ -179,3 +182,5 @@ if __name__ == "__main__":
         write(f"v{VERSION}-originals-{kind}", tiny(layout="subspace", originals=kind))
     for layout in LAYOUTS:
         write(f"v{VERSION}-cosine-{layout}", tiny(layout=layout, metric="cosine"))
+    for layout in LAYOUTS:
+        write(f"v{VERSION}-parallel-{layout}", tiny(layout=layout, metric="ip", parallel_weight=2.0))

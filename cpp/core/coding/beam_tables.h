@@ -37,6 +37,7 @@ public:
     std::size_t n_slots() const { return cells_.size(); }
     std::uint32_t cell(std::size_t slot) const { return cells_[slot]; }
 
+    const float* linear(std::size_t j) const { return row_ + j * kWords; } // [256] |w|^2 - 2 x.w
     const float* own(std::size_t slot, std::size_t j); // [256] first part of the cost, valid until the next call
     const std::int16_t* steps(std::size_t slot, std::size_t j); // [256] the same in steps
     float offset(std::size_t slot, std::size_t j) const { return offsets_[slot * n_books_ + j]; } // cost at step kStart

@@ -3,6 +3,7 @@
 #include "../books.h"
 #include "../code_rows.h"
 #include "beam_tables.h"
+#include "parallel.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,7 @@ class Encoder {
 public:
     static constexpr std::size_t kRows = NearestWords::kRows;
 
-    Encoder(const Books& books, std::size_t beam, std::size_t sweeps);
+    Encoder(const Books& books, std::size_t beam, std::size_t sweeps, const ParallelLoss& loss);
     void run(const float* x, std::size_t n, const CodeRowsOut& out); // raw rows [n][dim], n <= kRows
 
 private:
@@ -26,6 +27,7 @@ private:
         float score;
         std::uint32_t slot;  // of its cell in the tables
         std::uint32_t codes; // where its codes are in codes_
+        float left;          // of the row along itself, if the loss counts that
     };
     struct Extension {
         float score;
@@ -47,16 +49,22 @@ private:
     Trunk trunk(std::uint32_t slot, std::size_t j);
     std::int32_t enough(const std::int16_t* sums) const;
     void extend(std::size_t j);
+    void extend_parallel(std::size_t j);
+    void keep_best(std::uint32_t p, std::size_t n_words);
     void keep(const Extension& extension);
     void advance(std::size_t j);
     bool improve(const Path& path);
+    bool improve_parallel(Path& path);
+    void add_others(const Path& path, std::size_t j);
 
     const Books& books_;
     const Kernels& kernel_ = kernels();
     BeamTables tables_;
+    ParallelTables parallel_;
     const std::size_t n_books_;
     const std::size_t beam_, sweeps_;
     Aligned<std::int16_t> sums_, trunks_; // [256], [cell][256]
+    Aligned<float> scores_;               // [256] of one path
     NearestWords nearest_;
     std::vector<NearestWords::Scored> near_; // [kRows][nearest_.count()]
     Aligned<float> rotated_, gathered_;      // [kRows][dim]

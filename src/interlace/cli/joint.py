@@ -43,7 +43,10 @@ WITH_LABELS = (
     *("labels_key", "method", "embedding", "dim", "hidden", "loss", "optimize", "recipe", "set", "epochs"),
     *("validation", "checkpoint", "device"),
 )
-WITHOUT_LABELS = ("layout", "metric", "rotation", "effort", "cells", "iterations", "max_train_rows", "max_memory")
+WITHOUT_LABELS = (
+    *("layout", "metric", "rotation", "effort", "parallel_weight", "cells", "iterations"),
+    *("max_train_rows", "max_memory"),
+)
 
 FIELDS = {field.name: str(field.type) for field in dataclasses.fields(Recipe) if field.name != "name"}
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

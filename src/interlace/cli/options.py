@@ -81,7 +81,7 @@ def memory(text: str) -> int | str:
 #: Learning settings. An option that is not given is not in the namespace, so the default of the library applies.
 LEARNING = (
     *("n_bytes", "n_books", "n_words", "layout", "metric", "n_crude", "rotation", "cross", "effort"),
-    *("cells", "iterations", "max_train_rows", "max_memory", "seed"),
+    *("parallel_weight", "cells", "iterations", "max_train_rows", "max_memory", "seed"),
 )
 
 
@@ -137,6 +137,13 @@ def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> Non
     )
     add(group, "--cross", choices=cross, help=what)
     add(group, "--effort", choices=get_args(Effort), help="learning and encoding time against accuracy (balanced)")
+    add(
+        group,
+        "--parallel-weight",
+        type=float,
+        metavar="W",
+        help="with --metric ip, weight of errors along the vector itself, such as 1.5 (1: the squared error)",
+    )
     add(
         group,
         "--cells",

@@ -240,6 +240,7 @@ class RemoteStore:
         cross: Cross | None = None,
         prior: PriorFit | None = None,
         effort: Effort | None = None,
+        parallel_weight: float | None = None,
         cells: int | Auto | None = None,
         iterations: int | None = None,
         max_train_rows: int | None = None,

@@ -18,12 +18,13 @@ from .book import MAX_CELLS, MAX_WORDS, Book, Norm, from_halves, frozen, integer
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, reach_of, uses
 from .metric import Metric, metric_in, metric_of
+from .parallel import checked_weight, shortest_direction
 
 __all__ = ["MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
 Codes = NDArray[np.uint8]  # [n, code_width]: the number of the cell, then a code for each column
 
-MANY_CELLS_VERSION = 4  # of files with more cells than a byte can number
+NEWER_VERSION = 4  # of files with more cells than a byte can number, or a weight of parallel errors
 MAX_BOOKS = 256  # kMaxBooks of cpp/core/coding/beam_tables.cpp
 
 
@@ -47,6 +48,7 @@ class Codebooks:
         norms: list[Norm] | tuple[Norm, ...] = (),
         beam: int = 1,
         sweeps: int = 0,
+        parallel_weight: float = 1.0,
         layout: str = "custom",
         crude_dims: Any = None,
         variances: Any = None,
@@ -64,6 +66,7 @@ class Codebooks:
         self.norms: tuple[Norm, ...] = tuple(norms)
         self.beam = integer_between(beam, "beam", 1, MAX_WORDS)
         self.sweeps = integer_between(sweeps, "sweeps", 0, MAX_WORDS)
+        self.parallel_weight = checked_weight(parallel_weight)
         self.layout = str(layout)
         #: The paper's sigma: variance of the part that the crude books do not see.
         self.residual_variance = float(residual_variance)
@@ -116,6 +119,11 @@ class Codebooks:
     def reach(self) -> float:
         """Sum over books of the length of their longest word: no decoded vector is farther from the mean."""
         return reach_of(self.books)
+
+    @cached_property
+    def shortest_direction(self) -> float:
+        """Rows up to this length are encoded as with a ``parallel_weight`` of 1."""
+        return shortest_direction(self.mean, self.books) if self.parallel_weight > 1 else 0.0
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -267,6 +275,8 @@ class Codebooks:
             "residual_variance": self.residual_variance,
             "norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in self.norms],
         }
+        if self.parallel_weight != 1:
+            description["parallel_weight"] = self.parallel_weight
         if self.error_rows:
             description |= {"error": self.error, "error_rows": self.error_rows}
         if self.n_cells > MAX_WORDS:  # thousands of words: half the bytes, where nothing is lost
@@ -308,6 +318,7 @@ class Codebooks:
             error_rows=description.get("error_rows", 0),
             beam=description["beam"],
             sweeps=description.get("sweeps", 0),  # absent in files of version 1
+            parallel_weight=description.get("parallel_weight", 1.0),
             layout=description["layout"],
             crude_dims=arrays["crude_dims"],
             variances=arrays["variances"],
@@ -317,7 +328,9 @@ class Codebooks:
     @property
     def file_version(self) -> int:
         """The oldest version of the file format that has such codebooks."""
-        return max(self.metric_type.file_version, MANY_CELLS_VERSION if self.n_cells > MAX_WORDS else 0)
+        # An older reader would encode further rows by another loss, and drop the weight when it saves.
+        newer = self.n_cells > MAX_WORDS or self.parallel_weight != 1
+        return max(self.metric_type.file_version, NEWER_VERSION if newer else 0)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the codebooks to a file, atomically."""

@@ -33,7 +33,9 @@ def encode(codebooks: Codebooks, x: FloatArray, threads: int, effort: str | None
     """
     beam, sweeps = (codebooks.beam, codebooks.sweeps) if effort is None else EFFORTS[effort]
     codes = np.empty((len(x), codebooks.code_width), np.uint8)
-    _native.encode(codebooks.native, x, beam, sweeps, threads, codes)
+    _native.encode(
+        codebooks.native, x, beam, sweeps, threads, codes, codebooks.parallel_weight, codebooks.shortest_direction
+    )
     return codes
 
 

@@ -29,6 +29,8 @@ def card(
         "dimensions": f"{codebooks.dim}, compared by {codebooks.metric}",
         "books": f"{codebooks.n_books} of {'-'.join(str(n) for n in dict.fromkeys((words[0], words[-1])))} words, "
         f"{codebooks.n_crude} crude; layout {codebooks.layout}",
+        "loss": "squared error"
+        + (f", {codebooks.parallel_weight:g} times along the vector" if codebooks.parallel_weight > 1 else ""),
         "code": f"{codebooks.n_bytes} bytes ({8 * codebooks.n_bytes} bits) per vector",
         "learned arrays": f"{sum(array.nbytes for array in arrays):,} bytes",
         "made by": f"interlace {__version__}",

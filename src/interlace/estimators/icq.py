@@ -29,7 +29,7 @@ class ICQ(Model):
     ICQ has the parameters of two classes and fits as one of them:
 
     - ``fit(X)`` as :class:`interlace.UnsupervisedICQ`, which documents ``layout``, ``rotation``, ``prior``, ``metric``,
-      ``effort``, ``cells``, ``iterations``, ``max_train_rows`` and ``max_memory``.
+      ``effort``, ``parallel_weight``, ``cells``, ``iterations``, ``max_train_rows`` and ``max_memory``.
     - ``fit(X, y)``, ``fit(X, pairs=(queries, positives))``, or ``fit(dataset)`` with a torch ``Dataset`` or
       ``DataLoader``, as :class:`interlace.SupervisedICQ`, which documents ``dim``, ``embedding``, ``hidden``,
       ``loss``, ``optimize``, ``recipe``, ``validation``, ``checkpoint`` and ``device``.
@@ -55,6 +55,7 @@ class ICQ(Model):
         prior: PriorFit = "em",
         metric: Metric = "l2",
         effort: Effort = "balanced",
+        parallel_weight: float = 1.0,
         cells: int | Auto = "auto",
         iterations: int = ITERATIONS,
         max_train_rows: int = MAX_TRAIN_ROWS,
@@ -83,6 +84,7 @@ class ICQ(Model):
         self.prior = prior
         self.metric = metric
         self.effort = effort
+        self.parallel_weight = parallel_weight
         self.cells = cells
         self.iterations = iterations
         self.max_train_rows = max_train_rows

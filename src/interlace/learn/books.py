@@ -6,13 +6,15 @@ dimensions, two steps then alternate: encode the rows (beam search), and refit a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..codec.book import from_halves, to_halves
-from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Norm
+from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes, Norm
 from ..codec.encode import EFFORTS, encode
 from ..inputs.arrays import FloatArray
 from ..progress import Progress
@@ -20,8 +22,17 @@ from .axes import effective_dims
 from .grouping import Dims, near_words_together
 from .kmeans import Labels, clusters, kmeans, means, nearest, subtract
 from .prior import Prior
-from .refit import refit
-from .schedule import MIN_GAIN, NARROW_BEAM, PRODUCT_ROUNDS, ROUNDS, WIDE_BEAM, refit_rounds, rows_per_round
+from .refit import parallel_targets, refit
+from .schedule import (
+    MIN_GAIN,
+    NARROW_BEAM,
+    PARALLEL_REFITS,
+    PRODUCT_ROUNDS,
+    ROUNDS,
+    WIDE_BEAM,
+    refit_rounds,
+    rows_per_round,
+)
 from .settings import Settings
 
 #: From the third book on the same dimensions, residuals have no clusters. If they spread over at least SPREAD_DIMS
@@ -51,6 +62,7 @@ class Learner:
     progress: Progress
     cells: FloatArray | None = None  # words of more cells than a book has words, in the space of x
     rng: np.random.Generator = field(init=False)
+    origin: FloatArray | None = field(default=None, init=False)  # the mean, rotated, if the loss depends on it
     interrupted: bool = field(default=False, init=False)
     fitted_prior: Prior | None = field(default=None, init=False)
 
@@ -81,6 +93,8 @@ class Learner:
     def train(self, y: FloatArray, supports: list[Dims], described: dict[str, Any]) -> Codebooks:
         """Books on the supports, for rotated and centred rows y; ``described`` are arguments of :class:`Codebooks`."""
         overlap = _any_overlap(supports, self.dim)
+        if self.settings.parallel_weight > 1:  # no longer a sum over dimensions: the words of all books are refitted
+            overlap, self.origin = True, _rotated_mean(described)
         first = [] if self.cells is None else [self._cell_book(described["mean"], described["rotation"])]
         books = self._start_books(y, supports, overlap, first)
         beam, sweeps = EFFORTS[self.settings.effort]
@@ -91,7 +105,9 @@ class Learner:
             books[0] = Book(from_halves(*to_halves(books[0].words)), books[0].support)
         # The book of the cells is never scanned, so the order of its words does not matter.
         books[1:] = [Book(near_words_together(book.words), book.support) for book in books[1:]]
-        return Codebooks(books, **described, beam=beam, sweeps=sweeps, norms=self._norm_column(y, books, beam))
+        norms = self._norm_column(y, books, beam)
+        weight = self.settings.parallel_weight
+        return Codebooks(books, **described, beam=beam, sweeps=sweeps, norms=norms, parallel_weight=weight)
 
     def _cell_book(self, mean: FloatArray, rotation: FloatArray | None) -> Book:
         """The cells that are given, in the coordinates of the books."""
@@ -146,8 +162,28 @@ class Learner:
         return books
 
     def _refit_once(self, rows: FloatArray, beam: int, books: list[Book]) -> tuple[list[Book], float]:
+        cells, codes = self._coded(rows, beam, books)
+        if self.settings.parallel_weight == 1:
+            return self._refit_to(rows, cells, codes, books)
+        assert self.origin is not None
+        targets, error = np.empty_like(rows), math.inf
+        for step in range(PARALLEL_REFITS):
+            weight, numbers = self.settings.parallel_weight, [cells, *codes.T]
+            loss = parallel_targets(books, rows, numbers, self.origin, weight, targets)
+            error = loss if step == 0 else error
+            books, _ = self._refit_to(targets, cells, codes, books)
+        return books, error
+
+    def _coded(self, rows: FloatArray, beam: int, books: list[Book]) -> tuple[NDArray[np.int64], Codes]:
+        """Cells and codes of centred and rotated rows."""
         codebooks = self._plain(books, beam)
-        cells, codes = codebooks.split_codes(encode(codebooks, rows, self.threads))
+        rows = rows if self.origin is None else rows + self.origin  # the loss is about rows that are not centred
+        return codebooks.split_codes(encode(codebooks, rows, self.threads))
+
+    def _refit_to(
+        self, rows: FloatArray, cells: NDArray[np.int64], codes: Codes, books: list[Book]
+    ) -> tuple[list[Book], float]:
+        """Words with a lower squared error of rows, and the error of the old words."""
         if self.cells is None:
             return refit(books, rows, np.column_stack([cells.astype(np.uint8), codes]), self.threads)
         # Many cells have few rows each in the sample: each moves by itself, not far from where more rows put it.
@@ -164,7 +200,15 @@ class Learner:
 
     def _plain(self, books: list[Book], beam: int) -> Codebooks:
         """Codebooks for rows that are centred and rotated already."""
-        return Codebooks(books, dim=self.dim, n_crude=len(books), metric=self.settings.metric, beam=beam)
+        return Codebooks(
+            books,
+            dim=self.dim,
+            n_crude=len(books),
+            metric=self.settings.metric,
+            mean=self.origin,
+            beam=beam,
+            parallel_weight=self.settings.parallel_weight,
+        )
 
     def _report_refit(self, step: int, n_rounds: int) -> None:
         self.progress(f"refit {step + 1} of {n_rounds}", START_SHARE + (1 - START_SHARE) * step / n_rounds)
@@ -174,8 +218,7 @@ class Learner:
         if self.settings.cross != "byte" or not _any_overlap([b.support for b in books[1:]], self.dim):
             return []
         self.progress("norm column", 0.98)
-        codebooks = self._plain(books, beam)
-        codes = codebooks.split_codes(encode(codebooks, y, self.threads))[1]
+        codes = self._coded(y, beam, books)[1]
         whole, squares = np.zeros(y.shape, np.float32), np.zeros(len(y), np.float32)
         for j, book in enumerate(books[1:]):
             words = book.words[codes[:, j]]
@@ -186,6 +229,11 @@ class Learner:
         if len(values) == 1:  # a single value would need no column, but a column was asked for
             values = np.array([values[0], np.nextafter(values[0], np.float32(np.inf))], np.float32)
         return [Norm(np.sort(values), tuple(range(1, len(books))), crude=True)]
+
+
+def _rotated_mean(described: dict[str, Any]) -> FloatArray:
+    mean, rotation = described["mean"], described["rotation"]
+    return np.asarray(mean if rotation is None else mean @ rotation, np.float32)
 
 
 def _energy(x: FloatArray) -> float:

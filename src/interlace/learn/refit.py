@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,8 @@ RIDGE_ROWS = 0.5
 #: Conjugate gradients stop when the gradient has fallen to this share, or after REFIT_PASSES. The error that is left is
 #: far smaller than what the next codes change.
 TOLERANCE = 1e-3
+
+BLOCK = 4096  # rows whose targets are computed at a time
 
 
 def refit(books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: int) -> tuple[list[Book], float]:
@@ -47,6 +51,30 @@ def refit(books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: i
         for j, new in zip(free, np.split(solved, starts[1:-1]), strict=True):
             words[j][:, places[j]] = new
     return [Book(w, book.support) for w, book in zip(words, books, strict=True)], error
+
+
+def parallel_targets(
+    books: list[Book], y: FloatArray, codes: list[NDArray[Any]], origin: FloatArray, weight: float, out: FloatArray
+) -> float:
+    """Into ``out``: rows whose squared error words shall minimize, so that the loss of y falls. Returns the loss of y.
+
+    The loss (:mod:`interlace.codec.parallel`) is that of the rows y + origin, with ``codes`` [n] of each book. Its
+    gradient is M e for the errors e, with eigenvalues of M from 1 to the weight. Targets that are 2 / (1 + weight) M e
+    from the decoded rows make the best step of a fixed length (Richardson's iteration).
+    """
+    loss = 0.0
+    for start in range(0, len(y), BLOCK):
+        block = slice(start, start + BLOCK)
+        decoded, row = np.zeros_like(y[block]), y[block] + origin
+        for book, of in zip(books, codes, strict=True):
+            decoded[:, book.support] += book.words[of[block]]
+        error, squares = y[block] - decoded, np.einsum("ij,ij->i", row, row)
+        along = np.einsum("ij,ij->i", error, row)
+        over = np.divide(along, squares, out=np.zeros_like(along), where=squares > 0)  # u.e divided by the length
+        loss += float(np.einsum("ij,ij->", error, error)) + (weight - 1) * float(along @ over)
+        row *= np.float32(weight - 1) * over[:, None]
+        out[block] = decoded + np.float32(2 / (1 + weight)) * (error + row)
+    return loss
 
 
 def _patterns(books: list[Book], dim: int) -> list[tuple[list[int], NDArray[np.int64]]]:

@@ -18,6 +18,9 @@ NARROW_BEAM, WIDE_BEAM, MIN_GAIN = 2, 8, 0.005
 ROUND_ROWS = 24576
 #: Passes over the codes in one refit by conjugate gradients, the first one included.
 REFIT_PASSES = 8
+#: Refits for the same codes with a score-aware loss, each to other targets: one leaves (weight - 1) / (weight + 1) of
+#: the distance to the best words.
+PARALLEL_REFITS = 2
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any, get_args
 from .._threads import thread_count
 from ..codec.codebooks import MAX_CELLS, MAX_WORDS
 from ..codec.metric import METRICS
+from ..codec.parallel import checked_weight
 from ..errors import InputError
 from ..inputs.arrays import positive
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
@@ -54,6 +55,7 @@ class Settings:
     prior: PriorFit = "em"
     metric: Metric = "l2"
     effort: Effort = "balanced"
+    parallel_weight: float = 1.0  #: weight of squared errors along the row itself (``codec/parallel.py``)
     cells: int | Auto = "auto"  #: cells of the index; auto: by the number of its rows
     iterations: int = ITERATIONS  #: refits of overlapping books, at most
     max_train_rows: int = MAX_TRAIN_ROWS
@@ -82,8 +84,11 @@ class Settings:
         thread_count(self.threads)
         if self.max_memory is not None:
             parse_memory(self.max_memory)
+        weight = checked_weight(self.parallel_weight)
         n_bytes = self.n_bytes if self.n_books is None else self.n_books + (self.cross == "byte")
-        settings = replace(self, n_bytes=DEFAULT_BYTES if n_bytes is None else n_bytes, n_crude=n_crude)
+        settings = replace(
+            self, n_bytes=DEFAULT_BYTES if n_bytes is None else n_bytes, n_crude=n_crude, parallel_weight=weight
+        )
         _check_conflicts(settings)
         return settings
 
@@ -163,6 +168,11 @@ def _check_conflicts(settings: Settings) -> None:
             f"cells={settings.cells} requires layout='hybrid' or 'residual' and n_bytes >= 2, because more than "
             f"{settings.n_words} cells span all dimensions: got layout={settings.layout!r}, "
             f"n_bytes={settings.code_bytes}"
+        )
+    if settings.parallel_weight > 1 and METRICS[settings.metric].is_squared:
+        raise InputError(
+            f"parallel_weight={settings.parallel_weight:g} requires metric='ip', because it lowers errors of inner "
+            f"products at the cost of others: got metric={settings.metric!r}"
         )
     if settings.layout != "subspace" and settings.rotation == "learned":
         raise InputError(f"rotation='learned' requires layout='subspace', got layout={settings.layout!r}")

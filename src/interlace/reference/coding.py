@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +36,11 @@ def encode(
 
 
 Path = tuple[np.float32, list[int]]  # score, words of the books so far
+ParallelPath = tuple[np.float32, list[int], np.float32]  # and what is left of the row along itself
+P = TypeVar("P", bound=tuple[Any, ...])
 
 
-def _best(paths: list[Path], n: int) -> list[Path]:
+def _best(paths: list[P], n: int) -> list[P]:
     """The n paths with the smallest scores; ties are resolved in favour of the earlier path."""
     return sorted(paths, key=lambda path: path[0])[:n]
 
@@ -64,6 +67,8 @@ class _Coder:
         y = rotate(self.codebooks, x, centre=True)
         linear = [squares(b) - F(2) * inner(y[b.support], b.words.T) for b in self.codebooks.books]
         n_books = len(linear)
+        if self.codebooks.parallel_weight > 1:
+            return self._with_norms(self._parallel_code(y, linear))
         any_linked = any(self.pairs.linked(j) for j in range(1, n_books))
         beam = self.beam if any_linked or self.cells.step > 0 else 1  # independent books need no beam
         cells = [(linear[0][w], [int(w)]) for w in self._compared_cells(y)]
@@ -79,8 +84,70 @@ class _Coder:
         for _ in range(self.sweeps):
             if not self._improve(linear, codes):
                 break
+        return self._with_norms(codes)
+
+    def _with_norms(self, codes: list[int]) -> list[int]:
+        """The cell, and the code of every column."""
         norm_or_word = (codes[c] if c >= 0 else self._norm_code(-1 - c, codes) for c in self.codebooks.columns)
         return [codes[0], *norm_or_word]
+
+    def _parallel_code(self, y: FloatArray, linear: list[FloatArray]) -> list[int]:
+        """Words of all books with the loss of :mod:`interlace.codec.parallel`: every book extends all paths."""
+        along, left = self._along(y, linear)
+        n_books = len(linear)
+        any_linked = any(self.pairs.linked(j) for j in range(1, n_books))
+        cells = _best(
+            [(linear[0][w], int(w)) for w in self._compared_cells(y)],
+            min(self.beam, CELLS) if any_linked else self.beam,
+        )
+        start = self._parallel_terms(along[0], left)
+        paths: list[ParallelPath] = [(score + start[w], [w], left - along[0][w]) for score, w in cells]
+        for j in range(1, n_books):
+            longer = []
+            for score, codes, rest in paths:
+                if self.pairs.linked(j):
+                    scores = np.array([s for s, _ in self._extended(linear[j], (score, codes), j)], F)
+                else:
+                    scores = score + self._own(linear[j], codes[0], j)
+                scores = scores + self._parallel_terms(along[j], rest)
+                longer += [(s, [*codes, w], rest - along[j][w]) for w, s in enumerate(scores)]
+            paths = _best(longer, self.beam)
+        [(_, codes, left)] = _best(paths, 1)
+        for _ in range(self.sweeps):
+            before = list(codes)
+            for j in range(1, n_books):
+                if self.pairs.linked(j):
+                    scores = self.pairs.step * self._sums(linear[j], codes, j).astype(F)
+                else:
+                    scores = self._own(linear[j], codes[0], j)
+                left = left + along[j][codes[j]]
+                scores = scores + self._parallel_terms(along[j], left)
+                if scores.min() < scores[codes[j]]:
+                    codes[j] = int(np.argmin(scores))
+                left = left - along[j][codes[j]]
+            if codes == before:
+                break
+        return codes
+
+    def _along(self, y: FloatArray, linear: list[FloatArray]) -> tuple[list[FloatArray], np.float32]:
+        """The products of all words with the direction of the row, and that of the centred row y."""
+        books = self.codebooks.books
+        origin = rotate(self.codebooks, np.zeros_like(y), centre=True)
+        row = y - origin
+        square, product = (np.cumsum(a.astype(np.float64) * row)[-1] for a in (row, y))
+        length = np.sqrt(square)
+        if length <= self.codebooks.shortest_direction:
+            return [np.zeros(len(b.words), F) for b in books], F(0)
+        half_inverse = F(0.5 / length)
+        cells = F(2) * inner(row[books[0].support], books[0].words.T)
+        doubled = [
+            squares(b) - F(2) * inner(origin[b.support], b.words.T) - of for b, of in zip(books, linear, strict=True)
+        ]
+        return [d * half_inverse for d in (cells, *doubled[1:])], F(product / length)
+
+    def _parallel_terms(self, along: FloatArray, left: np.float32) -> FloatArray:
+        """What words add to the loss, besides the squared error, if ``left`` is left of the row along itself."""
+        return F(F(self.codebooks.parallel_weight) - F(1)) * (along * (along - F(2) * left))
 
     def _compared_cells(self, y: FloatArray) -> NDArray[np.int64]:
         """All cells; of more than ALL_TABLES tables of 256 cells, those of the tables with the nearest centres."""

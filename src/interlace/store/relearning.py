@@ -170,7 +170,8 @@ def _learner(old: Codebooks, settings: Mapping[str, Any], n_rows: int, progress:
     """A learner of the method that learned the old codebooks, which their layout identifies."""
     if "layout" in settings or old.layout in LAYOUTS:
         size = {} if "n_books" in settings else {"n_bytes": old.n_bytes}
-        asked = {**size, "layout": old.layout, **_known(settings), "metric": old.metric}
+        kept = {"layout": old.layout, "parallel_weight": old.parallel_weight}
+        asked = {**size, **kept, **_known(settings), "metric": old.metric}
         return _icq(Settings(**asked), n_rows, progress)
     make = learner_of_layout(old.layout) if old.metric_type.is_squared else None
     if make is None:

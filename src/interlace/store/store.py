@@ -195,6 +195,7 @@ class Store(Reading):
         cross: Cross | None = None,
         prior: PriorFit | None = None,
         effort: Effort | None = None,
+        parallel_weight: float | None = None,
         cells: int | Auto | None = None,
         iterations: int | None = None,
         max_train_rows: int | None = None,
@@ -209,11 +210,11 @@ class Store(Reading):
         A store that was created without codebooks learns with the settings of :func:`interlace.create`, and with those
         that you pass instead, which it then keeps for the next time.
 
-        The method that learned the current codebooks learns the new ones, with the same number of bytes and the same
-        layout, unless you pass others. The parameters are those of its class, :class:`interlace.ICQ` or a class of
-        ``il.quantizers``; ``penalty`` belongs to ``CQ``, ``start`` to ``OPQ``. None means the default of the class. A
-        parameter that the class does not have raises :class:`InputError`. With ``layout``, codebooks of any method are
-        replaced by those of ICQ. The metric cannot change.
+        The method that learned the current codebooks learns the new ones, with the same number of bytes, layout and
+        ``parallel_weight``, unless you pass others. The parameters are those of its class, :class:`interlace.ICQ` or a
+        class of ``il.quantizers``; ``penalty`` belongs to ``CQ``, ``start`` to ``OPQ``. None means the default of the
+        class. A parameter that the class does not have raises :class:`InputError`. With ``layout``, codebooks of any
+        method are replaced by those of ICQ. The metric cannot change.
 
         Searches use the old codebooks meanwhile, and writes wait. Codebooks and codes are replaced in one step: after
         an error, Ctrl-C or a crash before it the store is unchanged, and readers see the new codes after a refresh. If
@@ -230,6 +231,7 @@ class Store(Reading):
             "cross": cross,
             "prior": prior,
             "effort": effort,
+            "parallel_weight": parallel_weight,
             "cells": cells,
             "iterations": iterations,
             "max_train_rows": max_train_rows,

@@ -103,7 +103,7 @@ def learning_memory(shape: Shape, n: int, threads: int) -> int:
     dim, sample = shape.dim, 4 * n * shape.dim
     # Rows are read in blocks of the input's dtype; for cosine they are normalized in float64.
     reading = (4 if METRICS[shape.metric].is_normalized else 1) * sample + 16 * min(n, BLOCK_ROWS) * dim
-    block = 16 * min(n, FLOAT64_ROWS) * dim
+    block = (32 if shape.parallel else 16) * min(n, FLOAT64_ROWS) * dim
     axes = 64 * dim * dim if shape.rotated else 8 * dim * dim
     rows = n * (40 + 3 * shape.n_columns + 3)  # labels, scores, their order; codes
     words = 24 * (MAX_WORDS * sum(shape.widths) + shape.n_cells * shape.widths[0])  # of old and new books
@@ -125,11 +125,12 @@ def _sample_copies(shape: Shape) -> float:
     widest = max(shape.widths[1:], default=shape.dim) / shape.dim
     if shape.rotation == "learned":
         copies = 9.0  # the centred and the decoded rows in float64, for the next rotation
-    elif shape.pairs:
+    elif shape.refitted:
         # The sample, its rotated rows, their residuals, the words of these; and the dimensions of one book.
         copies = 4.0 + (2 * widest if shape.layout == "subspace" or shape.rotated else 0.0)
     else:
         copies = 3.0 + widest  # the sample, centred, rotated
+    copies += 2 * shape.parallel  # rows that are not centred, and what the words are refitted to
     return max(copies, 5.0) if shape.n_norms else copies  # the sum of all words, and the words of one book
 
 
@@ -162,5 +163,6 @@ def _native(shape: Shape, threads: int, beam: int) -> int:
     """Tables of the native core, and the buffers of each thread for encoding and refitting."""
     rows = 256 * (8 * shape.dim + 8 * beam) + 1024 * shape.n_cell_tables  # NearestWords
     coder = 4 * 16 * (shape.dim + shape.n_books * MAX_WORDS) + 2 * beam * (shape.n_books + 2) * MAX_WORDS + rows
-    refit = 8 * 8 * 5 * shape.n_books * MAX_WORDS if shape.pairs else 0
+    coder += 8 * shape.n_books * MAX_WORDS if shape.parallel else 0
+    refit = 8 * 8 * 5 * shape.n_books * MAX_WORDS if shape.refitted else 0
     return shape.table_bytes() + shape.term_bytes() + shape.pair_bytes() + threads * (coder + refit)

@@ -45,6 +45,7 @@ class Shape:
     beam: int
     sweeps: int
     rotation: str  # principal, learned or none
+    parallel: bool = False  # the loss counts errors along the row more than others
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -75,6 +76,11 @@ class Shape:
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Pairs of books that share dimensions."""
         return tuple((i, j) for j in range(self.n_books) for i in range(j) if _overlap(self.spans[i], self.spans[j]))
+
+    @property
+    def refitted(self) -> bool:
+        """Whether the words of a code depend on each other: then the encoder has a beam, and words are refitted."""
+        return self.parallel or bool(self.pairs)
 
     @property
     def n_pairs(self) -> int:
@@ -189,6 +195,7 @@ def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = No
         beam=min(beam, MAX_WORDS),
         sweeps=sweeps,
         rotation="none" if layout == "residual" and len(sizes) == 1 else rotation,
+        parallel=settings.parallel_weight > 1,
     )
 
 

@@ -11,6 +11,7 @@ from ..layout_rules import TRIAL_QUERIES, TRIAL_REFITS, TRIAL_ROWS, compared_lay
 from ..schedule import (
     CELL_ROUNDS,
     NARROW_BEAM,
+    PARALLEL_REFITS,
     PRODUCT_ROUNDS,
     REFIT_PASSES,
     ROTATION_KMEANS_ROUNDS,
@@ -56,9 +57,10 @@ class Work:
 
 def coding_work(shape: Shape, beam: int | None = None, sweeps: int | None = None) -> Work:
     """Encoding one row (cpp/core/encode.cpp)."""
-    beam = (shape.beam if beam is None else beam) if shape.pairs else 1  # the encoder needs no beam without overlap
+    beam = (shape.beam if beam is None else beam) if shape.refitted else 1
     sweeps = shape.sweeps if sweeps is None else sweeps
-    steps = float(beam * (shape.n_books - 1) * MAX_WORDS)
+    # A score-aware loss adds floats to the tables of every path, and looks for the best words one by one.
+    steps = float((10 if shape.parallel else 1) * beam * (shape.n_books - 1) * MAX_WORDS)
     if shape.n_pairs:  # candidates share most of the words of earlier books
         steps += (2 + beam / 4) * shape.n_pairs * MAX_WORDS + sweeps * 6 * shape.n_pairs * MAX_WORDS
     products = MAX_WORDS * (sum(shape.widths) + PICK * shape.n_books)
@@ -70,7 +72,7 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
     """Learning from n rows: axes, k-means of every book, refits, which encode the sample."""
     dim = shape.dim
     axes = Work(matrix=2.0 * n * dim * dim + EIGEN * dim**3)
-    rounds = ROUNDS[effort].start if shape.pairs else PRODUCT_ROUNDS
+    rounds = ROUNDS[effort].start if shape.refitted else PRODUCT_ROUNDS
     work = _kmeans_work(n, rounds, shape.widths)
     if shape.rotated:
         work += axes
@@ -78,11 +80,12 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
         work += (axes + _kmeans_work(n, ROTATION_KMEANS_ROUNDS, shape.widths)) * ROTATION_ROUNDS
     if shape.layout != "subspace" and shape.rotated:
         work += _kmeans_work(n, CELL_ROUNDS, (dim,))
-    if shape.pairs:
+    if shape.refitted:
+        passes = (REFIT_PASSES + 1) * (PARALLEL_REFITS if shape.parallel else 1)
         narrow, wide = refit_rounds(effort, iterations)
         for times, rows, beam in ((narrow, rows_per_round(n), NARROW_BEAM), (wide, n, WIDE_BEAM)):
             work += coding_work(shape, beam, 0) * (times * rows)
-            work += Work(sums=2.0 * (REFIT_PASSES + 1) * times * rows * sum(shape.widths))
+            work += Work(sums=2.0 * passes * times * rows * sum(shape.widths))
             work += Work(products=times * len(shape.pairs) * MAX_WORDS**2 * dim)  # tables of cross terms
     if shape.n_norms:
         work += coding_work(shape, sweeps=0) * n
