@@ -240,10 +240,13 @@ def main() -> None:
     parser.add_argument("--cached", action="store_true", help="take the indexes that an earlier run has left")
     parser.add_argument("--no-work", action="store_true", help="leave out the work of 1 to 8 groups")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON")
+    parser.add_argument("--prepare", action="store_true", help="make the data in the cache, and measure nothing")
     args = parser.parse_args()
-    if args.data == "sift-grown-10m" and not list(cache_folder().glob("sift-grown-10m*seed0.npy")):
-        raise SystemExit("sift-grown-10m is not in the cache: benchmarks/growth.py --build makes it")
+    if args.data == "sift-grown-10m" and not args.prepare and not list(cache_folder().glob("sift-grown-10m*seed0.npy")):
+        raise SystemExit("sift-grown-10m is not in the cache: --prepare makes it")
     data = bench_sets.load(args.data, seed=0, quick=args.quick, say=say)
+    if args.prepare:
+        return
     q = np.resize(np.asarray(data.queries, np.float32), (BATCH, data.queries.shape[1]))
     folder = cache_folder() / "cluster" / (f"{args.data}-quick" if args.quick else args.data)
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ import pytest
 import interlace as il
 
 ROWS, DIM = 3000, 16
+os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: on a busy machine workers would hardly run
 # Ray Serve kills a proxy that takes longer than 5 s to start, as it does on a busy machine.
 os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "240")
 
@@ -56,5 +57,5 @@ def one(rows: np.ndarray) -> il.Index:
 def built(cluster_of_ray: None, rows: np.ndarray, one: il.Index, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seven shards of the rows, with the codebooks of ``one``."""
     out = tmp_path_factory.mktemp("shards") / "seven"
-    il.ray.build(rows, one, out, shards=7, originals="float16", progress=False)
+    il.ray.build(rows, one, out, shards=7, originals="float16", calibrate=True, progress=False)
     return out

@@ -28,6 +28,7 @@ from .sources import ShardSource, source_of
 WORK = "building"  # folder of records beside the shards, removed at the end
 POLL = 0.5  # seconds between two looks at the progress
 LEARNING = 0.3  # share of the progress
+TOGETHER = 1 << 28  # rows whose codes one task may hold in memory, to calibrate all shards together
 
 
 def build(
@@ -40,7 +41,7 @@ def build(
     key: str | None = None,
     originals: Literal["float16", "int8"] | None = None,
     threads: int | None = None,
-    calibrate: bool | Literal["all", "shards"] = True,
+    calibrate: bool | Literal["auto", "all", "shards"] = "auto",
     address: str | None = None,
     retries: int = 3,
     progress: Any = "auto",
@@ -55,21 +56,25 @@ def build(
 
     Shards are consecutive rows. Each is coded by a task of ``threads`` CPUs (all CPUs of the cluster divided by the
     shards, at least 1) and repeated up to ``retries`` times when its worker or node is lost. ``calibrate``
-    says for which searches margins are calibrated: of ``"all"`` shards by one group, of single ``"shards"`` by as many
-    groups, of both (True), or none (False: calibrated margins are searched exactly); see docs/distributed.md.
+    says for which searches margins are calibrated: of ``"all"`` shards together, whose rules hold for any groups of
+    them; of single ``"shards"`` by as many groups; of both (True), or none (False: calibrated margins are searched
+    exactly). ``"auto"`` is ``"all"``, for which one task holds all codes in memory, up to 268 million rows, and
+    ``"shards"`` beyond; see docs/distributed.md.
 
     The manifest is written when all shards are complete. A build that fails or is killed leaves none; called again with
     the same arguments, it keeps the model and the shards that are done. Same source, settings, seed and number of
     shards: the same bytes.
     """
     n_shards = positive(shards, "shards")
-    if calibrate not in (True, False, "all", "shards"):
-        raise InputError(f"calibrate must be True, False, 'all' or 'shards', got {calibrate!r:.60}")
+    if calibrate not in (True, False, "auto", "all", "shards"):
+        raise InputError(f"calibrate must be True, False, 'auto', 'all' or 'shards', got {calibrate!r:.60}")
     said, wanted = as_progress(progress), as_model(model)
     runtime.connect(address)
     read = source_of(source, key, ids)
     if not 1 <= n_shards <= max(1, read.n_rows):
         raise InputError(f"shards must be 1 to {read.n_rows}, the number of rows, got {n_shards}")
+    if calibrate == "auto":
+        calibrate = "all" if read.n_rows <= TOGETHER else "shards"
     folder = places.normal(out)
     mark = _key(read, wanted, n_shards, originals, calibrate)
     if (finished := _finished(folder, mark)) is not None:
@@ -117,7 +122,8 @@ def build(
         said("calibrating", 0.95)
         rows = rows_that_calibrate(read.n_rows, made.sample, seed)
         target, vectors = places.join(folder, CALIBRATION), ray.put(_vectors(read, made, rows))
-        runtime.value_of(runtime.task(_calibrated, manifest, target, vectors, rows))
+        cpus = runtime.cpus_of_any_node()
+        runtime.value_of(runtime.task(_calibrated, manifest, target, vectors, rows, cpus, cpus=cpus))
     manifest.write()
     _clear(work)
     said("done", 1.0)
@@ -129,8 +135,8 @@ def _vectors(source: ShardSource, model: SharedModel, rows: Any) -> Any:
     return found if model.embedding is None else model.embedding(found)
 
 
-def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any) -> None:
-    calibrate_all(manifest, path, ray.get(vectors), rows)
+def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any, threads: int) -> None:
+    calibrate_all(manifest, path, ray.get(vectors), rows, threads)
 
 
 def _key(
