@@ -131,8 +131,12 @@ class Chaos:
     def _kill(self, cluster: il.ray.Cluster, kind: str) -> None:
         time.sleep(self.rng.uniform(0, 1))
         if kind == "node":
+            holding = self.nodes.killable(
+                {one["node"] for one in cluster.nodes(WAIT)}
+            )  # replicas, so that some are lost
+            chosen = self.rng.choice(holding or range(self.nodes.n_killable))
             began = time.monotonic()
-            gone: Any = self.nodes.kill(self.rng.randrange(self.nodes.n_killable))
+            gone: Any = self.nodes.kill(chosen)
         else:
             gone = self.rng.choice(cluster.nodes(WAIT))["process"]
             began = time.monotonic()

@@ -16,6 +16,7 @@ from .runtime import ALIVE, Failed, reason
 #: Seconds until a replica that has not answered is asked whether it is alive, and until that must be answered.
 PATIENCE = 0.5
 PAUSE = 0.1  # seconds between two tries where no replica is left
+DOUBT = 3.0  # seconds for which a replica that was lost or silent gets no call, if there are others
 LOOK = 1.0  # seconds between two reports of a call that takes long
 _COUNTING = threading.Lock()  # of all groups: a group is sent to other processes, and a lock is not
 
@@ -30,6 +31,7 @@ class ShardGroup:
     actors: list[Any]
     turn: int = 0  #: of the replica that the next call goes to
     waiting: int = 0  #: calls of this process without an answer
+    doubts: dict[Any, float] = field(default_factory=dict)  #: until when replicas are passed over
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ShardGroup, (self.numbers, self.first, self.rows, self.actors)
@@ -37,6 +39,19 @@ class ShardGroup:
     def alone(self) -> list[ShardGroup]:
         """A group for each replica, to ask it and no other."""
         return [ShardGroup(self.numbers, self.first, self.rows, [actor]) for actor in self.actors]
+
+    def chosen(self, now: float) -> Any:
+        """The replica that the next call goes to: in turn, and one that is known to be lost only if all are.
+
+        Ray keeps a call for an actor that it is starting again until the actor is there, and does not say so.
+        """
+        actors = self.actors  # one list: another thread may replace it
+        for _ in range(len(actors)):
+            actor = actors[self.turn % len(actors)]
+            self.turn += 1
+            if self.doubts.get(actor, 0.0) <= now:
+                break
+        return actor
 
     def __str__(self) -> str:
         low, high = self.numbers[0], self.numbers[-1]
@@ -54,7 +69,7 @@ class _Call:
     again: float | None = 0.0  #: when to send it, if nobody works on it
     tried: int = 0
     problem: Exception | None = None
-    running: set[Any] = field(default_factory=set)
+    running: dict[Any, Any] = field(default_factory=dict)  #: answers that are awaited, and their actors
     actor: Any = None  #: that it was sent to for the last time
     heard: float = 0.0  #: when that one was known to be alive, or was asked whether it is
     sign: Any = None  #: the answer to that question, which is awaited
@@ -66,18 +81,17 @@ class _Call:
         if self.tried >= len(self.group.actors) or now - self.heard <= self.patience:
             return None
         if self.sign is not None:  # it has not answered: another replica, as well
+            self.group.doubts[self.actor] = now + DOUBT
             return self._send(now)
         self.heard, self.sign = now, self.actor.alive.options(concurrency_group=ALIVE).remote()
         return self.sign
 
     def _send(self, now: float) -> Any:
-        actors = self.group.actors  # one list: another thread may replace it
-        self.actor = actors[self.group.turn % len(actors)]
-        self.group.turn += 1
+        self.actor = self.group.chosen(now)
         self.heard, self.again, self.sign = now, None, None
         self.tried += 1
         call = self.actor.ask.remote(*self.arguments)
-        self.running.add(call)
+        self.running[call] = self.actor
         return call
 
     def next_time(self) -> float:
@@ -86,9 +100,10 @@ class _Call:
             return self.again
         return self.heard + self.patience if self.tried < len(self.group.actors) else float("inf")
 
-    def lost(self, error: Exception, now: float) -> None:
-        """A replica did not survive the call; those that still have it may be the ones that gave no sign of life."""
+    def lost(self, actor: Any, error: Exception, now: float) -> None:
+        """This replica did not survive the call; those that still have it may be the ones that gave no sign of life."""
         self.problem = error
+        self.group.doubts[actor] = now + DOUBT
         self.again = now if not self.running and self.tried < len(self.group.actors) else now + PAUSE
 
 
@@ -156,12 +171,13 @@ def _answers(calls: list[_Call], left: set[int], timeout: float, report: Callabl
                 if reference == call.sign:
                     call.heard, call.sign = now, None
                 continue
-            call.running.discard(reference)
+            actor = call.running.pop(reference)
             try:
                 found = ray.get(reference)
             except ray.exceptions.RayError as error:
-                call.lost(error, now)
+                call.lost(actor, error, now)
                 continue
+            call.group.doubts.pop(actor, None)
             if isinstance(found, Failed):
                 raise found.error
             answers[number] = found

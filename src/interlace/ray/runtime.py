@@ -28,12 +28,10 @@ def connect(address: str | None = None) -> None:
     where = {"address": "local", "include_dashboard": False} if address is None else {"address": address}
     try:
         ray.init(**where, log_to_driver=False)
-    except RuntimeError as error:  # Ray compares versions of itself and of Python
-        if "ersion" not in str(error):
-            raise ClusterError(f"Ray cannot be started or joined: {error}") from error
+    except RuntimeError as error:  # such as other versions, which Ray compares
         raise ClusterError(
-            f"this process cannot join the cluster at {address!r}: {' '.join(str(error).split())} "
-            "Every node, and this process, need the same versions of Ray and of Python"
+            f"Ray cannot be started or joined at {address!r}: {' '.join(str(error).split())}. Every node, and this "
+            "process, need the same versions of Ray and of Python"
         ) from error
     except (ConnectionError, ValueError) as error:
         raise ClusterError(f"there is no Ray cluster at {address!r}: {' '.join(str(error).split())[:300]}") from error
