@@ -15,7 +15,7 @@ import numpy as np
 import ray
 
 from .. import _version
-from ..errors import BuildError, FileError, InputError
+from ..errors import BuildError, ClusterError, FileError, InputError
 from ..inputs.arrays import positive
 from ..learn.settings import Settings
 from ..progress import Progress, as_progress
@@ -117,17 +117,28 @@ def build(
     )
     said("checking", 0.9)
     if ids is not None and n_shards > 1:
-        runtime.values_of([runtime.task(refuse_repeated_ids, manifest, i, n_shards) for i in range(n_shards)])
+        calls = [runtime.task(refuse_repeated_ids, manifest, i, n_shards, retries=retries) for i in range(n_shards)]
+        _finish("the comparison of the ids of all shards", calls, manifest)
     if manifest.calibrated:
         said("calibrating", 0.95)
         rows = rows_that_calibrate(read.n_rows, made.sample, seed)
         target, vectors = places.join(folder, CALIBRATION), ray.put(_vectors(read, made, rows))
         cpus = runtime.cpus_of_any_node()
-        runtime.value_of(runtime.task(_calibrated, manifest, target, vectors, rows, cpus, cpus=cpus))
+        call = runtime.task(_calibrated, manifest, target, vectors, rows, cpus, cpus=cpus, retries=retries)
+        _finish("the calibration of all shards together", [call], manifest)
     manifest.write()
     _clear(work)
     said("done", 1.0)
     return manifest
+
+
+def _finish(what: str, calls: list[Any], manifest: ShardManifest) -> None:
+    """Wait for work on all shards; BuildError says what was lost, if it was lost with its workers."""
+    try:
+        runtime.values_of(calls)
+    except ClusterError as error:
+        kept = tuple(shard.number for shard in manifest.shards)
+        raise BuildError(f"{what}: {error}. All {len(kept)} shards are done and kept", (), kept) from error
 
 
 def _vectors(source: ShardSource, model: SharedModel, rows: Any) -> Any:

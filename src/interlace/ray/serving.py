@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from os import PathLike
 from typing import Any
 
@@ -112,5 +113,8 @@ def run_server(cluster: Cluster, name: str, *, host: str, port: int, grace: floa
         timeout_graceful_shutdown=int(grace),
     )
     server = uvicorn.Server(config)
-    server.run()
+    with contextlib.suppress(
+        SystemExit, KeyboardInterrupt
+    ):  # uvicorn has ended, then Ray's handler sees the signal too
+        server.run()
     return bool(server.started)
