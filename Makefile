@@ -60,8 +60,9 @@ bench-cache: $(STAMP)  ## build the indexes of the comparisons
 	$(BIN)/python benchmarks/partitions.py --build
 	$(BIN)/python benchmarks/growth.py --build
 
-report: $(STAMP)  ## benchmarks/RESULTS.md and the table of README.md from the JSON
+report: $(STAMP)  ## benchmarks/RESULTS.md and the tables of README.md and docs/distributed.md from the JSON
 	$(BIN)/python benchmarks/report.py --readme README.md
+	$(BIN)/python benchmarks/cluster_tables.py
 
 # The stub of the native module; a test compares it with the module.
 stub: $(STAMP)  ## regenerate the stub of the native module
@@ -108,12 +109,12 @@ serve-browser: $(STAMP)  ## the page of the server in a browser
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs tests/serve/test_page_*.py
 
 # Three Ray nodes on the loopback interface: builds, searches, kills an actor and a node, and prints a table.
-CLUSTER ?= --rows 2000000
+CLUSTER ?= --rows 2000000 --results benchmarks/results
 cluster: $(STAMP)  ## three Ray nodes on this machine, two kills, a table
 	$(BIN)/python benchmarks/cluster_demo.py $(CLUSTER)
 
 # Actors and nodes of such a cluster killed at random instants while an index is built and searched.
-RAY_FAULTS ?= --actors 50 --nodes 10 --builds 4 --results benchmarks/results
+RAY_FAULTS ?= --actors 50 --nodes 10 --builds 6 --results benchmarks/results
 ray-faults: $(STAMP)  ## kill actors and nodes of a Ray cluster
 	PYTHONPATH=benchmarks $(BIN)/python tests/ray/ray_chaos.py $(RAY_FAULTS)
 

@@ -1,18 +1,22 @@
 """Cost of Ray on one machine: building and searching four shards, against the library alone, and work by groups.
 
     python benchmarks/cluster.py [--quick] [--data sift300k] [--seconds 20] [--cached] [--no-work]
+    python benchmarks/cluster.py --data sift-grown-10m --prepare   # makes the data, at any time
+    python benchmarks/cluster.py --data sift-grown-10m             # about 20 minutes on two idle cores
 
 Writes benchmarks/results/cluster-DATA.json. ``--data sift-grown-10m`` is used only if it is cached. One Ray node on the
 loopback interface; both sides use the same number of threads of the same cores, in turn. Bars: a build takes at most
 25 % longer than ``Index.build``; batches of 1,000 queries reach at least 80 % of the queries per second of one process;
 a single query takes at most 5 ms longer at the median. Processor time is that of this process and of all processes
-that Ray has started.
+that Ray has started, and memory is the most that all of them had at once, with the pages of files and the object store
+that they share counted once.
 
 Both indexes are left in the cache; ``--cached`` takes them, and the times of their builds, if the code is the same.
 
 The groups of the last part share the cores of one machine, so it records work and messages and no elapsed times: table
-additions, rows scanned, processor time of the actors, calls, and bytes of queries and answers. It is left out beyond a
-million rows.
+additions, rows scanned, processor time of the actors, calls, and bytes of queries and answers. ``tau_known`` are the
+table additions of an exact search that knows the distance of the last hit from the start: what could be saved if groups
+told each other.
 """
 
 from __future__ import annotations
@@ -42,10 +46,9 @@ from interlace.index.machines import LOOKUPS, LOOKUPS_PER_ROOT, MULTIPLICATIONS
 from interlace.ray.holder import Options
 from partition_ours import code_version
 from peers import RESULTS, write
-from processes import cpu_of_tree, cpu_seconds
+from processes import Memory, cpu_of_tree, cpu_seconds
 
 N_BYTES, K, SHARDS, BATCH = 8, 10, 4, 1000
-MOST_ROWS = 1_000_000  # whose work in groups is counted
 ROUNDS = 3  # batches by which the processor time of actors is measured
 SETTINGS: dict[str, Any] = {"n_bytes": N_BYTES}
 
@@ -63,6 +66,7 @@ class Timed:
         self.phases: dict[str, float] = {}
 
     def __enter__(self) -> Timed:
+        self._memory = Memory(os.getpid())
         self._cpu, self._began = cpu_of_tree(os.getpid()), time.perf_counter()
         self._since = self._began
         return self
@@ -72,6 +76,7 @@ class Timed:
         self.facts = {
             "seconds": round(time.perf_counter() - self._began, 3),
             "cpu_seconds": round(cpu_of_tree(os.getpid()) - self._cpu, 2),
+            "peak_bytes": self._memory.most(),
             "phases": {name: round(seconds, 2) for name, seconds in self.phases.items()},
         }
         say(f"{self._name}: {self.facts}")
@@ -197,6 +202,7 @@ def work(folder: Path, q: Any) -> list[dict[str, Any]]:
                 for _ in range(ROUNDS):
                     found = cluster.search(q, K, margin=margin)
                 cpu = sum(map(cpu_seconds, processes)) - before
+                known = None if margin != "exact" else _tau_known(cluster, q, found)
                 calls = (sum(group.turn for group in cluster.groups) - turns) / ROUNDS
                 message = ("search", q, Options(K, margin, None), None)
                 answers = [group.actors[0].ask.remote(*message) for group in cluster.groups]
@@ -205,6 +211,7 @@ def work(folder: Path, q: Any) -> list[dict[str, Any]]:
                         "groups": groups,
                         "margin": str(margin),
                         "lookups_per_query": found.stats.lookups / len(q),
+                        "tau_known": known,
                         "scanned_per_query": found.stats.scanned / len(q),
                         "cpu_us_per_query": 1e6 * cpu / ROUNDS / len(q),
                         "model": _model(manifest, groups) if margin == 0.999 else None,
@@ -216,6 +223,11 @@ def work(folder: Path, q: Any) -> list[dict[str, Any]]:
                 )
                 say(f"{out[-1]}")
     return out
+
+
+def _tau_known(cluster: Any, q: Any, found: Any) -> float:
+    """Table additions for a query of all groups, if each knew the distance of the last hit of all."""
+    return float(cluster.range_search(q, found.distances[:, -1]).stats.lookups / len(q))
 
 
 def _model(manifest: il.ray.ShardManifest, groups: int) -> dict[str, float]:
@@ -240,10 +252,13 @@ def main() -> None:
     parser.add_argument("--cached", action="store_true", help="take the indexes that an earlier run has left")
     parser.add_argument("--no-work", action="store_true", help="leave out the work of 1 to 8 groups")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON")
+    parser.add_argument("--prepare", action="store_true", help="make the data in the cache, and measure nothing")
     args = parser.parse_args()
-    if args.data == "sift-grown-10m" and not list(cache_folder().glob("sift-grown-10m*seed0.npy")):
-        raise SystemExit("sift-grown-10m is not in the cache: benchmarks/growth.py --build makes it")
+    if args.data == "sift-grown-10m" and not args.prepare and not list(cache_folder().glob("sift-grown-10m*seed0.npy")):
+        raise SystemExit("sift-grown-10m is not in the cache: --prepare makes it")
     data = bench_sets.load(args.data, seed=0, quick=args.quick, say=say)
+    if args.prepare:
+        return
     q = np.resize(np.asarray(data.queries, np.float32), (BATCH, data.queries.shape[1]))
     folder = cache_folder() / "cluster" / (f"{args.data}-quick" if args.quick else args.data)
     folder.mkdir(parents=True, exist_ok=True)
@@ -275,7 +290,7 @@ def main() -> None:
         with il.ray.open(folder / "shards", groups=1, threads=args.threads, timeout=600) as cluster:
             say("searching")
             out["search"] = searches(one, cluster, q, args.threads, 1.0 if args.quick else args.seconds)
-        if len(data.x) <= MOST_ROWS and not args.no_work:
+        if not args.no_work:
             say("counting the work of 1 to 8 groups")
             shutil.rmtree(folder / "eight", ignore_errors=True)
             il.ray.build(source, one, folder / "eight", shards=8, threads=1, progress=False)

@@ -1,9 +1,9 @@
 """Three Ray nodes on this machine: build, search, kill an actor, kill a node, and compare all answers.
 
-    python benchmarks/cluster_demo.py [--rows 2000000] [--seconds 8]
+    python benchmarks/cluster_demo.py [--rows 2000000] [--seconds 8] [--results FOLDER]
 
-``make cluster`` runs it. It prints a table and stops everything that it started. The nodes share the cores of one
-machine: the rates say what a failure costs, not what a cluster can do.
+``make cluster`` runs it. It prints a table, writes it to ``cluster-demo.json``, and stops everything that it started.
+The nodes share the cores of one machine: the rates say what a failure costs, not what a cluster can do.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import interlace as il
+import machine
+from cache import write_json
 from loopback import kill_process, loopback
 
 DIM, SHARDS, BATCH = 32, 4, 100
@@ -65,12 +69,28 @@ class Searching:
             self.slowest = max(self.slowest, time.perf_counter() - began)
 
 
+def _print(phases: list[dict[str, Any]]) -> int:
+    """The table; returns the number of errors and wrong answers."""
+    table = [("phase", "queries/s", "errors", "wrong", "slowest batch")]
+    for one in phases:
+        rate, slowest = f"{one['queries_per_second']:,.0f}", f"{one['slowest_seconds']:.2f} s"
+        table.append((one["phase"], rate, str(one["errors"]), str(one["wrong"]), slowest))
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    for row in table:
+        print("  ".join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in range(1, len(row)))]))
+    bad = sum(one["errors"] + one["wrong"] for one in phases)
+    print("answers equal, no errors" if not bad else f"{bad} errors or wrong answers")
+    return bad
+
+
 def main() -> None:
     """Run the demonstration."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each phase")
+    parser.add_argument("--results", type=Path, help="folder of the JSON; without it nothing is written")
     args = parser.parse_args()
+    environment = machine.environment()
     with tempfile.TemporaryDirectory() as folder, loopback(3, 2) as nodes:
         data, out = Path(folder) / "rows.npy", Path(folder) / "shards"
         rows_of(args.rows, data)
@@ -79,27 +99,34 @@ def main() -> None:
         manifest = il.ray.build(data, settings, out, shards=SHARDS, progress=sys.stderr.isatty())
         print(f"built {manifest} in {time.perf_counter() - began:.0f} s", flush=True)
         queries = np.load(data, mmap_mode="r")[:: args.rows // BATCH][:BATCH] + np.float32(0.1)
-        table = [("phase", "queries/s", "errors", "wrong", "slowest batch")]
+        phases: list[dict[str, Any]] = []
         with il.ray.open(out, replicas=2, timeout=120) as cluster:
             expected = cluster.search(queries, 10, margin="exact")
 
-            def phase(name: str, act) -> None:
+            def phase(name: str, act: Callable[[], Any]) -> None:
+                began = time.perf_counter()
                 with Searching(cluster, queries, expected) as searching:
                     time.sleep(args.seconds / 4)
                     act()
                     time.sleep(args.seconds * 3 / 4)
-                rate = searching.queries / args.seconds
-                table.append((name, f"{rate:,.0f}", searching.errors, searching.wrong, f"{searching.slowest:.2f} s"))
+                phases.append(
+                    {
+                        "phase": name,
+                        "queries_per_second": searching.queries / (time.perf_counter() - began),
+                        "errors": searching.errors,
+                        "wrong": searching.wrong,
+                        "slowest_seconds": searching.slowest,
+                    }
+                )
 
             phase("nothing is killed", lambda: None)
             phase("an actor is killed", lambda: kill_process(cluster.nodes()[0]["process"]))
             phase("a node is killed", lambda: nodes.kill(0))
-        widths = [max(len(str(row[i])) for row in table) for i in range(len(table[0]))]
-        for row in table:
-            cells = [str(cell).rjust(width) for cell, width in zip(row, widths, strict=True)]
-            print("  ".join([cells[0].strip().ljust(widths[0]), *cells[1:]]))
-        bad = sum(int(row[2]) + int(row[3]) for row in table[1:])
-        print("answers equal, no errors" if not bad else f"{bad} errors or wrong answers")
+    bad = _print(phases)
+    if args.results is not None:
+        about = {"format": 1, "kind": "cluster-demo", "rows": args.rows, "shards": SHARDS, "batch": BATCH}
+        environment["load_at_end"] = round(machine.load(), 2)
+        write_json(args.results / "cluster-demo.json", about | {"phases": phases, "environment": environment})
     raise SystemExit(bool(bad))
 
 

@@ -59,6 +59,10 @@ class Loopback:
         """Nodes that may be killed."""
         return len(self._others)
 
+    def killable(self, ids: set[str]) -> list[int]:
+        """Numbers of the nodes that may be killed and have one of these ids."""
+        return [number for number, node in enumerate(self._others) if str(node.node_id) in ids]
+
     def kill(self, number: int) -> str:
         """End a node and all of its processes at once, without a word to the others; returns its id."""
         node = self._others.pop(number)

@@ -5,21 +5,40 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from s3_server import s3_server
 
 import interlace as il
 
 ROWS, DIM = 3000, 16
+os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: on a busy machine workers would hardly run
 # Ray Serve kills a proxy that takes longer than 5 s to start, as it does on a busy machine.
 os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "240")
 
 
 @pytest.fixture(scope="session")
-def cluster_of_ray() -> Iterator[None]:
-    """One node with two logical CPUs."""
+def s3() -> Iterator[tuple[dict[str, bytes], dict[str, str]]]:
+    """An object store: its objects, and the environment of its clients."""
+    with s3_server() as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def cluster_of_ray(s3: tuple[dict[str, bytes], dict[str, str]]) -> Iterator[None]:
+    """One node with two logical CPUs, whose workers can reach the object store."""
     ray = pytest.importorskip("ray", reason="the ray extra is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in s3[1].items():
+            patch.setenv(name, value)
+        _start(ray)
+    yield
+    ray.shutdown()
+
+
+def _start(ray: Any) -> None:
     ray.init(
         address="local",
         include_dashboard=False,
@@ -28,8 +47,6 @@ def cluster_of_ray() -> Iterator[None]:
         object_store_memory=200 << 20,
         _node_ip_address="127.0.0.2",
     )
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture(scope="session")
@@ -56,5 +73,5 @@ def one(rows: np.ndarray) -> il.Index:
 def built(cluster_of_ray: None, rows: np.ndarray, one: il.Index, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seven shards of the rows, with the codebooks of ``one``."""
     out = tmp_path_factory.mktemp("shards") / "seven"
-    il.ray.build(rows, one, out, shards=7, originals="float16", progress=False)
+    il.ray.build(rows, one, out, shards=7, originals="float16", calibrate=True, progress=False)
     return out

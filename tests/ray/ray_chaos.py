@@ -48,7 +48,8 @@ class Chaos:
         self.searches = self.errors = self.build_errors = 0
         self.build_kills = {"actor": 0, "node": 0}
         self.recoveries: dict[str, list[float]] = {"actor": [], "node": []}
-        self._windows: dict[str, list[tuple[float, float]]] = {"actor": [], "node": []}  # from kill to recovery
+        # From kill to recovery; "group" are nodes with all replicas of a group.
+        self._windows: dict[str, list[tuple[float, float]]] = {"actor": [], "node": [], "group": []}
         self._calls: list[tuple[float, float]] = []  # when each search began, and how long it took
 
     def build(self, number: int) -> None:
@@ -130,9 +131,14 @@ class Chaos:
 
     def _kill(self, cluster: il.ray.Cluster, kind: str) -> None:
         time.sleep(self.rng.uniform(0, 1))
+        window = kind
         if kind == "node":
+            holding = self.nodes.killable(
+                {one["node"] for one in cluster.nodes(WAIT)}
+            )  # replicas, so that some are lost
+            chosen = self.rng.choice(holding or range(self.nodes.n_killable))
             began = time.monotonic()
-            gone: Any = self.nodes.kill(self.rng.randrange(self.nodes.n_killable))
+            gone: Any = self.nodes.kill(chosen)
         else:
             gone = self.rng.choice(cluster.nodes(WAIT))["process"]
             began = time.monotonic()
@@ -144,7 +150,7 @@ class Chaos:
                 break
         end = time.monotonic()
         self.recoveries[kind].append(end - began)
-        self._windows[kind].append((began, end))
+        self._windows[window].append((began, end))
         if kind == "node":
             self.nodes.add()
 
@@ -175,7 +181,7 @@ class Chaos:
 def _summary(seconds: list[float]) -> dict[str, float]:
     if not seconds:
         return {}
-    high = quantiles(seconds, n=10)[-1] if len(seconds) > 1 else seconds[0]
+    high = quantiles(seconds, n=10, method="inclusive")[-1] if len(seconds) > 1 else seconds[0]
     return {"median": round(median(seconds), 3), "p90": round(high, 3), "longest": round(max(seconds), 3)}
 
 

@@ -86,7 +86,7 @@ def test_a_dataset_gives_the_same_bytes(built: Path, one: il.Index, rows: np.nda
 
 def test_shards_can_be_written_below_a_url(built: Path, one: il.Index, rows: np.ndarray, tmp_path: Path) -> None:
     out = f"local://{tmp_path}/bucket/index"
-    made = il.ray.build(rows, one, out, shards=7, originals="float16", progress=False)
+    made = il.ray.build(rows, one, out, shards=7, originals="float16", calibrate=True, progress=False)
     assert contents(tmp_path / "bucket" / "index") == contents(built)
     assert len(made.open_shard(3, cache=str(tmp_path / "cache"))) == 429
     assert len(list((tmp_path / "cache").iterdir())) == 1
@@ -94,7 +94,7 @@ def test_shards_can_be_written_below_a_url(built: Path, one: il.Index, rows: np.
 
 def test_a_finished_build_is_not_repeated_and_not_overwritten(built: Path, one: il.Index, rows: np.ndarray) -> None:
     before = {path: path.stat().st_mtime_ns for path in built.iterdir()}
-    il.ray.build(rows, one, built, shards=7, originals="float16", progress=False)
+    il.ray.build(rows, one, built, shards=7, originals="float16", calibrate=True, progress=False)
     assert {path: path.stat().st_mtime_ns for path in built.iterdir()} == before
     with pytest.raises(il.InputError, match="already has an index"):
         il.ray.build(rows, one, built, shards=3, originals="float16", progress=False)
@@ -182,7 +182,9 @@ def test_margins_are_calibrated_for_the_groups_that_were_asked_for(one: il.Index
         found = Holder(manifest, numbers, 1, None).searcher.engine.calibration
         return None if found is None else found.n
 
+    assert calibrated_for("auto", 0, 1) == 3000
     assert calibrated_for("all", 0, 1) == 3000
+    assert contents(tmp_path / "auto") == contents(tmp_path / "all")
     assert calibrated_for("all", 1) == 3000, "its rules hold for fewer rows, too"
     assert calibrated_for("shards", 1) == 1500
     assert calibrated_for("shards", 0, 1) is None

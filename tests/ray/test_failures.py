@@ -49,6 +49,12 @@ def test_killed_and_stopped_replicas(built: Path, one: il.Index, queries: np.nda
             kept = one.search(queries, margin="exact", filter=np.arange(3000) >= 1714)
             assert np.array_equal(part.ids, kept.ids)
             assert part.stats.rows == 3000 - 1714
+            near = cluster.range_search(queries, 30.0, timeout=2, partial=True)
+            assert near.missing_rows == ((0, 1714),)
+            assert np.array_equal(near.ids, one.range_search(queries, 30.0, filter=np.arange(3000) >= 1714).ids)
+            for call in (lambda: cluster.explain(queries[0], 5, timeout=1), lambda: cluster.vectors([5], timeout=1)):
+                with pytest.raises(il.ray.ShardUnavailableError, match="shards 0 to 3"):
+                    call()
         finally:
             for process in processes[:2]:
                 os.kill(process, signal.SIGCONT)

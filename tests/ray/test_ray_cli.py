@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +35,18 @@ def test_build_search_info_verify(one, rows, queries, tmp_path: Path, capsys) ->
     one.codebooks.save(tmp_path / "books")
     out = tmp_path / "shards"
     code, text, _ = run(
-        capsys, "ray", "build", tmp_path / "x.npy", "-o", out, "--shards", 2, "--model", tmp_path / "books"
+        capsys,
+        "ray",
+        "build",
+        tmp_path / "x.npy",
+        "-o",
+        out,
+        "--shards",
+        2,
+        "--model",
+        tmp_path / "books",
+        "--calibrate",
+        "none",
     )
     assert code == 0
     assert "2 shards" in text
@@ -55,6 +70,48 @@ def test_build_search_info_verify(one, rows, queries, tmp_path: Path, capsys) ->
     code, _, error = run(capsys, "ray", "build", "x.npy", "-o", out, "--shards", 2, "--model", "m", "--n-bytes", 4)
     assert code == 1
     assert "cannot be combined" in error
+
+
+def test_serve(built: Path, one, queries, tmp_path: Path) -> None:
+    """``interlace serve --ray ADDRESS`` as a process of its own, which joins the cluster and ends by a signal."""
+    import signal
+    import subprocess
+    import sys
+
+    import ray
+
+    pytest.importorskip("fastapi", reason="the serve extra is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = ray.get_runtime_context().gcs_address
+    command = [sys.executable, "-m", "interlace", "serve", str(built), "--ray", address, "--port", str(port)]
+    more = ["--replicas", "1", "--max-replicas", "2", "--rerank", "0"]
+    with open(tmp_path / "said", "w") as said, subprocess.Popen([*command, *more], stderr=said) as process:
+        try:
+            body = json.dumps({"query": queries[0].tolist(), "limit": 5, "params": {"exact": True}}).encode()
+            url = f"http://127.0.0.1:{port}/collections/shards/points/query"
+            request = urllib.request.Request(url, body, {"content-type": "application/json"})
+            for _ in range(2000):
+                assert process.poll() is None, (tmp_path / "said").read_text()
+                try:
+                    with urllib.request.urlopen(request, timeout=60) as answer:
+                        points = json.loads(answer.read())["result"]["points"]
+                    break
+                except urllib.error.URLError:
+                    time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0
+        finally:
+            process.kill()
+    assert [point["id"] for point in points] == one.search(queries[0], 5, margin="exact").ids.tolist()
+    assert "2 groups" not in (tmp_path / "said").read_text(), "one group for the only node"
+
+
+def test_bad_options_of_serve(capsys) -> None:
+    code, _, error = run(capsys, "serve", ".", "--replicas", 2)
+    assert code == 1
+    assert "--replicas and --max-replicas belong to --ray" in error
 
 
 def test_plans(capsys) -> None:

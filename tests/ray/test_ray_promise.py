@@ -26,18 +26,26 @@ def drawn(seed: int, n: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def manifest(cluster_of_ray: None, tmp_path_factory: pytest.TempPathFactory) -> il.ray.ShardManifest:
+def manifests(cluster_of_ray: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, il.ray.ShardManifest]:
+    """Calibrated for all shards together, which is the default, and for each shard."""
     folder: Path = tmp_path_factory.mktemp("promise")
     settings = {"n_bytes": 6, "layout": "hybrid", "effort": "fastest", "threads": 2}
-    return il.ray.build(drawn(4, ROWS), settings, folder / "shards", shards=SHARDS, threads=1, progress=False)
+    options = {"shards": SHARDS, "threads": 1, "progress": False}
+    together = il.ray.build(drawn(4, ROWS), settings, folder / "a", **options)
+    model = together.file("model.interlace")
+    return {"all": together, "shards": il.ray.build(drawn(4, ROWS), model, folder / "b", calibrate="shards", **options)}
 
 
-@pytest.mark.parametrize("groups", [1, 2, SHARDS])
-def test_promises_hold_over_all_groups_together(manifest: il.ray.ShardManifest, groups: int) -> None:
+@pytest.mark.parametrize(
+    ("calibrated", "groups"), [("all", 1), ("all", 2), ("all", SHARDS), ("shards", SHARDS)], ids=str
+)
+def test_promises_hold_over_all_groups_together(
+    manifests: dict[str, il.ray.ShardManifest], calibrated: str, groups: int
+) -> None:
     from interlace.ray.holder import Holder, Options
     from interlace.ray.merging import merged
 
-    queries = drawn(5, 2000)
+    queries, manifest = drawn(5, 2000), manifests[calibrated]
     numbers = np.array_split(np.arange(SHARDS), groups)
     holders = [Holder(manifest, tuple(part.tolist()), 1, None) for part in numbers]  # what actors run, in this process
 

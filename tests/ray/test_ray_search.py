@@ -110,6 +110,14 @@ def test_a_calibrated_margin_keeps_its_promise_over_all_groups(cluster, one, row
     assert agreement >= 0.99
 
 
+def test_a_recall_is_reached_by_re_ranking(cluster, one, rows) -> None:
+    queries = rows[::7] + np.random.default_rng(3).normal(size=rows[::7].shape).astype(np.float32) * 0.3
+    truth = np.sort(((queries[:, None] - rows[None]) ** 2).sum(2), 1)[:, 9]  # there are ties: distances decide
+    found = cluster.search(queries, 10, recall=0.9)
+    assert (found.distances <= truth[:, None] * (1 + 1e-3)).mean() >= 0.9
+    assert 0 < found.stats.reranked < len(queries) * len(rows)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -73,6 +73,15 @@ def test_writes_searches_kills_and_rebuilds(store, one, rows, queries, tmp_path)
 
     for _ in range(4):  # the writers and the readers in turn
         check()
+    near, wanted = store.range_search(queries, 30.0), expected.range_search(queries, 30.0)
+    assert np.array_equal(near.offsets, wanted.offsets)
+    assert near.distances.tobytes() == wanted.distances.tobytes()
+    best = expected.search(queries[0], 3, margin="exact")
+    why = store.explain(queries[0], int(best.ids[0]), 3, margin="exact")
+    assert (why.lost, why.distance) == ("found", best.distances[0])
+    assert store.search_by_id([70], 1, margin="exact", rerank=50).distances[0, 0] == 0
+    store.calibrate(rows[:1000])
+    assert "exact" not in store.search(queries, 8, margin=0.99).groups[0].margin
     assert np.array_equal(store.vectors([70, 7], originals=True), expected.get([70, 7], originals=True))
     assert store.payload([70, 7]).column("n").to_pylist() == [70, 7]
 

@@ -15,6 +15,7 @@ DESCRIPTION = """\
 Works with an index in shards (docs/distributed.md). Needs the ray extra: pip install 'interlace[ray]'.
 Without --address or RAY_ADDRESS, a cluster is started on this machine for as long as the command runs.
 """
+CALIBRATE: dict[str, Any] = {"auto": "auto", "all": "all", "shards": "shards", "both": True, "none": False}
 EPILOG = """\
 examples:
   interlace ray build part-*.npy -o shards --shards 8 --address 10.0.0.1:6379
@@ -39,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("--key", help="column of vectors in parquet files")
     build.add_argument("--ids", metavar="COLUMN", help="column of ids (default: row numbers)")
     build.add_argument("--originals", choices=("float16", "int8"), help="keep the vectors for re-ranking")
+    build.add_argument(
+        "--calibrate",
+        choices=tuple(CALIBRATE),
+        default="auto",
+        help="searches that margins are calibrated for: of all shards by one actor, of single shards, both, or none",
+    )
     build.add_argument("--model", metavar="FILE", help="encode with this model; nothing is learned")
     add_learning(build)
     add_threads(build)
@@ -48,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("-k", type=positive, default=10, metavar="K", help="neighbours per query (default: 10)")
     search.add_argument("--margin", type=margin, default=0.999, help="as of `interlace search` (default: 0.999)")
     search.add_argument("--rerank", type=positive, metavar="N", help="re-rank the N best rows by exact distances")
+    search.add_argument("--recall", type=float, metavar="R", help="re-rank as many rows as this recall needs")
     search.add_argument("--replicas", type=positive, default=1, metavar="N", help="actors that hold each shard")
     search.add_argument("--groups", type=positive, metavar="N", help="actors that hold all shards together")
     search.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds to wait for lost shards")
@@ -85,6 +93,7 @@ def _build(args: argparse.Namespace, ray: Any) -> int:
             ids=args.ids,
             key=args.key,
             originals=args.originals,
+            calibrate=CALIBRATE[args.calibrate],
             threads=args.threads,
             address=args.address,
             progress=progress,
@@ -105,7 +114,9 @@ def _search(args: argparse.Namespace, ray: Any) -> int:
     queries = read_vectors(args.queries)
     names = ("replicas", "groups", "threads", "timeout", "address")
     with ray.open(args.index, **{name: getattr(args, name) for name in names}) as cluster:
-        found = cluster.search(queries, args.k, margin=args.margin, rerank=args.rerank, partial=args.partial)
+        found = cluster.search(
+            queries, args.k, margin=args.margin, rerank=args.rerank, recall=args.recall, partial=args.partial
+        )
     if args.json:
         hits = [
             {"ids": found.ids[i, :count].tolist(), "distances": found.distances[i, :count]}

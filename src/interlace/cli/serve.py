@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from .options import positive
 
 if TYPE_CHECKING:
     from ..serve import Keys, RequestLimits
@@ -39,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", help="directory with stores; new collections are created in it")
     parser.add_argument(
         "--ray", metavar="ADDRESS", help="serve the index in shards in DIR on this Ray cluster (docs/distributed.md)"
+    )
+    parser.add_argument("--replicas", type=positive, metavar="N", help="with --ray: actors that hold each shard (1)")
+    parser.add_argument(
+        "--max-replicas", type=positive, metavar="N", help="with --ray: add actors while calls wait, up to this number"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
@@ -99,6 +104,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--tls-cert and --tls-key belong together")
     if args.ray is not None:
         return _serve_shards(args)
+    if args.replicas is not None or args.max_replicas is not None:
+        raise InputError("--replicas and --max-replicas belong to --ray")
     if args.demo:
         _build_demo(Path(args.folder))
     settings = ServerSettings(
@@ -147,7 +154,13 @@ def _serve_shards(args: argparse.Namespace) -> int:
         "limits": _limits(RequestLimits(), args.limit),
         "rerank": args.rerank,
     }
-    with ray.open(args.folder, address=args.ray, threads=args.threads or None) as cluster:
+    with ray.open(
+        args.folder,
+        address=args.ray,
+        threads=args.threads or None,
+        replicas=args.replicas or 1,
+        scaling=args.max_replicas,
+    ) as cluster:
         log_to_stderr(args.log_level)
         print(f"serving {cluster!r} on http://{args.host}:{args.port}", file=sys.stderr, flush=True)
         started = run_server(cluster, "shards", host=args.host, port=args.port, grace=args.grace, **options)

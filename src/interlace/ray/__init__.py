@@ -19,6 +19,7 @@ from .manifest import Shard, ShardManifest
 from .merging import ClusterMatches, ClusterRangeMatches
 from .opening import open
 from .rebuilding import rebuild
+from .scaling import Scaling
 from .sharded import ShardedStore, create, open_store
 from .verifying import verify
 
@@ -31,6 +32,7 @@ __all__ = [
     "ClusterError",
     "ClusterMatches",
     "ClusterRangeMatches",
+    "Scaling",
     "Shard",
     "ShardManifest",
     "ShardUnavailableError",

@@ -15,7 +15,7 @@ import numpy as np
 import ray
 
 from .. import _version
-from ..errors import BuildError, FileError, InputError
+from ..errors import BuildError, ClusterError, FileError, InputError
 from ..inputs.arrays import positive
 from ..learn.settings import Settings
 from ..progress import Progress, as_progress
@@ -28,6 +28,7 @@ from .sources import ShardSource, source_of
 WORK = "building"  # folder of records beside the shards, removed at the end
 POLL = 0.5  # seconds between two looks at the progress
 LEARNING = 0.3  # share of the progress
+TOGETHER = 1 << 28  # rows whose codes one task may hold in memory, to calibrate all shards together
 
 
 def build(
@@ -40,7 +41,7 @@ def build(
     key: str | None = None,
     originals: Literal["float16", "int8"] | None = None,
     threads: int | None = None,
-    calibrate: bool | Literal["all", "shards"] = True,
+    calibrate: bool | Literal["auto", "all", "shards"] = "auto",
     address: str | None = None,
     retries: int = 3,
     progress: Any = "auto",
@@ -55,21 +56,25 @@ def build(
 
     Shards are consecutive rows. Each is coded by a task of ``threads`` CPUs (all CPUs of the cluster divided by the
     shards, at least 1) and repeated up to ``retries`` times when its worker or node is lost. ``calibrate``
-    says for which searches margins are calibrated: of ``"all"`` shards by one group, of single ``"shards"`` by as many
-    groups, of both (True), or none (False: calibrated margins are searched exactly); see docs/distributed.md.
+    says for which searches margins are calibrated: of ``"all"`` shards together, whose rules hold for any groups of
+    them; of single ``"shards"`` by as many groups; of both (True), or none (False: calibrated margins are searched
+    exactly). ``"auto"`` is ``"all"``, for which one task holds all codes in memory, up to 268 million rows, and
+    ``"shards"`` beyond; see docs/distributed.md.
 
     The manifest is written when all shards are complete. A build that fails or is killed leaves none; called again with
     the same arguments, it keeps the model and the shards that are done. Same source, settings, seed and number of
     shards: the same bytes.
     """
     n_shards = positive(shards, "shards")
-    if calibrate not in (True, False, "all", "shards"):
-        raise InputError(f"calibrate must be True, False, 'all' or 'shards', got {calibrate!r:.60}")
+    if calibrate not in (True, False, "auto", "all", "shards"):
+        raise InputError(f"calibrate must be True, False, 'auto', 'all' or 'shards', got {calibrate!r:.60}")
     said, wanted = as_progress(progress), as_model(model)
     runtime.connect(address)
     read = source_of(source, key, ids)
     if not 1 <= n_shards <= max(1, read.n_rows):
         raise InputError(f"shards must be 1 to {read.n_rows}, the number of rows, got {n_shards}")
+    if calibrate == "auto":
+        calibrate = "all" if read.n_rows <= TOGETHER else "shards"
     folder = places.normal(out)
     mark = _key(read, wanted, n_shards, originals, calibrate)
     if (finished := _finished(folder, mark)) is not None:
@@ -112,16 +117,28 @@ def build(
     )
     said("checking", 0.9)
     if ids is not None and n_shards > 1:
-        runtime.values_of([runtime.task(refuse_repeated_ids, manifest, i, n_shards) for i in range(n_shards)])
+        calls = [runtime.task(refuse_repeated_ids, manifest, i, n_shards, retries=retries) for i in range(n_shards)]
+        _finish("the comparison of the ids of all shards", calls, manifest)
     if manifest.calibrated:
         said("calibrating", 0.95)
         rows = rows_that_calibrate(read.n_rows, made.sample, seed)
         target, vectors = places.join(folder, CALIBRATION), ray.put(_vectors(read, made, rows))
-        runtime.value_of(runtime.task(_calibrated, manifest, target, vectors, rows))
+        cpus = runtime.cpus_of_any_node()
+        call = runtime.task(_calibrated, manifest, target, vectors, rows, cpus, cpus=cpus, retries=retries)
+        _finish("the calibration of all shards together", [call], manifest)
     manifest.write()
     _clear(work)
     said("done", 1.0)
     return manifest
+
+
+def _finish(what: str, calls: list[Any], manifest: ShardManifest) -> None:
+    """Wait for work on all shards; BuildError says what was lost, if it was lost with its workers."""
+    try:
+        runtime.values_of(calls)
+    except ClusterError as error:
+        kept = tuple(shard.number for shard in manifest.shards)
+        raise BuildError(f"{what}: {error}. All {len(kept)} shards are done and kept", (), kept) from error
 
 
 def _vectors(source: ShardSource, model: SharedModel, rows: Any) -> Any:
@@ -129,8 +146,8 @@ def _vectors(source: ShardSource, model: SharedModel, rows: Any) -> Any:
     return found if model.embedding is None else model.embedding(found)
 
 
-def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any) -> None:
-    calibrate_all(manifest, path, ray.get(vectors), rows)
+def _calibrated(manifest: ShardManifest, path: str, vectors: Any, rows: Any, threads: int) -> None:
+    calibrate_all(manifest, path, ray.get(vectors), rows, threads)
 
 
 def _key(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 
 from ..errors import ClusterError, ShardUnavailableError
-from .runtime import Failed, reason
+from .runtime import ALIVE, Failed, reason
 
-#: Seconds until a call is sent to another replica too, and between two tries where none is left.
-PATIENCE, PAUSE = 1.0, 0.1
+#: Seconds until a replica that has not answered is asked whether it is alive, and until that must be answered.
+PATIENCE = 0.5
+PAUSE = 0.1  # seconds between two tries where no replica is left
+DOUBT = 3.0  # seconds for which a replica that was lost or silent gets no call, if there are others
+LOOK = 1.0  # seconds between two reports of a call that takes long
+_COUNTING = threading.Lock()  # of all groups: a group is sent to other processes, and a lock is not
 
 
 @dataclass(eq=False)
@@ -25,10 +30,28 @@ class ShardGroup:
     rows: int
     actors: list[Any]
     turn: int = 0  #: of the replica that the next call goes to
+    waiting: int = 0  #: calls of this process without an answer
+    doubts: dict[Any, float] = field(default_factory=dict)  #: until when replicas are passed over
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShardGroup, (self.numbers, self.first, self.rows, self.actors)
 
     def alone(self) -> list[ShardGroup]:
         """A group for each replica, to ask it and no other."""
         return [ShardGroup(self.numbers, self.first, self.rows, [actor]) for actor in self.actors]
+
+    def chosen(self, now: float) -> Any:
+        """The replica that the next call goes to: in turn, and one that is known to be lost only if all are.
+
+        Ray keeps a call for an actor that it is starting again until the actor is there, and does not say so.
+        """
+        actors = self.actors  # one list: another thread may replace it
+        for _ in range(len(actors)):
+            actor = actors[self.turn % len(actors)]
+            self.turn += 1
+            if self.doubts.get(actor, 0.0) <= now:
+                break
+        return actor
 
     def __str__(self) -> str:
         low, high = self.numbers[0], self.numbers[-1]
@@ -42,21 +65,46 @@ class _Call:
 
     group: ShardGroup
     arguments: tuple[Any, ...]
-    sent: float = 0.0  #: when it was sent for the last time
+    patience: float
     again: float | None = 0.0  #: when to send it, if nobody works on it
     tried: int = 0
     problem: Exception | None = None
-    running: set[Any] = field(default_factory=set)
+    running: dict[Any, Any] = field(default_factory=dict)  #: answers that are awaited, and their actors
+    actor: Any = None  #: that it was sent to for the last time
+    heard: float = 0.0  #: when that one was known to be alive, or was asked whether it is
+    sign: Any = None  #: the answer to that question, which is awaited
 
-    def send(self, now: float) -> Any:
-        group = self.group
-        actor = group.actors[group.turn % len(group.actors)]
-        group.turn += 1
-        self.sent, self.again = now, None
+    def due(self, now: float) -> Any:
+        """Something to wait for that was sent now: the call, a question for a sign of life; or None."""
+        if self.again is not None:
+            return self._send(now) if self.again <= now else None
+        if self.tried >= len(self.group.actors) or now - self.heard <= self.patience:
+            return None
+        if self.sign is not None:  # it has not answered: another replica, as well
+            self.group.doubts[self.actor] = now + DOUBT
+            return self._send(now)
+        self.heard, self.sign = now, self.actor.alive.options(concurrency_group=ALIVE).remote()
+        return self.sign
+
+    def _send(self, now: float) -> Any:
+        self.actor = self.group.chosen(now)
+        self.heard, self.again, self.sign = now, None, None
         self.tried += 1
-        call = actor.ask.remote(*self.arguments)
-        self.running.add(call)
+        call = self.actor.ask.remote(*self.arguments)
+        self.running[call] = self.actor
         return call
+
+    def next_time(self) -> float:
+        """When :meth:`due` has something again."""
+        if self.again is not None:
+            return self.again
+        return self.heard + self.patience if self.tried < len(self.group.actors) else float("inf")
+
+    def lost(self, actor: Any, error: Exception, now: float) -> None:
+        """This replica did not survive the call; those that still have it may be the ones that gave no sign of life."""
+        self.problem = error
+        self.group.doubts[actor] = now + DOUBT
+        self.again = now if not self.running and self.tried < len(self.group.actors) else now + PAUSE
 
 
 def ask(
@@ -66,61 +114,76 @@ def ask(
     timeout: float,
     partial: bool = False,
     patience: float = PATIENCE,
+    report: Callable[[], None] | None = None,
 ) -> list[Any]:
     """The answer of each group to its arguments; None, with ``partial``, of groups that gave none in time.
 
-    A call whose actor or node is lost goes to the next replica at once. One that takes longer than ``patience`` is
-    sent to another replica as well, and the first answer counts: calls can be repeated. What a call raises is raised
-    here. ShardUnavailableError names the groups without an answer.
+    A call whose actor or node is lost goes to the next replica at once. A replica that has not answered after
+    ``patience`` seconds is asked for a sign of life; if it gives none for as long, the call is sent to another one as
+    well, and the first answer counts: calls can be repeated. What a call raises is raised here. ShardUnavailableError
+    names the groups without an answer. ``report`` is called now and then meanwhile.
     """
-    calls = [_Call(group, given) for group, given in zip(groups, arguments, strict=True)]
-    answers: list[Any] = [None] * len(calls)
-    waiting: dict[Any, int] = {}
+    calls = [_Call(group, given, patience) for group, given in zip(groups, arguments, strict=True)]
     left = set(range(len(calls)))
-    now = time.monotonic()
-    end = now + timeout
-    while left and now < end:
-        for number in left:
-            call = calls[number]
-            several = call.tried < len(call.group.actors) and now - call.sent > patience
-            if (call.again is not None and call.again <= now) or (call.again is None and several):
-                waiting[call.send(now)] = number
-        ready, _ = ray.wait(list(waiting), timeout=_pause(calls, left, now, end, patience)) if waiting else ([], [])
-        if not waiting:
-            time.sleep(min(PAUSE, max(0.0, end - now)))
-        now = time.monotonic()
-        for reference in ready:
-            number = waiting.pop(reference)
-            call = calls[number]
-            call.running.discard(reference)
-            if number not in left:
-                continue  # another replica was quicker
-            try:
-                found = ray.get(reference)
-            except ray.exceptions.RayError as error:
-                call.problem = error
-                if not call.running:
-                    call.again = now if call.tried < len(call.group.actors) else now + PAUSE
-                continue
-            if isinstance(found, Failed):
-                raise found.error
-            answers[number] = found
-            left.discard(number)
+    _count(groups, 1)
+    try:
+        answers = _answers(calls, left, timeout, report)
+    finally:
+        _count([calls[number].group for number in left], -1)
     if left and not partial:
         raise _unavailable([calls[number] for number in sorted(left)], timeout)
     return answers
 
 
-def _pause(calls: list[_Call], left: set[int], now: float, end: float, patience: float) -> float:
-    """Seconds until something is to be sent, or the time is over."""
-    times = [end]
-    for number in left:
-        call = calls[number]
-        if call.again is not None:
-            times.append(call.again)
-        elif call.tried < len(call.group.actors):
-            times.append(call.sent + patience)
-    return max(0.001, min(times) - now)
+def _count(groups: Iterable[ShardGroup], change: int) -> None:
+    with _COUNTING:
+        for group in groups:
+            group.waiting += change
+
+
+def _answers(calls: list[_Call], left: set[int], timeout: float, report: Callable[[], None] | None) -> list[Any]:
+    """What was answered in time; the numbers of the others stay in ``left``."""
+    answers: list[Any] = [None] * len(calls)
+    waiting: dict[Any, int] = {}
+    now = time.monotonic()
+    end = now + timeout
+    while left and now < end:
+        for number in left:
+            sent = calls[number].due(now)
+            if sent is not None:
+                waiting[sent] = number
+        if report is not None:
+            report()
+        times = [end, *(calls[number].next_time() for number in left)]
+        pause = max(0.001, min(*times, now + LOOK if report is not None else end) - now)
+        if waiting:
+            ready, _ = ray.wait(list(waiting), timeout=pause)
+        else:
+            ready = []
+            time.sleep(pause)
+        now = time.monotonic()
+        for reference in ready:
+            number = waiting.pop(reference)
+            call = calls[number]
+            if number not in left:
+                continue  # another replica was quicker
+            if reference not in call.running:  # a sign of life; what was lost, the call itself will say
+                if reference == call.sign:
+                    call.heard, call.sign = now, None
+                continue
+            actor = call.running.pop(reference)
+            try:
+                found = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                call.lost(actor, error, now)
+                continue
+            call.group.doubts.pop(actor, None)
+            if isinstance(found, Failed):
+                raise found.error
+            answers[number] = found
+            left.discard(number)
+            _count([call.group], -1)
+    return answers
 
 
 def _unavailable(calls: list[_Call], timeout: float) -> ClusterError:

@@ -24,6 +24,7 @@ from .calls import ShardGroup, ask
 from .holder import Options
 from .manifest import ShardManifest
 from .merging import ClusterMatches, ClusterRangeMatches, merged, merged_ranges
+from .scaling import Reporter
 
 #: Bytes of queries or filters from which they are put into the object store, once for each node.
 LARGE = 1 << 16
@@ -37,8 +38,11 @@ class ClusterSearches(ABC):
     ``matches.missing`` says which shards, and ``matches.missing_rows`` which rows, were not searched.
     """
 
-    def __init__(self, space: Space, groups: Sequence[ShardGroup], timeout: float) -> None:
+    def __init__(
+        self, space: Space, groups: Sequence[ShardGroup], timeout: float, reporter: Reporter | None = None
+    ) -> None:
         self.space, self.groups, self.timeout = space, tuple(groups), timeout
+        self._reporter = reporter
 
     @abstractmethod
     def _filters(self, filter: Any) -> list[Any]:
@@ -202,6 +206,8 @@ class ClusterSearches(ABC):
 
     def close(self) -> None:
         """End the actors. Other processes that hold this cluster cannot search any more."""
+        if self._reporter is not None:
+            ray.kill(self._reporter.scaler)
         for group in self.groups:
             for actor in group.actors:
                 ray.kill(actor)
@@ -210,7 +216,7 @@ class ClusterSearches(ABC):
 
     def _ask(self, arguments: Sequence[tuple[Any, ...]], timeout: float | None, partial: bool) -> list[Any]:
         seconds = self.timeout if timeout is None else as_seconds(timeout)
-        found = ask(self.groups, arguments, timeout=seconds, partial=partial)
+        found = ask(self.groups, arguments, timeout=seconds, partial=partial, report=self._reporter)
         if all(one is None for one in found):  # a partial result without any rows is no result
             shards = tuple(number for group in self.groups for number in group.numbers)
             raise ShardUnavailableError(f"no shard answered within {seconds:g} s", shards)
@@ -229,8 +235,15 @@ class ClusterSearches(ABC):
 class Cluster(ClusterSearches):
     """What :func:`interlace.ray.open` returns: the shards of a manifest. Nothing in it ever changes."""
 
-    def __init__(self, manifest: ShardManifest, space: Space, groups: Sequence[ShardGroup], timeout: float) -> None:
-        super().__init__(space, groups, timeout)
+    def __init__(
+        self,
+        manifest: ShardManifest,
+        space: Space,
+        groups: Sequence[ShardGroup],
+        timeout: float,
+        reporter: Reporter | None = None,
+    ) -> None:
+        super().__init__(space, groups, timeout, reporter)
         self.manifest = manifest
 
     def __len__(self) -> int:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._threads import thread_count
 from ..codec.space import Space
 from ..engine.evidence import HELD_OUT_ROWS
 from ..errors import DuplicateIdError, FileError, InputError
@@ -133,10 +132,12 @@ def hash_of(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def calibrate_all(manifest: ShardManifest, path: str, vectors: NDArray[np.float32], rows: NDArray[np.int64]) -> None:
+def calibrate_all(
+    manifest: ShardManifest, path: str, vectors: NDArray[np.float32], rows: NDArray[np.int64], threads: int
+) -> None:
     """Calibrate margins for all shards as one index, by some of their rows, and write them to a file without rows."""
     index = joined([manifest.open_shard(shard.number) for shard in manifest.shards], None)
-    searcher, threads = index.searcher, thread_count(None)
+    searcher = index.searcher
     queries = searcher.space.directed(vectors, "x", rows=rows)
     made = searcher.engine.calibrated(queries, rows, threads=threads)
     made = with_recalls(searcher, made, queries, rows, threads)

@@ -69,6 +69,10 @@ class Holding(ABC):
         except Exception as error:
             return Failed(error)
 
+    def alive(self) -> bool:
+        """A sign of life, from a thread of its own."""
+        return True
+
     def ready(self) -> dict[str, Any]:
         """Open the files; where this is."""
         node, rows = ray.get_runtime_context().get_node_id(), self.searcher.engine.n_kept

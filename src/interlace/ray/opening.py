@@ -16,6 +16,7 @@ from .cluster import Cluster, as_seconds
 from .holder import Holder
 from .manifest import MODEL, ShardManifest
 from .models import open_model
+from .scaling import GroupActor, Reporter, Scaling, as_scaling, start_scaler
 
 OPEN_TIMEOUT = 120.0  # seconds for all actors to open their files
 
@@ -29,6 +30,7 @@ def open(
     timeout: float = 30.0,
     address: str | None = None,
     cache: str | None = None,
+    scaling: Scaling | int | None = None,
 ) -> Cluster:
     """Start actors that hold the shards of a manifest, and wait until all have opened their files.
 
@@ -36,10 +38,12 @@ def open(
     shards of one actor are searched in one scan, which takes less work than one for each. Each group has ``replicas``
     actors, on different nodes where there are enough. ``threads`` is what an actor uses for a batch of queries (its
     share of the CPUs of a node); a single query runs on one. ``cache`` is a folder of each node for files of object
-    stores. The actors end with this process, or with :meth:`Cluster.close`.
+    stores. ``scaling`` adds replicas while calls wait, up to this number, and removes them when they are idle; see
+    :class:`Scaling`. The actors end with this process, or with :meth:`Cluster.close`.
     """
     found = manifest if isinstance(manifest, ShardManifest) else ShardManifest.read(manifest)
     n_replicas, seconds = positive(replicas, "replicas"), as_seconds(timeout)
+    scales = as_scaling(scaling, n_replicas)
     runtime.connect(address)
     nodes = runtime.node_ids()
     if not nodes:
@@ -52,19 +56,17 @@ def open(
     model = open_model(found.file(MODEL), cache, found.model[:16])
     if model.fingerprint != found.model:
         raise ClusterError(f"{found.file(MODEL)!r} is not the model that the manifest describes")
-    made = []
+    made, kinds = [], []
     for number, numbers in enumerate(np.array_split(np.arange(len(found.shards)), n_groups)):
         shards = [found.shards[i] for i in numbers]
-        actors = [
-            runtime.actor(Holder, found, tuple(numbers.tolist()), threads, cache, node=nodes[(number + r) % len(nodes)])
-            for r in range(n_replicas)
-        ]
+        kind = GroupActor(Holder, (found, tuple(numbers.tolist()), threads, cache))
+        actors = [kind.start(nodes[(number + r) % len(nodes)]) for r in range(n_replicas)]
         made.append(ShardGroup(tuple(numbers.tolist()), shards[0].first, sum(shard.rows for shard in shards), actors))
-    cluster = Cluster(found, Space(model.codebooks, model.embedding), made, seconds)
+        kinds.append(kind)
+    reporter = None if scales is None else Reporter(start_scaler(kinds, n_replicas, scales), made)
+    cluster = Cluster(found, Space(model.codebooks, model.embedding), made, seconds, reporter)
     try:
-        alone = [
-            ShardGroup(group.numbers, group.first, group.rows, [actor]) for group in made for actor in group.actors
-        ]
+        alone = [one for group in made for one in group.alone()]
         for info in ask(alone, [("ready",)] * len(alone), timeout=max(OPEN_TIMEOUT, seconds)):
             if info["version"] != _version.__version__:
                 raise ClusterError(

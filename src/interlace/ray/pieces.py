@@ -189,7 +189,8 @@ class _NpyRows(LazyRows):
 
     def __init__(self, system: Any, path: str, label: str) -> None:
         self._system, self._path = system, path
-        head = io.BytesIO(system.cat_file(path, 0, 1 << 12))
+        with system.open(path, "rb") as file:  # not cat_file from 0 on, which pyarrow's file systems cannot
+            head = io.BytesIO(file.read(1 << 12))
         try:
             version = np.lib.format.read_magic(head)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

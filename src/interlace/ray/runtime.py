@@ -15,6 +15,7 @@ import ray
 from ..errors import ClusterError, InputError
 
 CALLS_AT_ONCE = 4  # of one actor
+ALIVE = "alive"  # a thread of its own in each actor, which answers while all others work
 
 
 def connect(address: str | None = None) -> None:
@@ -27,12 +28,10 @@ def connect(address: str | None = None) -> None:
     where = {"address": "local", "include_dashboard": False} if address is None else {"address": address}
     try:
         ray.init(**where, log_to_driver=False)
-    except RuntimeError as error:  # Ray compares versions of itself and of Python
-        if "ersion" not in str(error):
-            raise ClusterError(f"Ray cannot be started or joined: {error}") from error
+    except RuntimeError as error:  # such as other versions, which Ray compares
         raise ClusterError(
-            f"this process cannot join the cluster at {address!r}: {' '.join(str(error).split())} "
-            "Every node, and this process, need the same versions of Ray and of Python"
+            f"Ray cannot be started or joined at {address!r}: {' '.join(str(error).split())}. Every node, and this "
+            "process, need the same versions of Ray and of Python"
         ) from error
     except (ConnectionError, ValueError) as error:
         raise ClusterError(f"there is no Ray cluster at {address!r}: {' '.join(str(error).split())[:300]}") from error
@@ -46,6 +45,13 @@ def node_ids() -> list[str]:
 def cpus() -> int:
     """CPUs of all nodes that are alive."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def cpus_of_any_node() -> int:
+    """CPUs that every node has: a task that needs as many can run on each of them."""
+    return max(
+        1, min(int(node["Resources"]["CPU"]) for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU"))
+    )
 
 
 def on_node(node: str) -> Any:
@@ -110,7 +116,7 @@ def actor(kind: type, *arguments: Any, node: str) -> Any:
 
     It reserves no CPU: an actor that waits for queries must not keep builds from running.
     """
-    made = ray.remote(kind).options(
+    made = ray.remote(concurrency_groups={ALIVE: 1})(kind).options(
         num_cpus=0,
         max_restarts=-1,
         max_task_retries=0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from os import PathLike
 from typing import Any
 
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from .cluster import Cluster
 from .manifest import ShardManifest
 from .opening import open
+from .scaling import Scaling
 from .web import cluster_app
 
 
@@ -55,21 +57,33 @@ def deployment(
     threads: int | None = None,
     timeout: float = 30.0,
     address: str | None = None,
+    cache: str | None = None,
+    scaling: Scaling | int | None = None,
 ) -> Any:
     """An application for ``ray.serve.run``: the query routes of ``interlace serve`` over the shards of a manifest.
 
     ``name`` is the collection that it serves. Ray adds a replica of the HTTP part when more than
     ``target_ongoing_requests`` wait for each, and removes it when they are idle; ``autoscaling`` has further fields of
     Ray's ``AutoscalingConfig``. ``app`` has ``keys``, ``limits`` and ``rerank`` of the server. The arguments from
-    ``replicas`` on are those of :func:`interlace.ray.open`, for the actors that hold the shards. They end with this
-    process, or with ``close()`` of a cluster that is passed in place of a manifest.
+    ``replicas`` on are those of :func:`interlace.ray.open`, for the actors that hold the shards: ``scaling`` adds
+    replicas of these by the calls that all HTTP replicas together have waiting. They end with this process, or with
+    ``close()`` of a cluster that is passed in place of a manifest.
     """
     from ray import serve
 
     if isinstance(manifest, Cluster):
         cluster = manifest
     else:
-        cluster = open(manifest, replicas=replicas, groups=groups, threads=threads, timeout=timeout, address=address)
+        cluster = open(
+            manifest,
+            replicas=replicas,
+            groups=groups,
+            threads=threads,
+            timeout=timeout,
+            address=address,
+            cache=cache,
+            scaling=scaling,
+        )
     config = {
         "min_replicas": min_replicas,
         "max_replicas": max_replicas,
@@ -99,5 +113,8 @@ def run_server(cluster: Cluster, name: str, *, host: str, port: int, grace: floa
         timeout_graceful_shutdown=int(grace),
     )
     server = uvicorn.Server(config)
-    server.run()
+    with contextlib.suppress(
+        SystemExit, KeyboardInterrupt
+    ):  # uvicorn has ended, then Ray's handler sees the signal too
+        server.run()
     return bool(server.started)

@@ -26,6 +26,7 @@ from .calls import ShardGroup, ask
 from .cluster import ClusterSearches, as_seconds
 from .layout import NAME, StoreLayout, checked_folder
 from .models import SharedModel, as_model
+from .scaling import GroupActor, Reporter, Scaling, as_scaling, start_scaler
 from .store_shard import StoreShard
 
 
@@ -37,8 +38,15 @@ class ShardedStore(ClusterSearches):
     says which shards have it, and the same :meth:`upsert` or :meth:`remove` can be repeated.
     """
 
-    def __init__(self, layout: StoreLayout, space: Space, groups: Sequence[ShardGroup], timeout: float) -> None:
-        super().__init__(space, groups, timeout)
+    def __init__(
+        self,
+        layout: StoreLayout,
+        space: Space,
+        groups: Sequence[ShardGroup],
+        timeout: float,
+        reporter: Reporter | None = None,
+    ) -> None:
+        super().__init__(space, groups, timeout, reporter)
         self.layout = layout
         self._writers = [ShardGroup(group.numbers, 0, 0, group.actors[:1]) for group in groups]
 
@@ -220,6 +228,7 @@ def create(
     threads: int | None = None,
     timeout: float = 30.0,
     address: str | None = None,
+    scaling: Scaling | int | None = None,
 ) -> ShardedStore:
     """Create a sharded store in a new or empty directory, on a disk that all nodes see, and open it.
 
@@ -237,7 +246,7 @@ def create(
     layout = StoreLayout(folder, n_shards, 1, found.fingerprint)
     create_shards(layout, found, columns, originals)
     layout.write()
-    return open_store(folder, replicas=replicas, threads=threads, timeout=timeout, address=address)
+    return open_store(folder, replicas=replicas, threads=threads, timeout=timeout, address=address, scaling=scaling)
 
 
 def create_shards(layout: StoreLayout, model: SharedModel, columns: Any, originals: OriginalsKind | None) -> None:
@@ -256,27 +265,26 @@ def open_store(
     threads: int | None = None,
     timeout: float = 30.0,
     address: str | None = None,
+    scaling: Scaling | int | None = None,
 ) -> ShardedStore:
     """Open a sharded store for reading and writing: start its actors, and wait until they have opened their files.
 
-    Each shard has one actor that writes and searches, and ``replicas - 1`` more that search. One process at a time can
-    have a sharded store open.
+    Each shard has one actor that writes and searches, and ``replicas - 1`` more that search; ``scaling`` adds more of
+    these while calls wait, as for :func:`interlace.ray.open`. One process at a time can have a sharded store open.
     """
     layout = StoreLayout.read(path)
     n_replicas, seconds = positive(replicas, "replicas"), as_seconds(timeout)
+    scales = as_scaling(scaling, n_replicas)
     runtime.connect(address)
     nodes = runtime.node_ids()
     if threads is None:
         threads = max(1, runtime.cpus() // (layout.shards * n_replicas))
-    groups = []
+    groups, readers = [], []
     for shard in range(layout.shards):
-        actors = [
-            runtime.actor(
-                StoreShard, layout.folder(shard), "r" if r else "a", threads, node=nodes[(shard + r) % len(nodes)]
-            )
-            for r in range(n_replicas)
-        ]
+        writer, reader = (GroupActor(StoreShard, (layout.folder(shard), mode, threads)) for mode in "ar")
+        actors = [(reader if r else writer).start(nodes[(shard + r) % len(nodes)]) for r in range(n_replicas)]
         groups.append(ShardGroup((shard,), 0, 0, actors))
+        readers.append(reader)
     alone = [one for group in groups for one in group.alone()]
     try:
         ask(alone, [("ready",)] * len(alone), timeout=max(60.0, seconds))
@@ -285,4 +293,5 @@ def open_store(
         for one in alone:
             ray.kill(one.actors[0])
         raise
-    return ShardedStore(layout, first.searcher.space, groups, seconds)
+    reporter = None if scales is None else Reporter(start_scaler(readers, n_replicas, scales), groups)
+    return ShardedStore(layout, first.searcher.space, groups, seconds, reporter)
