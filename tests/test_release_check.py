@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import re
 import zipfile
@@ -45,3 +46,31 @@ def test_wrong_wheels(tmp_path):
         wheel.writestr("interlace/a.py", "where = '/home/somebody/interlace'")
     problems = release_check.wheel_problems(path, ("/home/somebody",))
     assert ["_native.pyi" in problems[0], "a.py" in problems[1], len(problems)] == [True, True, 2]
+
+
+def test_targets_that_are_left_out_are_named(monkeypatch, capsys):
+    ran = []
+
+    def run(*command):
+        ran.append(command)
+        if "wheel" in command:
+            folder = Path(command[command.index("-w") + 1])
+            with zipfile.ZipFile(folder / "x.whl", "w") as wheel:
+                wheel.writestr("interlace/py.typed", "")
+                wheel.writestr("interlace/_native.pyi", "")
+
+    monkeypatch.setattr(release_check, "run", run)
+    monkeypatch.setattr(release_check, "version_problems", lambda found: [])
+    monkeypatch.setattr(release_check.subprocess, "run", lambda *args, **more: argparse.Namespace(stdout=""))
+    assert release_check.main(["--skip", "levels,faults"]) == 0
+    made = [command[1] for command in ran if command[0] == "make"]
+    assert made == [name for name in release_check.TARGETS if name not in ("levels", "faults")]
+    assert "not checked: levels, faults" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        release_check.main(["--skip", "nothing"])
+    assert "nothing" in capsys.readouterr().err
+
+
+def test_every_target_of_the_check_exists():
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(release_check.TARGETS) <= set(phony.split())

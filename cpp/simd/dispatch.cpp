@@ -1,8 +1,10 @@
 // Chooses the kernels once: the best level that was compiled and that this CPU can run, or the one that was named.
 #include "kernels.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <initializer_list>
 #include <stdexcept>
 #ifdef INTERLACE_HAVE_AVX2
 #include <cpuid.h>
@@ -28,11 +30,27 @@ std::vector<const Kernels*>& added() {
 }
 
 #ifdef INTERLACE_HAVE_AVX2
-// Conversions of float16. Every CPU with AVX2 has them, but virtual machines may hide them; compilers differ in whether
-// __builtin_cpu_supports knows the name.
-bool has_f16c() {
+struct Features {
+    bool avx2 = false, avx512 = false;
+};
+
+bool has_all(unsigned word, std::initializer_list<int> bits) {
+    return std::all_of(bits.begin(), bits.end(), [word](int bit) { return ((word >> bit) & 1) != 0; });
+}
+
+// What the CPU has and the operating system saves. __builtin_cpu_supports would need a run-time library that clang-cl
+// does not link. Virtual machines may hide F16C, which every CPU with AVX2 has.
+Features features() {
+    Features found;
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || !has_all(c, {27, 28, 29})) return found; // OSXSAVE, AVX, F16C
+    unsigned saved = 0, upper = 0;
+    __asm__ volatile("xgetbv" : "=a"(saved), "=d"(upper) : "c"(0));
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return found;
+    found.avx2 = has_all(saved, {1, 2}) && has_all(b, {5});
+    found.avx512 = found.avx2 && has_all(saved, {5, 6, 7}) && has_all(b, {16, 17, 30, 31}) && // F, DQ, BW, VL
+                   has_all(c, {1, 6, 11});                                                    // VBMI, VBMI2, VNNI
+    return found;
 }
 #endif
 
@@ -43,13 +61,11 @@ std::vector<const Kernels*> runnable() { // in ascending order of preference
     levels.push_back(&neon_kernels());
 #endif
 #ifdef INTERLACE_HAVE_AVX2
-    if (__builtin_cpu_supports("avx2") && has_f16c()) levels.push_back(&avx2_kernels());
+    const Features cpu = features();
+    if (cpu.avx2) levels.push_back(&avx2_kernels());
 #endif
 #ifdef INTERLACE_HAVE_AVX512
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vnni"))
-        levels.push_back(&avx512_kernels());
+    if (cpu.avx512) levels.push_back(&avx512_kernels());
 #endif
     return levels;
 }

@@ -254,7 +254,7 @@ def test_a_vector_without_its_document_is_not_found(tmp_path):
     assert [name for name, _, _ in folder.search([0.5, 0.5], 5)] in (["a", "b"], ["b", "a"])
     folder.write(["b"], [{"n": 3}], [None])  # replaced by a document without a vector
     assert [name for name, _, _ in folder.search([1.0, 0.0], 5)] == ["a"]
-    with pytest.raises(TypeError):
+    with raises(ValueError, "d", "JSON"):
         folder.write(["c", "d"], [{"n": 1}, {"n": {1}}], [[0.0, 1.0], [1.0, 0.0]])
     assert folder.known(["a", "b", "c", "d"]) == {"a", "b"}
     assert folder.delete(["a", "nothing"]) == 1

@@ -1,4 +1,4 @@
-"""The snippets of docs/distributed.md run, and the page has what it should."""
+"""The snippets of docs/distributed.md and of the tutorial run, and the page has what it should."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ pytestmark = [
     pytest.mark.usefixtures("cluster_of_ray"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
 ]
-PAGE = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "distributed.md").read_text()
+TUTORIAL = (DOCS / "tutorials" / "ray.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -25,6 +27,18 @@ def test_snippet_runs(
     monkeypatch.chdir(tmp_path)
     exec(compile(SNIPPETS[number], f"distributed.md:{number}", "exec"), {"__name__": "snippet"})
     assert "ops per vector" in capsys.readouterr().out
+
+
+def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "".join(re.findall(r"```python\n(.*?)```", TUTORIAL, re.DOTALL))
+    values: dict[str, object] = {"__name__": "snippet"}
+    exec(compile(code, "tutorials/ray.md", "exec"), values)
+    printed = capsys.readouterr().out
+    assert "ops per vector" in printed
+    assert "[0 1 2]" in printed
+    assert "() ()" in printed
+    assert "498" in printed
 
 
 def test_the_page_names_every_public_function() -> None:

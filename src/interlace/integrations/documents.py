@@ -15,12 +15,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import DamagedFileError, InputError
 from ..inputs.literals import Metric
 from ..store import Store, create
 from ..store import open as open_store
@@ -33,34 +33,38 @@ MOST_PARAMETERS = 500
 class DocumentFolder:
     """Documents by id. ``folder=None`` is a temporary directory, which ends with the object.
 
-    ``settings`` are those of :func:`interlace.create` without a source, such as ``n_bytes``. One process can have a
-    folder open at a time.
+    ``metric=None`` is that of the vectors in the folder, and cosine for a new one. ``settings`` are those of
+    :func:`interlace.create` without a source, such as ``n_bytes``. One process can have a folder open at a time.
     """
 
     def __init__(
         self,
         folder: str | PathLike[str] | None,
         *,
-        metric: Metric = "cosine",
+        metric: Metric | None = None,
         exact: bool = False,
         settings: dict[str, Any] | None = None,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="interlace-") if folder is None else None
         self.path = os.fspath(folder) if folder is not None else getattr(self._temporary, "name", "")
-        self._metric, self._exact, self._settings = metric, exact, dict(settings or {})
+        self._exact, self._settings = exact, dict(settings or {})
+        self._metric: Metric = metric or "cosine"
+        if self._metric not in get_args(Metric):
+            raise InputError(f"metric must be {', '.join(get_args(Metric))}, got {metric!r}")
         os.makedirs(self.path, exist_ok=True)
         self._lock = threading.RLock()
-        self._base = sqlite3.connect(os.path.join(self.path, "documents.sqlite"), check_same_thread=False)
-        self._base.execute("pragma journal_mode=wal")
-        self._base.execute("pragma synchronous=full")
-        self._base.execute(
-            "create table if not exists documents (number integer primary key, id text unique not null, data text not "
-            "null, vector blob, coded integer not null)"
-        )
-        self._base.commit()
         self._store: Store | None = None
-        if os.path.isdir(self._vectors):
-            self._store = open_store(self._vectors, mode="a")
+        self._base = _documents(os.path.join(self.path, "documents.sqlite"))
+        try:
+            if os.path.isdir(self._vectors):
+                self._store = open_store(self._vectors, mode="a")
+            if metric not in (None, self.metric):
+                raise InputError(
+                    f"metric is {metric!r}, but the vectors in {self.path!r} were stored for {self.metric!r}"
+                )
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def _vectors(self) -> str:
@@ -86,13 +90,13 @@ class DocumentFolder:
 
     def write(self, ids: Sequence[str], data: Sequence[Json], vectors: Sequence[Any]) -> None:
         """Add or replace documents; a vector may be None. After an error none of them is written."""
+        _check(ids, data, vectors)
         last = {document: place for place, document in enumerate(ids)}  # of equal ids the last one counts
-        texts = {document: json.dumps(data[place]) for document, place in last.items()}
+        texts = {document: _text(document, data[place]) for document, place in last.items()}
         with_vector = [document for document, place in last.items() if vectors[place] is not None]
         rows = _matrix([vectors[last[document]] for document in with_vector])
         with self._lock:
             try:
-                stale = [document for document in last if document not in set(with_vector)]
                 if rows is not None:
                     if self._store is None:
                         self._store = create(self._vectors, dim=rows.shape[1], metric=self._metric, **self._settings)
@@ -108,6 +112,7 @@ class DocumentFolder:
                         (document, text, exact, document in kept),
                     )
                 self._base.commit()
+                stale = [document for document in last if document not in kept]
                 if stale and self._store is not None:
                     self._store.remove(stale, missing="ignore")
             except BaseException:
@@ -116,7 +121,7 @@ class DocumentFolder:
 
     def replace(self, ids: Sequence[str], data: Sequence[Json]) -> None:
         """Replace the data of documents that exist; vectors stay."""
-        rows = [(json.dumps(each), document) for document, each in zip(ids, data, strict=True)]
+        rows = [(_text(document, each), document) for document, each in zip(ids, data, strict=True)]
         with self._lock:
             self._base.executemany("update documents set data = ? where id = ?", rows)
             self._base.commit()
@@ -149,16 +154,25 @@ class DocumentFolder:
         with self._lock:
             if self._store is None or k < 1:
                 return []
-            with_vectors = self._base.execute("select id, data from documents where coded = 1").fetchall()
-            allowed = [row[0] for row in with_vectors if matches is None or matches(row[0], json.loads(row[1]))]
-            if not allowed:
-                return []
-            everything = matches is None and len(allowed) == len(self._store)
-            vector = np.asarray(query, np.float32)
-            found = self._store.search(vector, k=min(k, len(allowed)), filter=None if everything else allowed)
-            texts = {row[0]: row[1] for row in self._select("id, data", [str(i) for i in found.ids])}
-        hits = zip(found.ids, found.distances, strict=True)
-        return [(str(i), json.loads(texts[str(i)]), float(distance)) for i, distance in hits if str(i) in texts]
+            hits = self._nearest(query, k, None) if matches is None else None
+            if hits is None:
+                with_vectors = self._base.execute("select id, data from documents where coded = 1").fetchall()
+                allowed = [row[0] for row in with_vectors if matches is None or matches(row[0], json.loads(row[1]))]
+                hits = (self._nearest(query, k, allowed) if allowed else None) or []
+        return hits
+
+    def _nearest(self, query: Any, k: int, allowed: list[str] | None) -> list[tuple[str, Json, float]] | None:
+        """The k nearest vectors and their documents; None if one has no document, as after a crash."""
+        assert self._store is not None
+        rows = len(self._store) if allowed is None else len(allowed)
+        if not rows:
+            return []
+        found = self._store.search(_query(query), k=min(k, rows), filter=allowed)
+        names = [str(name) for name in found.ids]
+        texts = {name: text for name, text, coded in self._select("id, data, coded", names) if coded}
+        if len(texts) < len(names):
+            return None
+        return [(name, json.loads(texts[name]), float(d)) for name, d in zip(names, found.distances, strict=True)]
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of documents that have one, as the store keeps them."""
@@ -191,13 +205,59 @@ def score_of(metric: str, distance: float) -> float:
     return 1.0 - distance if metric == "cosine" else -distance
 
 
+def _documents(path: str) -> sqlite3.Connection:
+    """The data base, with its table; DamagedFileError if the file is another one."""
+    base = sqlite3.connect(path, check_same_thread=False)
+    try:
+        base.execute("pragma journal_mode=wal")
+        base.execute("pragma synchronous=full")
+        base.execute(
+            "create table if not exists documents (number integer primary key, id text unique not null, data text not "
+            "null, vector blob, coded integer not null)"
+        )
+        base.commit()
+    except sqlite3.DatabaseError as error:
+        base.close()
+        raise DamagedFileError(f"{path!r} cannot be used: {error}") from error
+    return base
+
+
+def _check(ids: Sequence[Any], data: Sequence[Json], vectors: Sequence[Any]) -> None:
+    if len(vectors) != len(ids) or len(data) != len(ids):
+        raise InputError(f"{len(ids)} ids need as many documents and vectors, got {len(data)} and {len(vectors)}")
+    for place, name in enumerate(ids):
+        if not isinstance(name, str) or not name:
+            raise InputError(f"ids must be strings that are not empty, got {name!r} for document {place}")
+
+
+def _text(document: str, data: Json) -> str:
+    try:
+        return json.dumps(data)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"document {document!r} has metadata that JSON cannot hold: {error}") from error
+
+
+def _query(given: Any) -> NDArray[np.float32]:
+    try:
+        vector = np.asarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the vector of a query must have numbers: {error}") from error
+    if vector.ndim != 1:
+        raise InputError(f"a query must be one vector, got an array of shape {vector.shape}")
+    return vector
+
+
 def _matrix(vectors: list[Any]) -> NDArray[np.float32] | None:
     if not vectors:
         return None
-    lengths = {len(vector) for vector in vectors}
-    if len(lengths) > 1:
-        raise InputError(f"vectors must have one number of dimensions, got {sorted(lengths)}")
-    return np.asarray(vectors, np.float32)
+    try:
+        rows = [np.asarray(vector, np.float32) for vector in vectors]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"vectors must have numbers: {error}") from error
+    shapes = {row.shape for row in rows}
+    if len(shapes) > 1 or rows[0].ndim != 1:
+        raise InputError(f"vectors must have one number of dimensions, got {sorted(shapes)}")
+    return np.stack(rows)
 
 
 def _loaded(row: Any) -> tuple[str, Json, NDArray[np.float64] | None]:

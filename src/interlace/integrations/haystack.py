@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from os import PathLike, fspath
 from typing import Any
 
-from haystack import component, default_from_dict, default_to_dict
-from haystack.dataclasses import Document
-from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
-from haystack.document_stores.types import DuplicatePolicy
-from haystack.errors import FilterError
-from haystack.utils.filters import document_matches_filter
-
-from ..errors import InputError
+from ..errors import InputError, InterlaceError
 from ..inputs.literals import Metric
 from .documents import DocumentFolder, Json, score_of
+from .frameworks import framework
+
+with framework("haystack-ai", "2.20", extra="haystack"):
+    from haystack import component, default_from_dict, default_to_dict
+    from haystack.dataclasses import Document
+    from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
+    from haystack.document_stores.types import DuplicatePolicy
+    from haystack.errors import FilterError
+    from haystack.utils.filters import document_matches_filter
 
 
 class InterlaceDocumentStore:
@@ -29,14 +32,18 @@ class InterlaceDocumentStore:
     def __init__(
         self,
         path: str | PathLike[str] | None = None,
-        metric: Metric = "cosine",
+        metric: Metric | None = None,
         n_bytes: int | None = None,
         keep_embeddings: bool = True,
     ) -> None:
         self.path = None if path is None else fspath(path)
-        self.metric, self.n_bytes, self.keep_embeddings = metric, n_bytes, keep_embeddings
+        self.n_bytes, self.keep_embeddings = n_bytes, keep_embeddings
         settings = {} if n_bytes is None else {"n_bytes": n_bytes}
-        self._folder = DocumentFolder(path, metric=metric, exact=keep_embeddings, settings=settings)
+        try:
+            self._folder = DocumentFolder(path, metric=metric, exact=keep_embeddings, settings=settings)
+        except InterlaceError as error:
+            raise DocumentStoreError(str(error)) from error
+        self.metric = self._folder.metric
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters; the documents stay in the directory."""
@@ -73,7 +80,7 @@ class InterlaceDocumentStore:
         ids = [document.id for document in documents]
         known = self._folder.known(ids)
         if policy in (DuplicatePolicy.NONE, DuplicatePolicy.FAIL):
-            twice = known or {name for name in ids if ids.count(name) > 1}
+            twice = known or {name for name, times in Counter(ids).items() if times > 1}
             if twice:
                 raise DuplicateDocumentError(f"id {min(twice)!r} exists already ({len(twice)} of {len(ids)} ids do)")
         elif policy == DuplicatePolicy.SKIP:
@@ -85,7 +92,7 @@ class InterlaceDocumentStore:
                 [_data(document) for document in documents],
                 [document.embedding for document in documents],
             )
-        except (InputError, TypeError) as error:  # other dimensions, metadata that JSON cannot hold
+        except InputError as error:  # other dimensions, metadata that JSON cannot hold
             raise DocumentStoreError(str(error)) from error
         return len(documents)
 
@@ -108,7 +115,7 @@ class InterlaceDocumentStore:
             document.meta.update(meta)
         try:
             self._folder.replace([document.id for document in found], [_data(document) for document in found])
-        except TypeError as error:  # metadata that JSON cannot hold
+        except InputError as error:  # metadata that JSON cannot hold
             raise DocumentStoreError(str(error)) from error
         return len(found)
 

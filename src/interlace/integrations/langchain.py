@@ -10,13 +10,16 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore
-from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from ..inputs.literals import Metric
 from .documents import DocumentFolder, Json, score_of
+from .frameworks import framework
+
+with framework("langchain-core", "1.0", extra="langchain"):
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.vectorstores import VectorStore
+    from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 #: A dict of metadata, or a function of a document.
 Filter = dict[str, Any] | Callable[[Document], bool]
@@ -50,7 +53,7 @@ class InterlaceVectorStore(VectorStore):
         embedding: Embeddings,
         *,
         path: str | PathLike[str] | None = None,
-        metric: Metric = "cosine",
+        metric: Metric | None = None,
         n_bytes: int | None = None,
     ) -> None:
         settings = {} if n_bytes is None else {"n_bytes": n_bytes}
@@ -68,6 +71,8 @@ class InterlaceVectorStore(VectorStore):
         given = ids if ids is not None else [document.id for document in documents]
         names = [str(uuid.uuid4()) if name is None else name for name in given]
         vectors = self._embedding.embed_documents([document.page_content for document in documents])
+        if any(vector is None for vector in vectors):
+            raise ValueError("the embedding must give a vector for each document, got None")
         data = [{"text": document.page_content, "metadata": document.metadata} for document in documents]
         self._folder.write(names, data, vectors)
         return names
@@ -150,7 +155,7 @@ class InterlaceVectorStore(VectorStore):
         *,
         ids: list[str] | None = None,
         path: str | PathLike[str] | None = None,
-        metric: Metric = "cosine",
+        metric: Metric | None = None,
         n_bytes: int | None = None,
         **kwargs: Any,
     ) -> InterlaceVectorStore:

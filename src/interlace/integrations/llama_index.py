@@ -8,21 +8,23 @@ from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.schema import BaseNode
-from llama_index.core.vector_stores.types import (
-    BasePydanticVectorStore,
-    FilterCondition,
-    FilterOperator,
-    MetadataFilters,
-    VectorStoreQuery,
-    VectorStoreQueryMode,
-    VectorStoreQueryResult,
-)
-from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
-
 from ..inputs.literals import Metric
 from .documents import DocumentFolder, Json, score_of
+from .frameworks import framework
+
+with framework("llama-index-core", "0.14", extra="llama-index"):
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.schema import BaseNode
+    from llama_index.core.vector_stores.types import (
+        BasePydanticVectorStore,
+        FilterCondition,
+        FilterOperator,
+        MetadataFilters,
+        VectorStoreQuery,
+        VectorStoreQueryMode,
+        VectorStoreQueryResult,
+    )
+    from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 _COMPARISONS: dict[Any, Callable[[Any, Any], bool]] = {
     FilterOperator.EQ: operator.eq,
@@ -51,16 +53,17 @@ class InterlaceNodeStore(BasePydanticVectorStore):
 
     stores_text: bool = True
     path: str | None = None
-    metric: str = "cosine"
+    metric: str | None = None
     n_bytes: int | None = None
     _folder: DocumentFolder = PrivateAttr()
 
     def __init__(
-        self, path: str | PathLike[str] | None = None, metric: Metric = "cosine", n_bytes: int | None = None
+        self, path: str | PathLike[str] | None = None, metric: Metric | None = None, n_bytes: int | None = None
     ) -> None:
         super().__init__(path=None if path is None else fspath(path), metric=metric, n_bytes=n_bytes)
         settings = {} if n_bytes is None else {"n_bytes": n_bytes}
         self._folder = DocumentFolder(path, metric=metric, settings=settings)
+        self.metric = self._folder.metric
 
     @classmethod
     def class_name(cls) -> str:
