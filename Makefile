@@ -106,7 +106,7 @@ serve-soak: $(STAMP)  ## 100,000 requests: memory and descriptors of a server
 # The page in Chromium, also with a million rows. Where Playwright or Chromium is missing, `make test` skips these tests.
 serve-browser: $(STAMP)  ## the page of the server in a browser
 	$(BIN)/python -c "import playwright" 2> /dev/null || $(BIN)/pip install --disable-pip-version-check --quiet playwright
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs tests/serve/test_page_*.py
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs tests/serve/page
 
 # Three Ray nodes on the loopback interface: builds, searches, kills an actor and a node, and prints a table.
 CLUSTER ?= --rows 2000000 --results benchmarks/results

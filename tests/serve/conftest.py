@@ -10,7 +10,6 @@ import pytest
 for name in ("fastapi", "uvicorn", "prometheus_client", "pyarrow", "msgspec", "httpx"):
     pytest.importorskip(name, reason=f"{name} of the serve extra is not installed")
 
-from page_helpers import browser  # noqa: E402
 from serve_helpers import Running, running  # noqa: E402
 
 
@@ -28,10 +27,3 @@ def client(served: Running) -> Iterator[Any]:
     client = qdrant_client.QdrantClient(url=served.url, check_compatibility=False)
     yield client
     client.close()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A browser, or a reason to skip."""
-    with browser() as found:
-        yield found

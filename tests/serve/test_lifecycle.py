@@ -21,8 +21,8 @@ from serve_helpers import Running, running, vectors
 import interlace as il
 from interlace.client import wire
 from interlace.serve import ServerSettings
-from interlace.serve.collection import Collection
-from interlace.serve.reading import ReadCatalog
+from interlace.serve.collections.collection import Collection
+from interlace.serve.processes.reading import ReadCatalog
 
 X = vectors(60, 4)
 CREATE = {"vectors": {"size": 4, "distance": "Euclid"}}

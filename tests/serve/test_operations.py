@@ -204,7 +204,7 @@ def test_unexpected_errors_tell_nothing(
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("the inside of the server")
 
-    monkeypatch.setattr("interlace.serve.collection.Collection.count", broken)
+    monkeypatch.setattr("interlace.serve.collections.collection.Collection.count", broken)
     answer = client.post("/collections/c/points/count", json={})
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")
     assert "inside" not in answer.text
@@ -260,7 +260,7 @@ def test_health_routes(client: httpx.Client) -> None:
 
 
 def test_readiness_waits_for_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interlace.serve.catalog import Catalog
+    from interlace.serve.collections.catalog import Catalog
 
     opened, go = Catalog.open_all, threading.Event()
 

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     try:
         from ..serve import RequestLimits, ServerSettings
-        from ..serve.processes import Supervisor
+        from ..serve.processes.supervisor import Supervisor
         from ..serve.run import Tls, forget_imports, log_to_stderr, server
     except ModuleNotFoundError as error:
         raise InputError(

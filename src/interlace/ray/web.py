@@ -16,18 +16,18 @@ from starlette.types import ASGIApp
 from .._version import __version__
 from ..errors import ShardUnavailableError
 from ..serve import Keys, RequestLimits, ServerSettings
-from ..serve import ids as point_ids
-from ..serve.admission import Admission
-from ..serve.collection import NAMES
-from ..serve.endpoint import Routes, Shortcuts, ok, parsed
-from ..serve.guard import Guard
-from ..serve.metrics import Metrics
-from ..serve.models import Explain, Queries, Query
+from ..serve.collections.collection import NAMES
+from ..serve.collections.searching import QueryHits, query_input
+from ..serve.gate.admission import Admission
+from ..serve.gate.endpoint import Routes, Shortcuts, ok, parsed
+from ..serve.gate.guard import Guard
+from ..serve.gate.traffic import Traffic
 from ..serve.problems import ProblemDetails, over_limit, unsupported
+from ..serve.requests import ids as point_ids
+from ..serve.requests.models import Explain, Queries, Query
 from ..serve.routes.service import version
-from ..serve.searching import QueryHits, query_input
-from ..serve.traffic import Traffic
-from ..serve.work import Workers
+from ..serve.work.metrics import Metrics
+from ..serve.work.threads import Workers
 from .cluster import Cluster
 
 

@@ -1,25 +1,17 @@
 """An HTTP server for the stores of a directory, with the routes of Qdrant's REST API (docs/serve.md).
 
-settings.py     what an operator sets: keys, limits, address
-catalog.py      stores of a directory <-> collections
-collection.py   what requests do with one collection
-searching.py    a query -> a search -> hits
-mmr.py          hits that are unlike each other
-filters.py      conditions of a request -> expressions over columns
-fields.py       payload: JSON in one column, declared fields in typed columns
-ids.py          ids of points <-> ids of a store
-bodies.py       vectors as .npy or Arrow bodies
-rendering.py    points and hits -> JSON
-models.py       bodies of requests
-problems.py     errors -> problem details
-work.py         threads, batches, one write at a time
-guard.py        keys, limits, log and metrics of every request
-metrics.py      counters for Prometheus
-endpoint.py     how a route is called
+Each of these imports only what stands above it:
+
+settings.py, problems.py    what an operator sets: keys, limits, address; errors as clients see them
+requests/       what a request says: bodies, ids, paths, payload fields, filters
+collections/    what a collection is and does: stores of a directory, searches, listings, changes, answers as JSON
+insight/        what the page shows of a collection
+work/           how requests are run: threads, batches, metrics, what the routes share
+gate/           how requests get in: keys, limits, log, how a route is called, the express path
 routes/         routes by subject
-service.py      what the routes share
-app.py          the application
-run.py, patience.py, timing.py    uvicorn, its connections, time limits
+app.py, run.py  the application; uvicorn around it, in one process
+processes/      several processes for one directory
+page/           the page for browsers: HTML, styles and scripts
 """
 
 from .settings import Keys, RequestLimits, ServerSettings

@@ -17,22 +17,22 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from .._version import __version__
-from . import gathering
-from .admission import Admission
-from .catalog import Catalog
-from .endpoint import Routes, Shortcuts
-from .express import Express
-from .forward import Forward
-from .guard import Guard
-from .heads import Heads
-from .page_files import PageFiles, front
+from .collections.catalog import Catalog
+from .gate.admission import Admission
+from .gate.endpoint import Routes, Shortcuts
+from .gate.express import Express
+from .gate.guard import Guard
+from .gate.heads import Heads
+from .gate.traffic import Traffic
 from .problems import ProblemDetails, of_error
-from .reading import ReadCatalog
+from .processes import gathering
+from .processes.forward import Forward
+from .processes.reading import ReadCatalog
 from .routes import collections, insight, payloads, points, snapshots, stored
 from .routes import service as service_routes
-from .service import Service
+from .routes.page import PageFiles, front
 from .settings import ServerSettings
-from .traffic import Traffic
+from .work.service import Service
 
 
 @dataclass(frozen=True)

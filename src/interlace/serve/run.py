@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import uvicorn
 
 from .app import Application, build
+from .gate.patience import protocol
 from .logs import JsonLines
-from .patience import protocol
 from .settings import ServerSettings
 
 log = logging.getLogger("interlace.serve")

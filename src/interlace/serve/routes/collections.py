@@ -8,12 +8,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import fields
-from ..collection import NAMES, Broken, Collection
-from ..endpoint import Routes, ok, parsed
-from ..models import ChangeAliases, CreateCollection, CreateIndex, UpdateCollection
-from ..rendering import plain
-from ..service import Service
+from ..collections.collection import NAMES, Broken, Collection
+from ..collections.rendering import plain
+from ..gate.endpoint import Routes, ok, parsed
+from ..requests import fields
+from ..requests.models import ChangeAliases, CreateCollection, CreateIndex, UpdateCollection
+from ..work.service import Service
 
 
 def add(routes: Routes, service: Service) -> None:

@@ -10,12 +10,12 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import byte_recall, insight, sample_map
-from ..endpoint import Routes, ok, parsed
-from ..models import Explain, Query
+from ..collections.rendering import plain
+from ..gate.endpoint import Routes, ok, parsed
+from ..insight import byte_recall, insight, sample_map
 from ..problems import over_limit
-from ..rendering import plain
-from ..service import Service
+from ..requests.models import Explain, Query
+from ..work.service import Service
 
 
 class MapRequest(Query):

@@ -8,11 +8,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import changes, operations
-from ..collection import Collection
-from ..endpoint import Routes, ok, parsed
-from ..models import DeletePayload, Operations, Selector, SetPayload, UpdateVectors
-from ..service import Service
+from ..collections import changes, operations
+from ..collections.collection import Collection
+from ..gate.endpoint import Routes, ok, parsed
+from ..requests.models import DeletePayload, Operations, Selector, SetPayload, UpdateVectors
+from ..work.service import Service
 
 DONE = '{"operation_id":0,"status":"completed"}'
 

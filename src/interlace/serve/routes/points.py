@@ -9,14 +9,16 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import bodies, grouping, listing, rendering, upserts
-from ..collection import Collection, id_array
-from ..endpoint import Routes, ok, parsed
-from ..models import Count, Facet, OrderBy, Queries, Query, QueryGroups, Retrieve, Scroll, Selector, Upsert
-from ..plain import PlainBatch
+from ..collections import grouping, listing, rendering
+from ..collections.collection import Collection, id_array
+from ..collections.searching import How, QueryHits, as_vectors, search
+from ..gate.endpoint import Routes, ok, parsed
 from ..problems import ProblemDetails, over_limit
-from ..searching import How, QueryHits, as_vectors, search
-from ..service import Service
+from ..requests import bodies
+from ..requests import frequent as upserts
+from ..requests.models import Count, Facet, OrderBy, Queries, Query, QueryGroups, Retrieve, Scroll, Selector, Upsert
+from ..work.plain import PlainBatch
+from ..work.service import Service
 from .stored import check_hits
 
 ARROW_HIT = 16  # bytes of a hit in a table: query, id and score

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from ..._version import __version__
-from ..endpoint import BODIES, Routes
-from ..metrics import CONTENT_TYPE
+from ..gate.endpoint import BODIES, Routes
 from ..problems import ProblemDetails, unsupported
-from ..service import Service
+from ..work.metrics import CONTENT_TYPE
+from ..work.service import Service
 
 #: The version of Qdrant's REST API that the routes follow; its clients compare it with their own.
 QDRANT_API = "1.20.0"

@@ -17,11 +17,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from ..catalog import SNAPSHOTS
-from ..collection import Collection
-from ..endpoint import Routes, ok
+from ..collections.catalog import SNAPSHOTS
+from ..collections.collection import Collection
+from ..gate.endpoint import Routes, ok
 from ..problems import ProblemDetails
-from ..service import Service
+from ..work.service import Service
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}\.tar")
 

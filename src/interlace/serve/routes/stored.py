@@ -14,13 +14,13 @@ from starlette.responses import Response
 from ...client import answers, wire
 from ...client.wire import Array
 from ...errors import InputError
-from .. import bodies, fields
-from ..answer_size import AnswerSize, payload_bytes
-from ..collection import Collection, id_array
-from ..endpoint import FULL, Routes
+from ..collections.answer_size import AnswerSize, payload_bytes
+from ..collections.collection import Collection, id_array
+from ..gate.endpoint import FULL, Routes
 from ..problems import ProblemDetails, over_limit
-from ..service import Service
+from ..requests import bodies, fields
 from ..settings import RequestLimits
+from ..work.service import Service
 
 Given = dict[str, Any]
 Arrays = dict[str, Array]

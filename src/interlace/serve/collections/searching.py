@@ -1,0 +1,190 @@
+"""A query of a request -> a search of a snapshot -> hits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InputError
+from ...index.matches import Matches
+from ...store import Snapshot
+from ..problems import ProblemDetails, over_limit, unsupported
+from ..requests import ids as point_ids
+from ..requests.filters import Condition, matching
+from ..requests.models import SearchParams
+from ..settings import ServerSettings
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class How:
+    """Everything about a search but its queries and its filter; equal ones can run as one batch."""
+
+    k: int
+    offset: int = 0
+    margin: float | str | None = None
+    rerank: int | None = None
+    recall: float | None = None
+
+    @classmethod
+    def of(cls, k: int, offset: int, given: SearchParams | None, snapshot: Snapshot, settings: ServerSettings) -> How:
+        """From a request. Where originals are kept, hits are compared with them unless the request says otherwise."""
+        if k + offset > settings.limits.k:
+            raise over_limit(422, "k", settings.limits.k, f"limit + offset = {k + offset}")
+        kept, n = has_originals(snapshot), max(1, len(snapshot))
+        params = given or SearchParams()
+        margin, recall, rerank = params.margin, params.recall, params.rerank
+        if isinstance(margin, str):
+            margin = float("inf") if margin == "inf" else margin
+        if recall is not None:
+            if margin is not None or rerank is not None or params.exact:
+                raise ProblemDetails(422, "input", "params: recall chooses margin and rerank; pass either it or them")
+            return cls(k, offset, None, None, recall)
+        if rerank is None and kept:
+            rerank = _depth(k + offset, params, settings.rerank, n)
+        if params.exact and margin is None:
+            margin = "exact"
+        return cls(k, offset, margin, max(rerank, k + offset) if rerank else None)
+
+
+def has_originals(snapshot: Snapshot) -> bool:
+    """Whether hits can be compared with the vectors themselves."""
+    return snapshot.searcher.originals is not None
+
+
+def _depth(k: int, params: SearchParams, default: int, n: int) -> int:
+    """Rows to compare with their originals; 0 for none."""
+    quantization = params.quantization
+    if params.exact or (quantization is not None and quantization.ignore):
+        return n
+    if quantization is not None and quantization.rescore is False:
+        return 0
+    if quantization is not None and quantization.oversampling is not None:
+        return int(np.ceil(min(quantization.oversampling * k, n)))
+    return max(default, 4 * k) if default else 0
+
+
+def search(
+    snapshot: Snapshot, queries: FloatArray, how: How, condition: Condition | None = None, threads: int | None = None
+) -> Matches:
+    """The hits of queries [n, dim], or of a single one [dim]."""
+    more: dict[str, Any] = {} if how.margin is None else {"margin": how.margin}
+    return snapshot.search(
+        queries,
+        how.k,
+        offset=how.offset,
+        threads=threads,
+        filter=filter_of(snapshot, condition),
+        rerank=how.rerank,
+        recall=how.recall,
+        **more,
+    )
+
+
+def search_by_id(snapshot: Snapshot, id: int | str, how: How, condition: Condition | None = None) -> Matches:
+    """The neighbours of a point, without itself."""
+    more: dict[str, Any] = {} if how.margin is None else {"margin": how.margin}
+    return snapshot.search_by_id(
+        id,
+        how.k,
+        offset=how.offset,
+        threads=1,
+        filter=filter_of(snapshot, condition),
+        rerank=how.rerank,
+        recall=how.recall,
+        **more,
+    )
+
+
+def search_any(
+    snapshot: Snapshot, wanted: FloatArray | int | str, how: How, condition: Condition | None = None
+) -> Matches:
+    """The hits of a single query: a vector, or the id of a point."""
+    if isinstance(wanted, int | str):
+        return search_by_id(snapshot, wanted, how, condition)
+    return search(snapshot, wanted, how, condition)
+
+
+def filter_of(snapshot: Snapshot, condition: Condition | None) -> Any:
+    """What the store takes: an expression over its columns, which it caches; a mask if it is large or has ids."""
+    if condition is None:
+        return None
+    as_mask = condition.uses_ids or condition.is_large or not condition.columns
+    return mask_of(snapshot, condition) if as_mask else condition.expression
+
+
+def mask_of(snapshot: Snapshot, condition: Condition) -> NDArray[np.bool_]:
+    """A mask over the rows in insertion order."""
+    table = snapshot.payload(columns=list(condition.columns)) if condition.columns else None
+    return matching(condition, table, snapshot.ids)
+
+
+def query_input(given: Any, dim: int) -> FloatArray | int | str:
+    """The vector or the id that a request asks for."""
+    if isinstance(given, dict):
+        if given.keys() - {"nearest", "mmr"} or "nearest" not in given:
+            kinds = ", ".join(sorted(map(str, given))) or "nothing"
+            raise unsupported(f"a query with {kinds:.80}, other than nearest,")
+        given = given["nearest"]
+    if given is None:
+        raise ProblemDetails(422, "input", "query is missing: pass a vector or the id of a point")
+    if isinstance(given, int | str) and not isinstance(given, bool):
+        return point_ids.to_store(given)
+    vector: FloatArray = as_vectors([given], dim, "query")[0]
+    return vector
+
+
+def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
+    """float32 [n, dim]; the error names the first that does not fit."""
+    if not given:
+        return np.zeros((0, dim), np.float32)
+    try:
+        with np.errstate(all="ignore"):  # too large a number becomes infinite, which the library refuses
+            found = np.array(given, np.float32)
+    except (ValueError, TypeError, OverflowError):
+        found = np.empty(0, np.float32)
+    if found.shape != (len(given), dim):
+        for i, vector in enumerate(given):
+            if not isinstance(vector, list) or not all(isinstance(v, int | float) for v in vector):
+                raise unsupported(f"{name}[{i}] that is not one list of numbers")
+            if len(vector) != dim:
+                raise InputError(f"{name}[{i}] must have {dim} dimensions, as the collection has, got {len(vector)}")
+        raise InputError(f"{name} must be lists of {dim} numbers")
+    return found
+
+
+def shown_scores(matches: Matches) -> FloatArray:
+    """Scores as answers have them: for l2 the distance itself."""
+    scores: FloatArray = matches.scores
+    return np.sqrt(np.maximum(scores, 0)) if matches.metric == "l2" else scores
+
+
+@dataclass(frozen=True)
+class QueryHits:
+    """The hits of one query; distances as the store has them."""
+
+    ids: NDArray[Any]
+    scores: list[float]
+    matches: Matches  #: of the whole batch, for its statistics
+
+    @classmethod
+    def of(cls, matches: Matches, query: int | None, threshold: float | None) -> QueryHits:
+        """Of a single query (None), or of one of a batch; without those worse than a threshold."""
+        count = matches.counts if query is None else int(matches.counts[query])
+        scores = shown_scores(matches) if query is None else shown_scores(matches)[query]
+        return cls.chosen(matches, matches.ids if query is None else matches.ids[query], scores, count, threshold)
+
+    @classmethod
+    def chosen(
+        cls, matches: Matches, ids: NDArray[Any], scores: FloatArray, count: int, threshold: float | None
+    ) -> QueryHits:
+        """The first ``count`` of a query, without those worse than a threshold; scores as answers have them."""
+        ids, scores = ids[:count], scores[:count]
+        if threshold is not None:
+            good = scores <= threshold if matches.metric == "l2" else scores >= threshold
+            ids, scores = ids[good], scores[good]
+        return cls(ids, scores.tolist(), matches)

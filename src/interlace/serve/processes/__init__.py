@@ -1,0 +1,1 @@
+"""Several processes for one directory: one writes, the others read and answer."""

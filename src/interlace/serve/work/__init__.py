@@ -1,0 +1,1 @@
+"""How requests are run: threads, batches of plain queries, metrics, and what the routes share."""
