@@ -22,14 +22,14 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
                                   const std::vector<In<float, One>>& norm_values,
                                   const std::vector<In<std::uint32_t, One>>& norm_covers,
                                   const std::vector<In<std::uint32_t, One>>& ignored, float constant,
-                                  const std::vector<int>& columns, std::size_t n_crude) {
+                                  const std::vector<int>& columns, std::size_t n_crude, bool folded) {
     require(mean.size() == dim, "mean must have dim entries");
     require(!rotation || (rotation->shape(0) == dim && rotation->shape(1) == dim), "rotation must be dim x dim");
     require(!words.empty() && words.size() == supports.size() && norm_values.size() == norm_covers.size(),
             "one support per book, one cover per norm");
     require(n_crude <= columns.size(), "n_crude exceeds the columns");
-    BooksSpec spec{
-        dim, static_cast<Metric>(metric), {mean.data(), mean.data() + dim}, {}, {}, {}, columns, n_crude, {}, constant};
+    BooksSpec spec{dim,     static_cast<Metric>(metric), {mean.data(), mean.data() + dim}, {}, {}, {}, columns,
+                   n_crude, {},                          constant,                         folded};
     for (const auto& covers : ignored) spec.ignored.emplace_back(covers.data(), covers.data() + covers.size());
     if (rotation) spec.rotation.assign(rotation->data(), rotation->data() + dim * dim);
     for (std::size_t b = 0; b < words.size(); ++b) {
@@ -67,7 +67,7 @@ void bind_books(nb::module_& m) {
     nb::class_<Books>(m, "Books")
         .def(nb::new_(&make_books), "dim"_a, "metric"_a, "mean"_a.noconvert(), "rotation"_a.noconvert().none(),
              "words"_a, "supports"_a, "norm_values"_a, "norm_covers"_a, "ignored"_a, "constant"_a, "columns"_a,
-             "n_crude"_a)
+             "n_crude"_a, "folded"_a)
         .def_prop_ro("has_cross_sums", &Books::has_cross_sums)
         .def_prop_ro("table_bytes", [](const Books& b) { return b.bytes(); });
 }

@@ -37,7 +37,7 @@ Books::Books(BooksSpec spec) : spec_(std::move(spec)), cells_(spec_.books[0]) {
         if (columns()[j] >= 0 && overlap(0, static_cast<std::size_t>(columns()[j]))) with_cells[j] = book_of(j);
     cells_.set_columns(std::move(with_cells), dim());
     const bool l2 = metric() == Metric::kL2;
-    folds_cells_ = l2 && norms().empty() && n_cells() > kWords && cells_.overlaps_columns();
+    folds_cells_ = l2 && norms().empty() && (spec_.folded || n_cells() > kWords) && cells_.overlaps_columns();
     has_table_terms_ = l2 && !folds_cells_ && cells_.has_terms();
     if (l2 && spec_.ignored.empty())
         cross_sums_ = CrossSums(columns_with_cross_terms(), folds_cells_ ? &cells_.words() : nullptr, dim());

@@ -9,8 +9,9 @@
 // Cross terms between books after the first that no norm column covers are added for the rows that the crude step lets
 // through (CrossSums).
 // With more cells than a book has words, a search visits so many of them that making tables for each would take most of
-// its time. There the cross terms with the cell are part of the cross sums too, and the tables are the same in all
-// cells (folds_cells). The crude step reads a byte for each row that says how large its sum is at least (FixedParts).
+// its time; with long codes, the tables of one cell take more time than its rows. There the cross terms with the cell
+// are part of the cross sums too, and the tables are the same in all cells (folds_cells). The crude step reads a byte
+// for each row that says how large its sum is at least (FixedParts).
 // Metrics ip and cosine: base -(q.c) - offset, table -(q.w), no cell terms, no norm columns.
 #pragma once
 #include "book.h"
@@ -38,10 +39,13 @@ struct BooksSpec { // as Python passes it; checked there
     std::size_t n_crude;                             // crude columns among them
     std::vector<std::vector<std::uint32_t>> ignored; // books whose cross terms count as `constant`, and cost no column
     float constant;                                  // added to every distance
+    bool folded;                                     // cells are folded, also few of them
 };
 
 class Books {
 public:
+    static constexpr std::size_t kLongCode = 24; // columns; LONG_CODE of codec/book.py
+
     explicit Books(BooksSpec spec);
     Books(const Books&) = delete; // parts point to each other
     Books& operator=(const Books&) = delete;
@@ -60,6 +64,9 @@ public:
     float constant() const { return spec_.constant; }
     bool has_constant() const { return !spec_.ignored.empty(); } // distances are approximate, and may be below 0
     bool folds_cells() const { return folds_cells_; }
+    // Whether segments keep the cross sum of each row: long codes take many words to add up, and four bytes are little
+    // beside them.
+    bool keeps_sums() const { return folds_cells_ && n_columns() >= kLongCode; }
     bool has_table_terms() const { return has_table_terms_; }   // search adds terms of the cells to tables
     const PairTerms& pair_terms(std::size_t threads = 1) const; // computed by the first call
     // The words of the cells as bytes, for l2 and many cells, computed by the first call; nullptr elsewhere.

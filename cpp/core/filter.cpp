@@ -79,6 +79,7 @@ SegmentView Filter::view(const Books& books, std::uint64_t first_row) const {
         view.crude = crude_.data();
         view.rest = rest_.data();
         if (view.fixed != nullptr) view.fixed = fixed_.data();
+        if (view.sums != nullptr) view.sums = sums_.data();
         view.rows = rows_.data();
         view.codes = codes_.data();
         view.statics = gathered_ ? statics_.data() : nullptr;
@@ -161,6 +162,8 @@ void Filter::copy(const Books& books, const std::vector<std::uint64_t>& position
     crude_.assign((n + kBlock - 1) / kBlock * shape.n_crude * kBlock, 0);
     rest_.resize(n * shape.n_rest);
     const std::uint8_t* fixed = books.folds_cells() ? segment_.fixed_parts(books).bytes.data() : nullptr;
+    const std::int32_t* sums = books.keeps_sums() ? segment_.fixed_parts(books).sums.data() : nullptr;
+    if (sums != nullptr) sums_.resize(n);
     if (fixed != nullptr) fixed_.assign(std::max<std::size_t>(1, (n + kBlock - 1) / kBlock) * kBlock, 0);
     for (std::size_t i = 0; i < n; ++i) {
         if (i % 65536 == 0) checkpoint();
@@ -168,6 +171,7 @@ void Filter::copy(const Books& books, const std::vector<std::uint64_t>& position
         std::uint8_t* to = crude_.data() + i / kBlock * shape.n_crude * kBlock + i % kBlock;
         for (std::size_t j = 0; j < shape.n_crude; ++j) to[j * kBlock] = from[j * kBlock];
         if (fixed != nullptr) fixed_[i] = fixed[positions[i]];
+        if (sums != nullptr) sums_[i] = sums[positions[i]];
         std::copy_n(segment_.rest_codes(positions[i]), shape.n_rest, rest_.data() + i * shape.n_rest);
     }
 }

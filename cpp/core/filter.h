@@ -39,6 +39,7 @@ private:
     std::vector<std::uint64_t> cell_starts_; // the copy in the layout of a segment:
     std::vector<std::uint8_t> crude_, rest_; // its codes
     std::vector<std::uint8_t> fixed_;        // see SegmentView
+    std::vector<std::int32_t> sums_;         // the same
     std::vector<std::uint32_t> rows_;        // row number of every position of the copy
     std::vector<std::uint8_t> codes_;        // see SegmentView
     std::vector<float> statics_;

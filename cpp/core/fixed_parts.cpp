@@ -10,7 +10,7 @@ namespace interlace {
 
 FixedParts::FixedParts(const Books& books, const Segment& segment) : floors(segment.shape().n_cells, 0) {
     const SegmentShape& shape = segment.shape();
-    std::vector<std::int32_t> sums(shape.n_rows);
+    sums.resize(shape.n_rows);
     std::vector<std::uint8_t> codes(shape.n_columns());
     double above = 0; // whole numbers below 2^53: their sum does not depend on the order
     for (std::size_t c = 0; c < shape.n_cells; ++c) {
@@ -32,6 +32,7 @@ FixedParts::FixedParts(const Books& books, const Segment& segment) : floors(segm
     for (std::size_t c = 0; c < shape.n_cells; ++c)
         for (std::uint64_t position = segment.start(c); position < segment.end(c); ++position)
             bytes[position] = static_cast<std::uint8_t>(byte_of(sums[position], floors[c], step));
+    if (!books.keeps_sums()) std::vector<std::int32_t>().swap(sums);
 }
 
 } // namespace interlace

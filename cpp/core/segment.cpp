@@ -53,12 +53,13 @@ void Segment::unpack(const CodeRowsOut& out) const {
 SegmentView Segment::view(const Books& books, std::uint64_t first_row) const {
     SegmentView view{first_row, shape_.n_crude, shape_.n_rest, cell_starts_.data(),
                      crude_,    rest_,          cross_floors_, nullptr,
-                     0,         &empty_cells(), &rows_};
+                     0,         nullptr,        &empty_cells(), &rows_};
     if (books.folds_cells()) {
         const FixedParts& parts = fixed_parts(books);
         view.cross_floors = parts.floors.data();
         view.fixed = parts.bytes.data();
         view.fixed_step = parts.step;
+        view.sums = books.keeps_sums() ? parts.sums.data() : nullptr;
     }
     return view;
 }

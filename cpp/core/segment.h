@@ -38,6 +38,7 @@ struct SegmentView {
     const std::int32_t* cross_floors;    // of the whole segment, also in a copy
     const std::uint8_t* fixed = nullptr; // [n_blocks][64] FixedParts::bytes, where books fold their cells
     std::int32_t fixed_step = 0;
+    const std::int32_t* sums = nullptr; // [n] FixedParts::sums; nullptr: they are computed
     // Cells without rows, ascending; nullptr in a copy.
     const std::vector<std::uint32_t>* empty = nullptr;
     const RowNumbers* numbers;              // row number of every position, in the segment

@@ -190,6 +190,14 @@ inline __m256i lookup(const __m256i* table, __m256i codes) {
     return _mm256_blendv_epi8(first, second, bit6);
 }
 
+// A bit for each sum <= limit: there the smaller of the two is the sum.
+inline std::uint64_t within(__m256i low, __m256i high, __m256i limit) {
+    const auto bits = [limit](__m256i sums) {
+        return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(sums, limit), sums)));
+    };
+    return bits(low) | static_cast<std::uint64_t>(bits(high)) << 32;
+}
+
 inline __m256i load_codes(const std::uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
 
 template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const std::uint8_t* fixed,
@@ -211,13 +219,27 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
             low = _mm256_adds_epu8(low, lookup(table[j], load_codes(blocks + j * kBlock)));
             high = _mm256_adds_epu8(high, lookup(table[j], load_codes(blocks + j * kBlock + 32)));
         }
-        // sum <= limit where the smaller of the two is the sum
-        const std::uint32_t in_low =
-            static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(low, limit), low)));
-        const std::uint32_t in_high =
-            static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(high, limit), high)));
-        masks[b] = in_low | static_cast<std::uint64_t>(in_high) << 32;
+        masks[b] = within(low, high, limit);
     }
+}
+
+void scan_many(const std::uint8_t* blocks, std::size_t stride, const std::uint8_t* fixed, const ByteTables& tables,
+               std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
+    __m256i sums[2 * kChunk]; // two halves of each block
+    const auto add = [&](const std::uint8_t* bytes, const std::uint8_t* codes, std::size_t codes_stride) {
+        __m256i table[8];
+        for (int part = 0; part < 8; ++part)
+            table[part] =
+                _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes + 16 * part)));
+        for (std::size_t i = 0; i < 2 * n_blocks; ++i)
+            sums[i] =
+                _mm256_adds_epu8(sums[i], lookup(table, load_codes(codes + i / 2 * codes_stride + i % 2 * 32)));
+    };
+    for (std::size_t i = 0; i < 2 * n_blocks; ++i) sums[i] = _mm256_setzero_si256();
+    if (fixed != nullptr) add(tables.fixed, fixed, kBlock);
+    for (std::size_t j = 0; j < tables.n_columns; ++j) add(tables.groups[j], blocks + j * kBlock, stride);
+    const __m256i limit = _mm256_set1_epi8(static_cast<char>(threshold));
+    for (std::size_t b = 0; b < n_blocks; ++b) masks[b] = within(sums[2 * b], sums[2 * b + 1], limit);
 }
 
 #include "scan_impl.h"

@@ -160,6 +160,17 @@ std::int32_t square_of_sum(const std::int16_t* const* words, std::size_t n, std:
     return _mm512_reduce_add_epi32(_mm512_add_epi32(total[0], total[1]));
 }
 
+inline __m512i look_up(const __m512i* table, __m512i codes) {
+    const __m512i low = _mm512_permutex2var_epi8(table[0], codes, table[1]);
+    const __m512i high = _mm512_permutex2var_epi8(table[2], codes, table[3]);
+    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high);
+}
+
+inline __m512i look_up_fixed(const ByteTables& tables, const std::uint8_t* codes) {
+    return _mm512_permutex2var_epi8(_mm512_loadu_si512(tables.fixed), _mm512_loadu_si512(codes),
+                                    _mm512_loadu_si512(tables.fixed + 64));
+}
+
 template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t stride, const std::uint8_t* fixed,
                                          const ByteTables& tables, std::uint8_t threshold, std::size_t n_blocks,
                                          std::uint64_t* masks) {
@@ -170,16 +181,42 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += stride) {
         __m512i sum = _mm512_setzero_si512();
         if (fixed != nullptr)
-            sum = _mm512_permutex2var_epi8(_mm512_loadu_si512(tables.fixed), _mm512_loadu_si512(fixed + b * kBlock),
-                                           _mm512_loadu_si512(tables.fixed + 64));
-        for (int j = 0; j < COLUMNS; ++j) {
-            const __m512i codes = _mm512_loadu_si512(blocks + j * kBlock);
-            const __m512i low = _mm512_permutex2var_epi8(table[j][0], codes, table[j][1]);
-            const __m512i high = _mm512_permutex2var_epi8(table[j][2], codes, table[j][3]);
-            sum = _mm512_adds_epu8(sum, _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high));
-        }
+            sum = look_up_fixed(tables, fixed + b * kBlock);
+        for (int j = 0; j < COLUMNS; ++j)
+            sum = _mm512_adds_epu8(sum, look_up(table[j], _mm512_loadu_si512(blocks + j * kBlock)));
         masks[b] = _mm512_cmple_epu8_mask(sum, limit);
     }
+}
+
+template <int BLOCKS> void scan_blocks(const std::uint8_t* blocks, std::size_t stride, const std::uint8_t* fixed,
+                                       const ByteTables& tables, __m512i limit, std::uint64_t* masks) {
+    __m512i sums[BLOCKS];
+    for (int b = 0; b < BLOCKS; ++b)
+        sums[b] = fixed != nullptr ? look_up_fixed(tables, fixed + b * kBlock) : _mm512_setzero_si512();
+    for (std::size_t j = 0; j < tables.n_columns; ++j) {
+        __m512i table[4];
+        for (int part = 0; part < 4; ++part) table[part] = _mm512_loadu_si512(tables.words[j] + 64 * part);
+        for (int b = 0; b < BLOCKS; ++b)
+            sums[b] = _mm512_adds_epu8(
+                sums[b], look_up(table, _mm512_loadu_si512(blocks + static_cast<std::size_t>(b) * stride + j * kBlock)));
+    }
+    for (int b = 0; b < BLOCKS; ++b) masks[b] = _mm512_cmple_epu8_mask(sums[b], limit);
+}
+
+void scan_many(const std::uint8_t* blocks, std::size_t stride, const std::uint8_t* fixed, const ByteTables& tables,
+               std::uint8_t threshold, std::size_t n_blocks, std::uint64_t* masks) {
+    const __m512i limit = _mm512_set1_epi8(static_cast<char>(threshold));
+    std::size_t b = 0;
+    const auto scan_next = [&]<int BLOCKS>() {
+        for (; b + BLOCKS <= n_blocks; b += BLOCKS)
+            scan_blocks<BLOCKS>(blocks + b * stride, stride, fixed ? fixed + b * kBlock : nullptr, tables, limit,
+                                masks + b);
+    };
+    scan_next.operator()<8>();
+    scan_next.operator()<4>();
+    scan_next.operator()<3>();
+    scan_next.operator()<2>();
+    scan_next.operator()<1>();
 }
 
 #include "scan_impl.h"

@@ -8,7 +8,8 @@ from numpy.testing import assert_array_equal
 
 from books import LAYOUTS, coded, index_of, random_codebooks, random_codes, stopping_rule, with_cells
 from helpers import METRICS
-from interlace import Codebooks, InputError, _native, reference
+from interlace import Codebooks, Index, InputError, _native, reference
+from interlace.codec.book import LONG_CODE
 from interlace.codec.encode import checked_codes, encode
 from interlace.engine.hits import WORK
 from interlace.engine.margins import EVERYTHING, EXACT, Rule
@@ -28,6 +29,12 @@ def more_cells(codebooks: Codebooks, before: int, after: int) -> Codebooks:
     words = codebooks.books[0].words
     tiled = np.tile(words, (1 + max(before, after) // len(words), 1)) * np.float32(0.5)
     return with_cells(codebooks, np.concatenate([tiled[:before], words, tiled[:after]]))
+
+
+def folded(codebooks: Codebooks) -> Codebooks:
+    """The same books; a few cells are folded too."""
+    arrays, description = codebooks.to_arrays()
+    return Codebooks.from_arrays(arrays, {**description, "folded": True})
 
 
 def searched(codebooks, segment, filters, q, k, rule):
@@ -77,17 +84,21 @@ FOLDED = [(layout, metric) for layout in ("hybrid", "additive") for metric in ("
 
 @pytest.mark.parametrize(("layout", "metric"), FOLDED)
 @pytest.mark.parametrize("integers", [False, True], ids=["normal", "ties"])
-def test_folded_cells_are_searched_like_the_reference(simd, layout, metric, integers):
+@pytest.mark.parametrize(("n_cells", "n_books"), [(260, 4), (20, 4), (3, LONG_CODE + 1)])
+def test_folded_cells_are_searched_like_the_reference(simd, layout, metric, integers, n_cells, n_books):
     rng = np.random.default_rng(11)
-    codebooks = random_codebooks(rng, layout, metric=metric, dim=12, n_words=20, integers=integers)
-    words = rng.integers(-2, 3, (260, 12)) if integers else 2 * rng.normal(size=(260, 12))
-    books = with_cells(codebooks, words[:, : len(codebooks.books[0].support)].astype(np.float32))
+    shape = {"dim": 30 if n_books > 4 else 12, "n_words": 20, "n_books": n_books, "n_crude": n_books - 1}
+    codebooks = random_codebooks(rng, layout, metric=metric, integers=integers, **shape)
+    size = n_cells, codebooks.dim
+    words = rng.integers(-2, 3, size) if integers else 2 * rng.normal(size=size)
+    books = folded(with_cells(codebooks, words.astype(np.float32)))
     assert books.folds_cells
+    assert books.keeps_sums == (n_books > 4)
     assert not codebooks.folds_cells
-    n, cut = 500, 170
-    cells = (rng.random(n) ** 2 * 260).astype(np.int64)  # some cells are empty, some have one row
+    n, cut = (500, 170) if n_books == 4 else (90, 30)
+    cells = (rng.random(n) ** 2 * n_cells).astype(np.int64)  # some cells are empty, some have one row
     codes = coded(books, cells, rng.integers(20, size=(n, len(books.columns))).astype(np.uint8))
-    codes[400:420] = codes[:20]  # distances tie
+    codes[n - 20 :] = codes[:20]  # distances tie
     segments = [Segment.pack(part, books) for part in (codes[:cut], codes[cut:])]
     natives = [segment.native for segment in segments]
     q = rng.normal(size=(2, books.dim)).astype(np.float32)
@@ -123,6 +134,36 @@ def test_folded_cells_keep_no_tables_of_their_own():
     searched(books, Segment.pack(codes, books), [], q, 5, EXACT)
     of_terms = 2 * 5000 * len(books.columns) * 256
     assert books.native.table_bytes < 0.2 * of_terms
+
+
+@pytest.mark.parametrize("layout", ["hybrid", "additive"])
+@pytest.mark.parametrize("n_books", [4, LONG_CODE + 1])
+def test_folding_changes_distances_by_rounding_only(layout, n_books):
+    rng = np.random.default_rng(n_books)
+    codebooks = random_codebooks(rng, layout, dim=30, n_books=n_books, n_words=64)
+    codes, q = random_codes(rng, codebooks, 700), rng.normal(size=(5, 30)).astype(np.float32)
+    plain, index = index_of(codebooks, codes), index_of(folded(codebooks), codes[:300], codes[300:])
+    assert_array_equal(folded(codebooks).decode(codes), codebooks.decode(codes))
+    found, expected = (one.search(q, k=700, margin="inf") for one in (index, plain))
+    at = [dict(zip(row, distances, strict=True)) for row, distances in zip(found.ids, found.distances, strict=True)]
+    for i in range(5):
+        same = [at[i][row] for row in expected.ids[i]]
+        np.testing.assert_allclose(same, expected.distances[i], rtol=2e-3, atol=2e-3 * expected.distances[i].mean())
+
+
+def test_folded_books_are_stored(tmp_path):
+    rng = np.random.default_rng(3)
+    codebooks = folded(random_codebooks(rng, "hybrid"))
+    index = index_of(codebooks, random_codes(rng, codebooks, 300))
+    index.save(tmp_path / "folded.interlace")
+    again = Index.open(tmp_path / "folded.interlace")
+    assert again.codebooks == codebooks
+    assert again.codebooks.folds_cells
+    assert again.codebooks.file_version == 4  # an older reader would make tables for each cell
+    assert Codebooks.from_arrays(*random_codebooks(rng, "hybrid").to_arrays()).file_version < 4
+    q = rng.normal(size=(3, codebooks.dim)).astype(np.float32)
+    assert_array_equal(again.search(q, k=5).distances, index.search(q, k=5).distances)
+    index.verify()
 
 
 @pytest.mark.parametrize("n_cells", [1, 255, 256, 257, 600, 65_536])

@@ -85,6 +85,9 @@ def test_the_number_of_cells_follows_the_rows():
     assert [auto.for_rows(n).n_cells for n in (1, 1000, 60_000)] == [256] * 3
     assert [auto.for_rows(n).n_cells for n in (100_000, 300_000, 10**6, 10**7)] == [512, 1024, 4096, 16_384]
     assert [auto.for_rows(n).n_cells for n in (10**8, 10**9)] == [32_768, 65_536]
+    long = Settings(n_bytes=32).checked()
+    assert [long.for_rows(n).n_cells for n in (1, 10_000, 40_000, 100_000, 10**6)] == [32, 32, 64, 256, 2048]
+    assert Settings(n_bytes=32, n_words=16).checked().for_rows(1000).n_cells == 16
     assert Settings(layout="subspace").checked().for_rows(10**7).n_cells == 256
     assert Settings(cells=100).checked().for_rows(10**7).n_cells == 100
     assert Settings(n_words=16).checked().for_rows(1000).n_cells == 16

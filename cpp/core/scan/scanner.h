@@ -184,7 +184,8 @@ private:
         const bool lazy = tables_.lazy_rest(n);
         const float* const entries = tables_.tables() + n_crude * kWords;
         for (std::size_t i = 0; i < n; ++i) __builtin_prefetch(segment.rest_codes(crude_.position(i)));
-        if (tables_.has_cross()) gather_codes(segment, n);
+        const bool sums_codes = tables_.has_cross() && segment.sums == nullptr;
+        if (sums_codes) gather_codes(segment, n);
         const float scanned_limit = limit_;
         float limit = limit_, worst = collector_.tau();
         for (std::size_t i = 0; i < n; ++i) {
@@ -196,7 +197,8 @@ private:
             float distance = crude_.sum(i);
             for (std::size_t j = 0; j < n_rest; ++j)
                 distance += lazy ? tables_.entry(n_crude + j, rest[j]) : entries[j * kWords + rest[j]];
-            if (tables_.has_cross()) distance += tables_.cross_term(codes_.data() + i * n_columns);
+            if (sums_codes) distance += tables_.cross_term(codes_.data() + i * n_columns);
+            else if (tables_.has_cross()) distance += tables_.coarse_term(segment.sums[position]);
             distance = tables_.at_least_lowest(distance);
             if (distance > worst) continue;
             const float crude_floor = tables_.crude_floor(), floor = crude_floor + tables_.rest_floor();

@@ -14,6 +14,9 @@ from ..errors import InputError
 from ..inputs.arrays import FloatArray, check_numeric, describe, to_numpy
 
 MAX_WORDS = 256  # a code is a byte
+#: Columns from which a code is long: learning folds its cells, and segments keep the cross sums of folded cells
+#: (kLongCode of cpp/core/books.h).
+LONG_CODE = 24
 MAX_CELLS = 65536  # words of the first book, whose code is the cell: two bytes
 
 

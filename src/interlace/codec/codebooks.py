@@ -14,17 +14,17 @@ from .._threads import cached_property
 from ..errors import InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, describe
-from .book import MAX_CELLS, MAX_WORDS, Book, Norm, from_halves, frozen, integer_between, to_halves
+from .book import LONG_CODE, MAX_CELLS, MAX_WORDS, Book, Norm, from_halves, frozen, integer_between, to_halves
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, reach_of, uses
 from .metric import Metric, metric_in, metric_of
 from .parallel import checked_weight, shortest_direction
 
-__all__ = ["MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
+__all__ = ["LONG_CODE", "MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
 Codes = NDArray[np.uint8]  # [n, code_width]: the number of the cell, then a code for each column
 
-NEWER_VERSION = 4  # of files with more cells than a byte can number, or a weight of parallel errors
+NEWER_VERSION = 4  # of files with more cells than a byte can number, folded cells, or a weight of parallel errors
 MAX_BOOKS = 256  # kMaxBooks of cpp/core/coding/beam_tables.cpp
 
 
@@ -50,6 +50,7 @@ class Codebooks:
         sweeps: int = 0,
         parallel_weight: float = 1.0,
         layout: str = "custom",
+        folded: bool = False,
         crude_dims: Any = None,
         variances: Any = None,
         residual_variance: float = 0.0,
@@ -68,6 +69,8 @@ class Codebooks:
         self.sweeps = integer_between(sweeps, "sweeps", 0, MAX_WORDS)
         self.parallel_weight = checked_weight(parallel_weight)
         self.layout = str(layout)
+        #: Cells are folded (:attr:`folds_cells`) whatever their number, where books share dimensions with them.
+        self.folded = bool(folded)
         #: The paper's sigma: variance of the part that the crude books do not see.
         self.residual_variance = float(residual_variance)
         if not abs(self.residual_variance) <= float(np.finfo(np.float32).max):  # false for NaN
@@ -150,8 +153,14 @@ class Codebooks:
     @property
     def folds_cells(self) -> bool:
         """Whether cross terms with the cell are part of the cross sums, and no tables depend on the cell: so it is
-        with more cells than a book has words (cpp/core/books.h)."""
-        return self.metric_type.is_squared and not self.norms and self.n_cells > MAX_WORDS and self.overlaps_first
+        with ``folded``, and with more cells than a book has words (cpp/core/books.h)."""
+        wanted = self.folded or self.n_cells > MAX_WORDS
+        return wanted and self.metric_type.is_squared and not self.norms and self.overlaps_first
+
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether segments keep the cross sum of each row in memory, four bytes: long codes with folded cells do."""
+        return self.folds_cells and len(self.columns) >= LONG_CODE
 
     @property
     def has_cross_sums(self) -> bool:
@@ -221,6 +230,7 @@ class Codebooks:
             constant=float(sum(norm.values[0] for norm in self.norms if not norm.stored)),
             columns=list(self.columns),
             n_crude=self.n_crude_columns,
+            folded=self.folded,
         )
 
     def spans(self, q: FloatArray) -> FloatArray:
@@ -277,6 +287,8 @@ class Codebooks:
         }
         if self.parallel_weight != 1:
             description["parallel_weight"] = self.parallel_weight
+        if self.folded:
+            description["folded"] = True
         if self.error_rows:
             description |= {"error": self.error, "error_rows": self.error_rows}
         if self.n_cells > MAX_WORDS:  # thousands of words: half the bytes, where nothing is lost
@@ -320,6 +332,7 @@ class Codebooks:
             sweeps=description.get("sweeps", 0),  # absent in files of version 1
             parallel_weight=description.get("parallel_weight", 1.0),
             layout=description["layout"],
+            folded=description.get("folded", False),
             crude_dims=arrays["crude_dims"],
             variances=arrays["variances"],
             residual_variance=description["residual_variance"],
@@ -329,7 +342,7 @@ class Codebooks:
     def file_version(self) -> int:
         """The oldest version of the file format that has such codebooks."""
         # An older reader would encode further rows by another loss, and drop the weight when it saves.
-        newer = self.n_cells > MAX_WORDS or self.parallel_weight != 1
+        newer = self.n_cells > MAX_WORDS or self.folded or self.parallel_weight != 1
         return max(self.metric_type.file_version, NEWER_VERSION if newer else 0)
 
     def save(self, path: str | PathLike[str]) -> None:

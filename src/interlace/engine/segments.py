@@ -85,7 +85,8 @@ class Segment:
         """Bytes that the first search computes and keeps (cpp/core/fixed_parts.h)."""
         if not codebooks.folds_cells:
             return 0
-        return -(-self.n_rows // BLOCK) * BLOCK + 4 * (len(self.arrays["cell_starts"]) - 1)
+        n_bytes = -(-self.n_rows // BLOCK) * BLOCK + 4 * (len(self.arrays["cell_starts"]) - 1)
+        return n_bytes + (4 * self.n_rows if codebooks.keeps_sums else 0)
 
     @property
     def row_bytes(self) -> int:

@@ -21,6 +21,7 @@ from ..evaluate.answers import recall
 from ..inputs.arrays import FloatArray
 from .cost.rates import search_seconds
 from .layout_rules import TRIAL_QUERIES, TRIAL_ROWS, compared_layouts, trial_train_rows, usual_layout
+from .schedule import default_crude
 from .settings import Settings
 
 #: A loss of recall up to this is accepted for a faster search.
@@ -111,9 +112,11 @@ def _measure(
     blocks = (slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK))
     error = sum(float(((rows[b] - decoded[b]).astype(np.float64) ** 2).sum()) for b in blocks) / len(rows)
     # If search computes cross terms, there is a second step even if all books are crude.
-    all_crude = {codebooks.n_books} if settings.crude_books is None and codebooks.has_cross_sums else set()
+    others = {codebooks.n_books} if settings.crude_books is None and codebooks.has_cross_sums else set()
+    if settings.crude_books is None and codebooks.folds_cells and codebooks.layout == "hybrid":
+        others.add(default_crude(codebooks.n_books))
     out = []
-    for n_crude in sorted({codebooks.n_crude, *all_crude}):
+    for n_crude in sorted({codebooks.n_crude, *others}):
         arrays, description = codebooks.to_arrays()
         tried = Codebooks.from_arrays(arrays, description | {"n_crude": n_crude})
         if tried.columns != codebooks.columns:  # the place of norm columns depends on the number of crude books

@@ -24,6 +24,7 @@ from .books import Learner
 from .cosine import with_query_length
 from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, group_sizes, leading_groups
 from .kmeans import nearest
+from .layout_rules import folds, scans_all
 from .prior import split_dimensions
 from .schedule import CELL_ROUNDS, ROTATION_KMEANS_ROUNDS, ROTATION_ROUNDS, default_crude
 
@@ -66,7 +67,9 @@ def hybrid(learner: Learner) -> Codebooks:
     if not settings.additive:
         n_rest = min(n_rest, learner.dim)
     order = np.argsort(-variances, kind="stable")
-    n_crude = learner.crude(default_crude(n_rest + 1), n_rest + 1)
+    folded = folds(settings, n_rest + 1)
+    usual = n_rest + 1 if scans_all(settings, n_rest + 1) else default_crude(n_rest + 1)
+    n_crude = learner.crude(usual, n_rest + 1)
     groups: list[Dims] = []
     if n_rest and settings.additive:
         groups = _psi_groups(learner, variances[order], n_rest).supports
@@ -75,7 +78,10 @@ def hybrid(learner: Learner) -> Codebooks:
         groups = _leading_split(variances[order], n_rest, n_leading)
     supports = [np.sort(order[dims]) for dims in groups]
     described = _described(learner, "hybrid", mean, rotation, n_crude) | _crude(supports[: n_crude - 1], variances)
-    return learner.train(y, [np.arange(learner.dim), *supports], described)
+    codebooks = learner.train(y, [np.arange(learner.dim), *supports], described | {"folded": folded})
+    if not folded:
+        return codebooks
+    return codebooks.with_sigma(codebooks.residual_variance + _cross_spread(codebooks, learner, first=0))
 
 
 def residual(learner: Learner) -> Codebooks:
@@ -96,7 +102,7 @@ def residual(learner: Learner) -> Codebooks:
         supports[1:] = [dims for dims, size in zip(groups, sizes, strict=True) for _ in range(size)]
     n_crude = learner.crude(default_crude(n_books) if settings.cross == "byte" else n_books, n_books)
     described = _described(learner, "residual", mean, rotation, n_crude)
-    codebooks = learner.train(y, supports, described)
+    codebooks = learner.train(y, supports, described | {"folded": folds(settings, n_books)})
     # The paper's sigma: what the second step adds, which is the energy of the words of its books, and the spread of the
     # cross terms if it computes them.
     energies = np.array([float((book.words.astype(np.float64) ** 2).sum(1).mean()) for book in codebooks.books])
@@ -129,12 +135,12 @@ def _crude(supports: list[Dims], variances: Variances) -> dict[str, Any]:
     return {"crude_dims": crude_dims, "variances": variances, "residual_variance": rest}
 
 
-def _cross_spread(codebooks: Codebooks, learner: Learner) -> float:
-    """Standard deviation of the cross terms between the books after the first."""
+def _cross_spread(codebooks: Codebooks, learner: Learner, first: int = 1) -> float:
+    """Standard deviation of the cross terms between the books from ``first`` on."""
     coded = encode(codebooks, np.ascontiguousarray(learner.x[:SPREAD_ROWS]), learner.threads)
-    codes = codebooks.split_codes(coded)[1]
+    codes = codebooks.code_numbers(coded)
     total, squares = np.zeros((len(codes), learner.dim)), np.zeros(len(codes))
-    for j, book in enumerate(codebooks.books[1:]):
+    for j, book in enumerate(codebooks.books[first:], first):
         words = book.words[codes[:, j]].astype(np.float64)
         total[:, book.support] += words
         squares += (words**2).sum(1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...codec.codebooks import MAX_WORDS
+from ...codec.codebooks import LONG_CODE, MAX_WORDS
 from ...codec.encode import EFFORTS
 from ...codec.metric import METRICS
 from ...engine.margins import KS, TARGETS
 from ...engine.segments import BLOCK
 from ..grouping import group_sizes
-from ..layout_rules import compared_layouts, usual_layout
+from ..layout_rules import compared_layouts, scans_all, usual_layout
 from ..schedule import default_crude
 from ..settings import Settings
 
@@ -98,8 +98,9 @@ class Shape:
     @property
     def folds_cells(self) -> bool:
         """Whether search makes no tables for each cell (Codebooks.folds_cells)."""
+        wanted = self.n_cells > MAX_WORDS or (self.layout in ("hybrid", "residual") and self.n_books > LONG_CODE)
         squared = METRICS[self.metric].is_squared
-        return squared and not self.n_norms and self.n_cells > MAX_WORDS and any(i == 0 for i, _ in self.pairs)
+        return wanted and squared and not self.n_norms and any(i == 0 for i, _ in self.pairs)
 
     def code_bytes(self, n: int) -> int:
         """Code columns of n rows; crude columns are padded to whole blocks."""
@@ -152,8 +153,11 @@ class Shape:
         return 4 * self.n_cells if self.n_dense and not self.folds_cells else 0
 
     def fixed_bytes(self, n: int) -> int:
-        """Of n rows whose cells are folded (cpp/core/fixed_parts.h): a byte for each, and the floors of the cells."""
-        return -(-n // BLOCK) * BLOCK + 4 * self.n_cells if self.folds_cells else 0
+        """Of n rows whose cells are folded (cpp/core/fixed_parts.h): a byte for each, their sums if
+        codes are long, and the floors of the cells."""
+        if not self.folds_cells:
+            return 0
+        return -(-n // BLOCK) * BLOCK + 4 * self.n_cells + (4 * n if self.n_columns >= LONG_CODE else 0)
 
     def n_sections(self) -> int:
         """Sections of a file, without those of ids."""
@@ -179,7 +183,8 @@ def shape_of(dim: int, settings: Settings, n_train: int, layout: str | None = No
         spans = split(dim, n_books, settings.additive)
     overlap = any(_overlap(a, b) for i, a in enumerate(spans[1:]) for b in spans[1 : 1 + i])
     n_norms = int(settings.cross == "byte" and overlap)  # without overlap there are no cross terms to store
-    default = len(spans) if layout == "residual" and not n_norms else default_crude(len(spans))
+    all_crude = (layout == "residual" and not n_norms) or (layout == "hybrid" and scans_all(settings, len(spans)))
+    default = len(spans) if all_crude else default_crude(len(spans))
     beam, sweeps = EFFORTS[settings.effort]
     rotation = "principal" if settings.rotation == "auto" else settings.rotation
     return Shape(
