@@ -14,11 +14,12 @@ from .._threads import cached_property
 from ..errors import InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, describe
-from .book import LONG_CODE, MAX_CELLS, MAX_WORDS, Book, Norm, from_halves, frozen, integer_between, to_halves
+from .book import LONG_CODE, MAX_CELLS, MAX_WORDS, Book, Norm, frozen, integer_between
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, reach_of, uses
-from .metric import Metric, metric_in, metric_of
+from .metric import Metric, metric_of
 from .parallel import checked_weight, shortest_direction
+from .sections import arguments_in, to_arrays
 
 __all__ = ["LONG_CODE", "MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
@@ -263,39 +264,7 @@ class Codebooks:
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Named arrays and a JSON-able description; the inverse is :meth:`from_arrays`."""
-        arrays: dict[str, NDArray[Any]] = {
-            "mean": self.mean,
-            "crude_dims": self.crude_dims,
-            "variances": self.variances,
-        }
-        if self.rotation is not None:
-            arrays["rotation"] = self.rotation
-        for i, book in enumerate(self.books):
-            arrays[f"words.{i}"], arrays[f"support.{i}"] = book.words, book.support
-        for i, norm in enumerate(self.norms):
-            arrays[f"norm.{i}"] = norm.values
-        description = {
-            "dim": self.dim,
-            **self.metric_type.described(),
-            "layout": self.layout,
-            "n_books": len(self.books),
-            "n_crude": self.n_crude,
-            "beam": self.beam,
-            "sweeps": self.sweeps,
-            "residual_variance": self.residual_variance,
-            "norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in self.norms],
-        }
-        if self.parallel_weight != 1:
-            description["parallel_weight"] = self.parallel_weight
-        if self.folded:
-            description["folded"] = True
-        if self.error_rows:
-            description |= {"error": self.error, "error_rows": self.error_rows}
-        if self.n_cells > MAX_WORDS:  # thousands of words: half the bytes, where nothing is lost
-            halves, exponent = to_halves(self.books[0].words)
-            if np.array_equal(from_halves(halves, exponent), self.books[0].words):
-                arrays["words.0"], description["cells_exponent"] = halves, exponent
-        return arrays, description
+        return to_arrays(self)
 
     def with_error(self, error: float, rows: int) -> Codebooks:
         """The same books, with the mean error of rows that they were not learned from."""
@@ -310,33 +279,7 @@ class Codebooks:
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
         """Inverse of :meth:`to_arrays`; validates like the constructor."""
-        words = [arrays[f"words.{i}"] for i in range(int(description["n_books"]))]
-        if "cells_exponent" in description:
-            words[:1] = [
-                from_halves(words[0], integer_between(description["cells_exponent"], "cells_exponent", -200, 200))
-            ]
-        return cls(
-            [Book(of_book, arrays[f"support.{i}"]) for i, of_book in enumerate(words)],
-            dim=description["dim"],
-            n_crude=description["n_crude"],
-            metric=metric_in(description),
-            mean=arrays["mean"],
-            rotation=arrays.get("rotation"),
-            norms=[
-                Norm(arrays[f"norm.{i}"], tuple(d["covers"]), bool(d["crude"]))
-                for i, d in enumerate(description["norms"])
-            ],
-            error=description.get("error", math.nan),
-            error_rows=description.get("error_rows", 0),
-            beam=description["beam"],
-            sweeps=description.get("sweeps", 0),  # absent in files of version 1
-            parallel_weight=description.get("parallel_weight", 1.0),
-            layout=description["layout"],
-            folded=description.get("folded", False),
-            crude_dims=arrays["crude_dims"],
-            variances=arrays["variances"],
-            residual_variance=description["residual_variance"],
-        )
+        return cls(**arguments_in(arrays, description))
 
     @property
     def file_version(self) -> int:
