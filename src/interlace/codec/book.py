@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,3 +117,28 @@ class Norm:
     def stored(self) -> bool:
         """Whether it takes a column."""
         return len(self.values) > 1
+
+
+def arrays_of(books: Sequence[Book], norms: Sequence[Norm]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Named arrays of a file and their description; the inverse is :func:`stored_books`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for i, book in enumerate(books):
+        arrays[f"words.{i}"], arrays[f"support.{i}"] = book.words, book.support
+    for i, norm in enumerate(norms):
+        arrays[f"norm.{i}"] = norm.values
+    description: dict[str, Any] = {"norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in norms]}
+    if len(books[0].words) > MAX_WORDS:  # thousands of words: half the bytes, where nothing is lost
+        halves, exponent = to_halves(books[0].words)
+        if np.array_equal(from_halves(halves, exponent), books[0].words):
+            arrays["words.0"], description["cells_exponent"] = halves, exponent
+    return arrays, description
+
+
+def stored_books(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> tuple[list[Book], list[Norm]]:
+    """Books and norms of a file. The words of cells may be float16 numbers times a power of 2."""
+    words = [arrays[f"words.{i}"] for i in range(int(description["n_books"]))]
+    if "cells_exponent" in description:
+        words[0] = from_halves(words[0], integer_between(description["cells_exponent"], "cells_exponent", -200, 200))
+    books = [Book(of_book, arrays[f"support.{i}"]) for i, of_book in enumerate(words)]
+    stored = enumerate(description["norms"])
+    return books, [Norm(arrays[f"norm.{i}"], tuple(d["covers"]), bool(d["crude"])) for i, d in stored]

@@ -14,12 +14,11 @@ from .._threads import cached_property
 from ..errors import InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, describe
-from .book import LONG_CODE, MAX_CELLS, MAX_WORDS, Book, Norm, frozen, integer_between
+from .book import LONG_CODE, MAX_CELLS, MAX_WORDS, Book, Norm, arrays_of, frozen, integer_between, stored_books
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, reach_of, uses
-from .metric import Metric, metric_of
+from .metric import Metric, metric_in, metric_of
 from .parallel import checked_weight, shortest_direction
-from .sections import arguments_in, to_arrays
 
 __all__ = ["LONG_CODE", "MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
@@ -264,7 +263,29 @@ class Codebooks:
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Named arrays and a JSON-able description; the inverse is :meth:`from_arrays`."""
-        return to_arrays(self)
+        arrays = {"mean": self.mean, "crude_dims": self.crude_dims, "variances": self.variances}
+        of_books, of_norms = arrays_of(self.books, self.norms)
+        arrays |= of_books
+        if self.rotation is not None:
+            arrays["rotation"] = self.rotation
+        description = {
+            "dim": self.dim,
+            **self.metric_type.described(),
+            "layout": self.layout,
+            "n_books": len(self.books),
+            "n_crude": self.n_crude,
+            "beam": self.beam,
+            "sweeps": self.sweeps,
+            "residual_variance": self.residual_variance,
+            **of_norms,
+        }
+        if self.parallel_weight != 1:
+            description["parallel_weight"] = self.parallel_weight
+        if self.folded:
+            description["folded"] = True
+        if self.error_rows:
+            description |= {"error": self.error, "error_rows": self.error_rows}
+        return arrays, description
 
     def with_error(self, error: float, rows: int) -> Codebooks:
         """The same books, with the mean error of rows that they were not learned from."""
@@ -279,7 +300,26 @@ class Codebooks:
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> Codebooks:
         """Inverse of :meth:`to_arrays`; validates like the constructor."""
-        return cls(**arguments_in(arrays, description))
+        books, norms = stored_books(arrays, description)
+        return cls(
+            books,
+            dim=description["dim"],
+            n_crude=description["n_crude"],
+            metric=metric_in(description),
+            mean=arrays["mean"],
+            rotation=arrays.get("rotation"),
+            norms=norms,
+            error=description.get("error", math.nan),
+            error_rows=description.get("error_rows", 0),
+            beam=description["beam"],
+            sweeps=description.get("sweeps", 0),  # absent in files of version 1
+            parallel_weight=description.get("parallel_weight", 1.0),
+            layout=description["layout"],
+            folded=description.get("folded", False),
+            crude_dims=arrays["crude_dims"],
+            variances=arrays["variances"],
+            residual_variance=description["residual_variance"],
+        )
 
     @property
     def file_version(self) -> int:
