@@ -201,3 +201,27 @@ def fixed_cost(found: Case) -> str:
         f"start: {found['environment']['load_at_start']}."
     )
     return f"## Before the first row\n\n{intro}\n\n{table(head, rows)}"
+
+
+def long_codes(found: Case) -> str:
+    """Long codes against FastScan of the same bytes."""
+    head = ("data", "dimensions", "rows", "method", "cells", "recall@10", "us batch", "us single")
+    head += ("times FastScan, batch", "single")
+    peers = {(line["set"], line["n_bytes"]): line["us"] for line in found["results"] if line["layout"] == "pq"}
+    rows = []
+    for line in found["results"]:
+        peer = peers[line["set"], line["n_bytes"]]
+        facts = (line["set"], str(line["dim"]), f"{line['rows']:,}", line["name"], str(line.get("cells", "-")))
+        times = tuple(line["us"][mode] for mode in ("batch", "single"))
+        speeds = tuple(f"{peer[mode] / line['us'][mode]:.2f}" for mode in ("batch", "single"))
+        rows.append((*facts, f"{line['recall']:.3f}", *(f"{value:.0f}" for value in times), *speeds))
+    protocol = found["protocol"]
+    intro = (
+        f"48 and 64 bytes, k = {protocol['k']}, SIMD level {found['simd']}. Microseconds of processor time of one "
+        f"query, alone and in a batch of {protocol['timed']}, one thread, medians over {protocol['rounds']} "
+        f"interleaved rounds; recall over {protocol['queries']:,} queries. All methods learn from "
+        f"{protocol['train_rows']:,} rows. `text` are rows of text128k, by cosine; the others are generated with a "
+        "decaying spectrum. Times FastScan: "
+        f"PQ of 4 bits and the same bytes is 1. Load of the machine at the end: {found['environment']['load_at_end']}."
+    )
+    return f"## Long codes\n\n{intro}\n\n{table(head, rows)}"

@@ -80,6 +80,7 @@ class Found:
     building: list[dict[str, Any]] = field(default_factory=list)
     fitting: dict[str, Any] | None = None
     fixed_cost: dict[str, Any] | None = None
+    long_codes: dict[str, Any] | None = None
 
 
 def read(folder: Path) -> Found:
@@ -109,6 +110,7 @@ def read(folder: Path) -> Found:
         building=sorted(kinds.get("building", []), key=lambda found: found["rows"]),
         fitting=next(iter(kinds.get("fitting", [])), None),
         fixed_cost=next(iter(kinds.get("fixed-cost", [])), None),
+        long_codes=next(iter(kinds.get("long-codes", [])), None),
     )
 
 
@@ -142,6 +144,7 @@ def markdown(found: Found, plot_name: str) -> str:
     parts += [partition_tables.building(found.building)] if found.building else []
     parts += [partition_tables.fitting(found.fitting)] if found.fitting is not None else []
     parts += [partition_tables.fixed_cost(found.fixed_cost)] if found.fixed_cost is not None else []
+    parts += [partition_tables.long_codes(found.long_codes)] if found.long_codes is not None else []
     if cases:
         parts.append(f"![recall@10 against queries per second]({plot_name})")
     for front in found.fronts:
@@ -173,6 +176,7 @@ def _runs(results: Found) -> str:
     named += [(f"building {found['data']}", found) for found in results.building]
     named += [("fitting", results.fitting)] if results.fitting is not None else []
     named += [("fixed-cost", results.fixed_cost)] if results.fixed_cost is not None else []
+    named += [("long-codes", results.long_codes)] if results.long_codes is not None else []
     for kind, found in results.living.items():
         slices = found.get("slices", {})
         named += [(f"{kind}: {name}", {"environment": e}) for name, e in slices.items()] or [(kind, found)]

@@ -28,8 +28,17 @@ std::unique_ptr<Books> make_books(std::size_t dim, int metric, In<float, One> me
     require(!words.empty() && words.size() == supports.size() && norm_values.size() == norm_covers.size(),
             "one support per book, one cover per norm");
     require(n_crude <= columns.size(), "n_crude exceeds the columns");
-    BooksSpec spec{dim,     static_cast<Metric>(metric), {mean.data(), mean.data() + dim}, {}, {}, {}, columns,
-                   n_crude, {},                          constant,                         folded};
+    BooksSpec spec{dim,
+                   static_cast<Metric>(metric),
+                   {mean.data(), mean.data() + dim},
+                   {},
+                   {},
+                   {},
+                   columns,
+                   n_crude,
+                   {},
+                   constant,
+                   folded};
     for (const auto& covers : ignored) spec.ignored.emplace_back(covers.data(), covers.data() + covers.size());
     if (rotation) spec.rotation.assign(rotation->data(), rotation->data() + dim * dim);
     for (std::size_t b = 0; b < words.size(); ++b) {

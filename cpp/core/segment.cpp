@@ -51,8 +51,8 @@ void Segment::unpack(const CodeRowsOut& out) const {
 }
 
 SegmentView Segment::view(const Books& books, std::uint64_t first_row) const {
-    SegmentView view{first_row, shape_.n_crude, shape_.n_rest, cell_starts_.data(),
-                     crude_,    rest_,          cross_floors_, nullptr,
+    SegmentView view{first_row, shape_.n_crude, shape_.n_rest,  cell_starts_.data(),
+                     crude_,    rest_,          cross_floors_,  nullptr,
                      0,         nullptr,        &empty_cells(), &rows_};
     if (books.folds_cells()) {
         const FixedParts& parts = fixed_parts(books);

@@ -232,8 +232,7 @@ void scan_many(const std::uint8_t* blocks, std::size_t stride, const std::uint8_
             table[part] =
                 _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes + 16 * part)));
         for (std::size_t i = 0; i < 2 * n_blocks; ++i)
-            sums[i] =
-                _mm256_adds_epu8(sums[i], lookup(table, load_codes(codes + i / 2 * codes_stride + i % 2 * 32)));
+            sums[i] = _mm256_adds_epu8(sums[i], lookup(table, load_codes(codes + i / 2 * codes_stride + i % 2 * 32)));
     };
     for (std::size_t i = 0; i < 2 * n_blocks; ++i) sums[i] = _mm256_setzero_si256();
     if (fixed != nullptr) add(tables.fixed, fixed, kBlock);

@@ -180,8 +180,7 @@ template <int COLUMNS> void scan_columns(const std::uint8_t* blocks, std::size_t
     const __m512i limit = _mm512_set1_epi8(static_cast<char>(threshold));
     for (std::size_t b = 0; b < n_blocks; ++b, blocks += stride) {
         __m512i sum = _mm512_setzero_si512();
-        if (fixed != nullptr)
-            sum = look_up_fixed(tables, fixed + b * kBlock);
+        if (fixed != nullptr) sum = look_up_fixed(tables, fixed + b * kBlock);
         for (int j = 0; j < COLUMNS; ++j)
             sum = _mm512_adds_epu8(sum, look_up(table[j], _mm512_loadu_si512(blocks + j * kBlock)));
         masks[b] = _mm512_cmple_epu8_mask(sum, limit);
@@ -198,7 +197,8 @@ template <int BLOCKS> void scan_blocks(const std::uint8_t* blocks, std::size_t s
         for (int part = 0; part < 4; ++part) table[part] = _mm512_loadu_si512(tables.words[j] + 64 * part);
         for (int b = 0; b < BLOCKS; ++b)
             sums[b] = _mm512_adds_epu8(
-                sums[b], look_up(table, _mm512_loadu_si512(blocks + static_cast<std::size_t>(b) * stride + j * kBlock)));
+                sums[b],
+                look_up(table, _mm512_loadu_si512(blocks + static_cast<std::size_t>(b) * stride + j * kBlock)));
     }
     for (int b = 0; b < BLOCKS; ++b) masks[b] = _mm512_cmple_epu8_mask(sums[b], limit);
 }

@@ -284,7 +284,7 @@ def golden_indexes() -> list[str]:
 def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> None:
     made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
     made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled", "v4-cells-hybrid", "v4-cells-residual"}
-    made |= {"v4-originals-float16", "v4-originals-int8"}
+    made |= {"v4-originals-float16", "v4-originals-int8", "v4-folded-hybrid", "v4-folded-residual"}
     made |= {f"v4-{kind}-{layout}" for kind in ("cosine", "parallel") for layout in LAYOUTS}
     assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())

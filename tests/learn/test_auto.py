@@ -54,6 +54,29 @@ def test_what_was_tried_is_what_is_learned() -> None:
         assert model.choice_.n_crude == ours.n_crude
 
 
+@pytest.mark.parametrize(("times", "layout"), [((100, 160), "hybrid"), ((100, 120), "residual")])
+@pytest.mark.parametrize("n_bytes", [8, 32])
+def test_long_codes_give_up_a_little_recall_for_a_much_faster_search(
+    monkeypatch: pytest.MonkeyPatch, times: tuple[int, int], layout: str, n_bytes: int
+) -> None:
+    facts = {"n_crude": 4, "n_books": n_bytes, "error": 1.0}
+    found = {
+        "hybrid": {"layout": "hybrid", "recall": 0.86, "microseconds": times[0], **facts},
+        "residual": {"layout": "residual", "recall": 0.875, "microseconds": times[1], **facts},
+    }
+    monkeypatch.setattr(auto, "_measure", lambda learned, *rest: [found[learned]])
+    monkeypatch.setattr(auto, "compared_layouts", lambda *given: tuple(found))
+    settings = Settings(n_bytes=n_bytes).checked()
+    learned: Any = lambda rows, name: name  # noqa: E731
+    choice = auto.choose(X, learned, settings, n_rows=5000, rng=np.random.default_rng(0))
+    assert choice.layout == (layout if n_bytes > 24 else "residual")
+
+
+def test_long_codes_of_many_dimensions_are_not_residual_without_a_trial() -> None:
+    for n_bytes, dim, layout in ((64, 384, "residual"), (64, 768, "hybrid"), (16, 768, "residual")):
+        assert usual_layout(Settings(n_bytes=n_bytes).checked(), dim, 9000)[0] == layout
+
+
 def test_few_rows_or_dimensions_or_bytes_say_so() -> None:
     few = il.ICQ(**SETTINGS).fit(X[:500]).choice_
     assert (few.layout, few.table) == ("hybrid", ())

@@ -23,6 +23,9 @@ COMPARE_FROM = 32768
 #: rows, is .656 : .739 on these and .569 : .518 on others; from 8,192 rows .608 : .670 and .571 : .562. For 16 bytes of
 #: text vectors from 9,000 rows it is .579 : .653 and .521 : .516.
 RESIDUAL_ROWS, RESIDUAL_DIMS_PER_BYTE = 8192, 2
+#: Without a trial, long codes of more dimensions are not residual: the tables of a query would take longer than its
+#: rows (benchmarks/LIMITS.md).
+LONG_RESIDUAL_DIMS = 512
 
 
 def scans_all(settings: Settings, n_books: int) -> bool:
@@ -73,6 +76,8 @@ def usual_layout(settings: Settings, dim: int, n_train: int) -> tuple[str, str]:
     else:
         why = f"effort={settings.effort!r} compares no layouts"
     enough = n_train >= RESIDUAL_ROWS and dim >= RESIDUAL_DIMS_PER_BYTE * n_bytes
+    if scans_all(settings, settings.max_books) and dim > LONG_RESIDUAL_DIMS:
+        enough = False
     if "residual" in layouts and rule != "hybrid" and enough:
         return "residual", f"the most accurate one; {why}"
     return usual, f"the usual one; {why}"

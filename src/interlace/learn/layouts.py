@@ -29,6 +29,8 @@ from .prior import split_dimensions
 from .schedule import CELL_ROUNDS, ROTATION_KMEANS_ROUNDS, ROTATION_ROUNDS, default_crude
 
 Variances = NDArray[np.float64]
+#: Hybrid books on the leading dimensions, at most; a quarter of few books.
+MOST_LEADING = 8
 #: Rows that the spread of the cross terms is measured on, at most.
 SPREAD_ROWS = 2048
 
@@ -74,7 +76,7 @@ def hybrid(learner: Learner) -> Codebooks:
     if n_rest and settings.additive:
         groups = _psi_groups(learner, variances[order], n_rest).supports
     elif n_rest:
-        n_leading = min(max(1, (n_rest + 1) // 4), n_crude - 1)  # a quarter, and no more than are crude
+        n_leading = min(max(1, (n_rest + 1) // 4), n_crude - 1, MOST_LEADING)  # no more than are crude
         groups = _leading_split(variances[order], n_rest, n_leading)
     supports = [np.sort(order[dims]) for dims in groups]
     described = _described(learner, "hybrid", mean, rotation, n_crude) | _crude(supports[: n_crude - 1], variances)
