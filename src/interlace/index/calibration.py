@@ -55,7 +55,10 @@ def calibrated(searcher: Searcher, queries: Any, threads: int, embedded: bool) -
         vectors = calibration_vectors(searcher, queries, embedded)
     else:
         own = sampled_rows(searcher)
-        vectors = as_before_coding(searcher, own) if kept is None else searcher.space.directed(kept.take(own), "queries")
+        if kept is None:
+            vectors = as_before_coding(searcher, own)
+        else:
+            vectors = searcher.space.directed(kept.take(own), "queries")
     made, before = engine.calibrated(vectors, own, threads=threads), engine.calibration
     if before is not None:
         made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
@@ -65,8 +68,8 @@ def calibrated(searcher: Searcher, queries: Any, threads: int, embedded: bool) -
 def as_before_coding(searcher: Searcher, rows: NDArray[np.int64]) -> FloatArray:
     """The vectors that codes of rows stand for, moved as far as coding has moved the rows, each in a random direction.
 
-    Decoded rows are nearer to all words and to each other than rows are, so that most queries would be unlike them. They
-    stay as they are where the error of the codes is not known.
+    Decoded rows are nearer to all words and to each other than rows are, so that most queries would be unlike them.
+    They stay as they are where the error of the codes is not known.
     """
     engine = searcher.engine
     decoded, books, before = engine.decode(rows), engine.codebooks, engine.calibration
