@@ -202,8 +202,8 @@ def work(folder: Path, q: Any) -> list[dict[str, Any]]:
                 for _ in range(ROUNDS):
                     found = cluster.search(q, K, margin=margin)
                 cpu = sum(map(cpu_seconds, processes)) - before
-                known = None if margin != "exact" else _tau_known(cluster, q, found)
                 calls = (sum(group.turn for group in cluster.groups) - turns) / ROUNDS
+                known = None if margin != "exact" else _tau_known(cluster, q, found)
                 message = ("search", q, Options(K, margin, None), None)
                 answers = [group.actors[0].ask.remote(*message) for group in cluster.groups]
                 out.append(

@@ -66,8 +66,8 @@ def failures(results: Path) -> str:
         text += _table(rows)
         if slow.get("group"):
             text += (
-                "\nAfter nodes were lost, both replicas of a group can be on one node. Where that one was killed next, the "
-                f"slowest search took {_seconds(slow['group'], 'median')}, until an actor was back.\n"
+                "\nAfter nodes were lost, both replicas of a group can be on one node. Where that one was killed next, "
+                f"the slowest search took {_seconds(slow['group'], 'median')}, until an actor was back.\n"
             )
         usual, took = facts["usual_search_seconds"], facts["build_seconds"]
         text += (

@@ -75,61 +75,100 @@ def build(
         raise InputError(f"shards must be 1 to {read.n_rows}, the number of rows, got {n_shards}")
     if calibrate == "auto":
         calibrate = "all" if read.n_rows <= TOGETHER else "shards"
+    if isinstance(wanted, SharedModel):
+        check_model(wanted, read)
     folder = places.normal(out)
-    mark = _key(read, wanted, n_shards, originals, calibrate)
-    if (finished := _finished(folder, mark)) is not None:
-        said("done", 1.0)
-        return finished
-    work = places.join(folder, WORK)
-    made = _model(ModelFile(folder, work, mark), wanted, read, said)
-    seed = wanted.seed if isinstance(wanted, Settings) else 0
-    bounds = [read.n_rows * i // n_shards for i in range(n_shards + 1)]
     workers = positive(threads, "threads") if threads is not None else max(1, runtime.cpus() // n_shards)
-    jobs = [
-        ShardJob(
-            i,
-            bounds[i],
-            bounds[i + 1] - bounds[i],
-            folder,
-            places.join(work, f"shard-{i:05d}-{mark[:16]}.json"),
-            places.join(folder, MODEL),
-            made.fingerprint[:16],
-            originals,
-            seed,
-            workers,
-            calibrate in (True, "shards") or (n_shards == 1 and bool(calibrate)),
-        )
-        for i in range(n_shards)
-    ]
-    done = Shards(read, made, jobs, retries).build(lambda what, share: said(what, LEARNING + 0.6 * share))
-    manifest = ShardManifest(
-        folder=folder,
-        rows=read.n_rows,
-        dim=made.codebooks.dim,
-        metric=made.codebooks.metric,
-        n_bytes=made.codebooks.n_bytes,
-        ids="default" if ids is None else _kind(folder, done),
-        originals=originals,
-        model=made.fingerprint,
-        calibrated=calibrate in (True, "all") and n_shards > 1,
-        key=mark,
-        shards=done,
-    )
-    said("checking", 0.9)
-    if ids is not None and n_shards > 1:
-        calls = [runtime.task(refuse_repeated_ids, manifest, i, n_shards, retries=retries) for i in range(n_shards)]
-        _finish("the comparison of the ids of all shards", calls, manifest)
-    if manifest.calibrated:
-        said("calibrating", 0.95)
-        rows = rows_that_calibrate(read.n_rows, made.sample, seed)
-        target, vectors = places.join(folder, CALIBRATION), ray.put(_vectors(read, made, rows))
-        cpus = runtime.cpus_of_any_node()
-        call = runtime.task(_calibrated, manifest, target, vectors, rows, cpus, cpus=cpus, retries=retries)
-        _finish("the calibration of all shards together", [call], manifest)
-    manifest.write()
-    _clear(work)
+    mark = _key(read, wanted, n_shards, originals, calibrate)
+    order = _Order(read, wanted, folder, mark, n_shards, originals, calibrate, workers, retries, said)
+    found = _finished(folder, mark)
+    if found is None:
+        with places.locked(folder):
+            found = _finished(folder, mark) or order.carried_out()  # another process may have been quicker
     said("done", 1.0)
-    return manifest
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Order:
+    """One build, with everything that was asked for checked."""
+
+    source: ShardSource
+    wanted: SharedModel | Settings
+    folder: str
+    mark: str
+    shards: int
+    originals: Literal["float16", "int8"] | None
+    calibrate: bool | Literal["auto", "all", "shards"]
+    threads: int
+    retries: int
+    said: Progress
+
+    @property
+    def seed(self) -> int:
+        return self.wanted.seed if isinstance(self.wanted, Settings) else 0
+
+    def carried_out(self) -> ShardManifest:
+        """All files, the manifest last."""
+        work = places.join(self.folder, WORK)
+        made = _model(ModelFile(self.folder, work, self.mark), self.wanted, self.source, self.said)
+        jobs = self._jobs(work, made)
+        done = Shards(self.source, made, jobs, self.retries).build(
+            lambda what, share: self.said(what, LEARNING + 0.6 * share)
+        )
+        codebooks, ids = made.codebooks, self.source.ids
+        manifest = ShardManifest(
+            folder=self.folder,
+            rows=self.source.n_rows,
+            dim=codebooks.dim,
+            metric=codebooks.metric,
+            n_bytes=codebooks.n_bytes,
+            ids="default" if ids is None else _kind(self.folder, done),
+            originals=self.originals,
+            model=made.fingerprint,
+            calibrated=self.calibrate in (True, "all") and self.shards > 1,
+            key=self.mark,
+            shards=done,
+        )
+        self._finished_together(manifest, made)
+        self.source.check_unchanged()
+        manifest.write()
+        _clear(work)
+        return manifest
+
+    def _jobs(self, work: str, made: SharedModel) -> list[ShardJob]:
+        bounds = [self.source.n_rows * i // self.shards for i in range(self.shards + 1)]
+        return [
+            ShardJob(
+                i,
+                bounds[i],
+                bounds[i + 1] - bounds[i],
+                self.folder,
+                places.join(work, f"shard-{i:05d}-{self.mark[:16]}.json"),
+                places.join(self.folder, MODEL),
+                made.fingerprint[:16],
+                self.originals,
+                self.seed,
+                self.threads,
+                self.calibrate in (True, "shards") or (self.shards == 1 and bool(self.calibrate)),
+            )
+            for i in range(self.shards)
+        ]
+
+    def _finished_together(self, manifest: ShardManifest, made: SharedModel) -> None:
+        """What takes all shards: ids that must not repeat, and the calibration."""
+        self.said("checking", 0.9)
+        n, retries = self.shards, self.retries
+        if self.source.ids is not None and n > 1:
+            calls = [runtime.task(refuse_repeated_ids, manifest, i, n, retries=retries) for i in range(n)]
+            _finish("the comparison of the ids of all shards", calls, manifest)
+        if manifest.calibrated:
+            self.said("calibrating", 0.95)
+            rows = rows_that_calibrate(manifest.rows, made.sample, self.seed)
+            target, vectors = manifest.file(CALIBRATION), ray.put(_vectors(self.source, made, rows))
+            cpus = runtime.cpus_of_any_node()
+            call = runtime.task(_calibrated, manifest, target, vectors, rows, cpus, cpus=cpus, retries=retries)
+            _finish("the calibration of all shards together", [call], manifest)
 
 
 def _finish(what: str, calls: list[Any], manifest: ShardManifest) -> None:
@@ -189,8 +228,6 @@ def _finished(folder: str, key: str) -> ShardManifest | None:
 
 def _model(file: ModelFile, wanted: SharedModel | Settings, source: ShardSource, progress: Progress) -> SharedModel:
     """The model of all shards, in its file."""
-    if isinstance(wanted, SharedModel):
-        check_model(wanted, source)
     found = file.read()
     if found is None:
         if isinstance(wanted, Settings):

@@ -17,7 +17,7 @@ from .runtime import ALIVE, Failed, reason
 PATIENCE = 0.5
 PAUSE = 0.1  # seconds between two tries where no replica is left
 DOUBT = 3.0  # seconds for which a replica that was lost or silent gets no call, if there are others
-LOOK = 1.0  # seconds between two reports of a call that takes long
+LOOK = 1.0  # seconds between two looks at a call that takes long
 _COUNTING = threading.Lock()  # of all groups: a group is sent to other processes, and a lock is not
 
 
@@ -154,8 +154,8 @@ def _answers(calls: list[_Call], left: set[int], timeout: float, report: Callabl
                 waiting[sent] = number
         if report is not None:
             report()
-        times = [end, *(calls[number].next_time() for number in left)]
-        pause = max(0.001, min(*times, now + LOOK if report is not None else end) - now)
+        times = [end, now + LOOK, *(calls[number].next_time() for number in left)]
+        pause = max(0.001, min(times) - now)
         if waiting:
             ready, _ = ray.wait(list(waiting), timeout=pause)
         else:

@@ -16,7 +16,7 @@ from ..codec.space import Space
 from ..engine.explaining import BEYOND, FILTER, FOUND, Explanation
 from ..engine.margins import DEFAULT
 from ..engine.options import SearchOptions, check_recall
-from ..errors import InputError, ShardUnavailableError, UnknownIdError
+from ..errors import ClusterError, InputError, ShardUnavailableError, UnknownIdError
 from ..index.id_values import as_id_array, shown_id
 from ..inputs.arrays import to_numpy
 from ..inputs.literals import Margin
@@ -43,6 +43,7 @@ class ClusterSearches(ABC):
     ) -> None:
         self.space, self.groups, self.timeout = space, tuple(groups), timeout
         self._reporter = reporter
+        self._closed = False
 
     @abstractmethod
     def _filters(self, filter: Any) -> list[Any]:
@@ -206,6 +207,7 @@ class ClusterSearches(ABC):
 
     def close(self) -> None:
         """End the actors. Other processes that hold this cluster cannot search any more."""
+        self._closed = True
         if self._reporter is not None:
             ray.kill(self._reporter.scaler)
         for group in self.groups:
@@ -216,11 +218,16 @@ class ClusterSearches(ABC):
 
     def _ask(self, arguments: Sequence[tuple[Any, ...]], timeout: float | None, partial: bool) -> list[Any]:
         seconds = self.timeout if timeout is None else as_seconds(timeout)
+        self._check_open()
         found = ask(self.groups, arguments, timeout=seconds, partial=partial, report=self._reporter)
         if all(one is None for one in found):  # a partial result without any rows is no result
             shards = tuple(number for group in self.groups for number in group.numbers)
             raise ShardUnavailableError(f"no shard answered within {seconds:g} s", shards)
         return found
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClusterError(f"{self!r} is closed")
 
     def _check_known(self, filter: Any, known: Sequence[Any], answered: int) -> None:
         """Raise UnknownIdError for ids of a filter that no group has; only where all groups have answered."""

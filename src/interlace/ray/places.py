@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from os import PathLike
 from typing import Any
 
-from ..errors import FileError, InterlaceError
+from ..errors import BuildError, FileError, InterlaceError
 from ..files.atomic import replace_file
 
 CHUNK = 1 << 22  # bytes
@@ -141,6 +141,29 @@ def remove(path: str) -> None:
         with reported(path, "removed"):
             system, inner = file_system(path)
             system.rm_file(inner)
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Make a folder and let no other process that asks for it in; object stores, and systems without flock, have no
+    such thing."""
+    if is_url(folder):
+        yield
+        return
+    os.makedirs(folder, exist_ok=True)
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            import fcntl
+
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BuildError(f"another process is building in {folder!r}", (), ()) from None
+        except (ImportError, OSError):  # a disk without locks
+            pass
+        yield
+    finally:
+        os.close(held)
 
 
 @contextlib.contextmanager

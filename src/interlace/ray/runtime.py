@@ -103,7 +103,7 @@ def values_of(calls: Sequence[Any]) -> list[Any]:
 
 def reason(error: Exception) -> str:
     """What went wrong with Ray, in one line, and what to do."""
-    text = " ".join(str(error).split())[:300]
+    text = " ".join(str(error).split())[:300].rstrip(".")
     if isinstance(error, ray.exceptions.OutOfMemoryError):
         return f"a node ran out of memory ({text}); use more shards, fewer threads, or nodes with more memory"
     if isinstance(error, ray.exceptions.RayTaskError):

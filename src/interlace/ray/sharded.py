@@ -105,6 +105,7 @@ class ShardedStore(ClusterSearches):
     def _present(self, ids: IdArray, shards: NDArray[np.int64], timeout: float | None) -> NDArray[np.bool_]:
         there = np.zeros(len(ids), np.bool_)
         used = np.unique(shards).tolist()
+        self._check_open()
         seconds = self.timeout if timeout is None else as_seconds(timeout)
         calls = [("present", ids[shards == shard]) for shard in used]
         for shard, found in zip(used, ask([self._writers[s] for s in used], calls, timeout=seconds), strict=True):
@@ -113,6 +114,7 @@ class ShardedStore(ClusterSearches):
 
     def _acknowledged(self, calls: dict[int, tuple[Any, ...]], timeout: float | None) -> None:
         """Write to some shards; ShardUnavailableError says which of them have not acknowledged it."""
+        self._check_open()
         seconds, used = self.timeout if timeout is None else as_seconds(timeout), sorted(calls)
         writers = [self._writers[shard] for shard in used]
         found = ask(writers, [calls[s] for s in used], timeout=seconds, partial=True, patience=math.inf)
@@ -157,6 +159,7 @@ class ShardedStore(ClusterSearches):
         self._all("verify", timeout)
 
     def _all(self, call: str, timeout: float | None, *arguments: Any) -> list[Any]:
+        self._check_open()
         seconds = self.timeout if timeout is None else as_seconds(timeout)
         writers = self._writers
         calls = [("answered", call, *arguments)] * len(writers)
@@ -173,6 +176,8 @@ class ShardedStore(ClusterSearches):
 
     def close(self) -> None:
         """End the actors; what was acknowledged is on disk."""
+        if self._closed:
+            return
         with contextlib.suppress(Exception):
             ask(self._writers, [("answered", "close")] * len(self._writers), timeout=min(5.0, self.timeout))
         super().close()

@@ -13,7 +13,7 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import FileError, InputError
 from ..inputs.arrays import Rows, describe
 from ..inputs.readers import EXTENSIONS, read_vectors
 from ..inputs.tables import LazyRows
@@ -123,11 +123,18 @@ class ShardSource:
     mark: list[Any]  #: changes when the rows change
     array: Any = None  #: the rows themselves, where they are in this process
     ids: Any = None
+    files: Sequence[list[Any]] = ()  #: path of each file, and what changes when it changes
 
     @property
     def n_rows(self) -> int:
         """Rows of all pieces."""
         return len(self.array) if self.array is not None else sum(piece.n_rows for piece in self.pieces)
+
+    def check_unchanged(self) -> None:
+        """Raise FileError if a file is not the one that it was when the source was opened."""
+        for path, *before in self.files:
+            if places.identity(path)[1:] != before:
+                raise FileError(f"{path!r} has changed while it was read; build again, into another folder")
 
     def sampled(self) -> Rows:
         """For learning, which takes a bounded number of rows; of files that are mapped, this process reads them."""
@@ -198,8 +205,8 @@ def _of_files(paths: list[str], key: str | None, ids: Any) -> ShardSource:
         pieces.append(replace(piece, n_rows=rows))
     dim = pieces[0].opened(None).dim if dim is None else dim
     n = sum(piece.n_rows for piece in pieces)
-    mark = ["files", key, [places.identity(path) for path in paths]]
-    return ShardSource(tuple(pieces), dim, mark, None, _ids_of(ids, n, True))
+    files = [places.identity(path) for path in paths]
+    return ShardSource(tuple(pieces), dim, ["files", key, files], None, _ids_of(ids, n, True), files)
 
 
 def _file_piece(path: str, key: str | None) -> Piece:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
+import ray
 from numpy.typing import NDArray
 
 from ..errors import StoreLockedError
@@ -16,8 +17,9 @@ from ..store.opening import open as open_store
 from ..store.store import Store
 from .holder import Holding
 
-#: Seconds that a new writer waits for the lock of one that was killed, which the system frees.
-LOCK_SECONDS = 20.0
+#: Seconds that a writer waits for the lock of one that was killed, which the system frees: one that Ray has started
+#: again, and a new one, beside which another process may have the store open.
+LOCK_SECONDS, NEW_LOCK_SECONDS = 20.0, 3.0
 
 
 class StoreShard(Holding):
@@ -44,7 +46,8 @@ class StoreShard(Holding):
             found = open_store(self._path)
             assert isinstance(found, Store)
             return found
-        end = time.monotonic() + LOCK_SECONDS
+        again = ray.get_runtime_context().was_current_actor_reconstructed
+        end = time.monotonic() + (LOCK_SECONDS if again else NEW_LOCK_SECONDS)
         while True:
             try:
                 return open_store(self._path, mode="a")
