@@ -47,6 +47,22 @@ ORDER = [
     "cli",
     "__main__",
 ]
+#: The same inside of packages that have rooms of their own.
+ROOMS = {
+    "serve": [
+        "settings",
+        "problems",
+        "requests",  # what a request says
+        "collections",  # what a collection is and does
+        "insight",  # what the page shows of one
+        "work",  # how requests are run
+        "gate",  # how requests get in
+        "routes",
+        "app",
+        "run",
+        "processes",  # several of them for one directory
+    ],
+}
 FACADES = ORDER[ORDER.index("interlace") + 1 : ORDER.index("serve")]
 
 
@@ -89,8 +105,13 @@ OUTSIDE = {module_name(path): {n.split()[1] for n in imports(path) if n.startswi
 
 
 def goes_down(module: str, imported: str) -> bool:
-    own, other = (name.partition(".")[0] for name in (module, imported))
-    return own == other or ORDER.index(other) < ORDER.index(own)
+    (own, room), (other, other_room) = ([*name.split("."), ""][:2] for name in (module, imported))
+    if own != other:
+        return ORDER.index(other) < ORDER.index(own)
+    if room == other_room or own not in ROOMS:
+        return True
+    rooms = [*ROOMS[own], ""]  # the package itself is above its rooms
+    return rooms.index(other_room) < rooms.index(room)
 
 
 def test_the_graph_is_really_read() -> None:
@@ -98,10 +119,15 @@ def test_the_graph_is_really_read() -> None:
     assert "inputs.arrays" in GRAPH["learn.kmeans"]
     assert "store" in GRAPH["interlace"], "imports by name are read too"
     assert "numpy" in OUTSIDE["inputs.arrays"]
+    assert "serve.requests.models" in GRAPH["serve.collections.catalog"]
+    assert goes_down("serve.collections.catalog", "serve.requests.models")
+    assert not goes_down("serve.requests.models", "serve.collections.catalog")
 
 
 def test_every_module_has_its_place() -> None:
     assert {name.partition(".")[0] for name in GRAPH} <= set(ORDER)
+    for package, rooms in ROOMS.items():
+        assert {name.split(".")[1] for name in GRAPH if name.startswith(f"{package}.")} == set(rooms)
 
 
 @pytest.mark.parametrize("module", sorted(GRAPH))

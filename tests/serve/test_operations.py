@@ -25,7 +25,7 @@ from serve_helpers import Running, running, vectors
 import interlace as il
 from interlace.errors import DamagedFileError, StoreError, StoreLockedError
 from interlace.serve import ServerSettings
-from interlace.serve.logs import JsonLines
+from interlace.serve.run import JsonLines
 from interlace.store import Snapshot
 
 X = vectors(40, 4)
@@ -282,10 +282,10 @@ def test_readiness_waits_for_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_one_directory_has_one_server(tmp_path: Path) -> None:
-    from interlace.serve.app import create_app
+    from interlace.serve.app import writing_service
 
     with running(tmp_path), pytest.raises(StoreLockedError, match="is being served by another process"):
-        create_app(ServerSettings(str(tmp_path)))
+        writing_service(ServerSettings(str(tmp_path)))
     with running(tmp_path) as found:
         assert httpx.get(f"{found.url}/collections").status_code == 200
 

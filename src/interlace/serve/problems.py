@@ -12,13 +12,14 @@ import errno
 import http
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 from starlette.responses import Response
 
 from ..client.codes import CODES
 from ..errors import FileError, InterlaceError
+from .settings import RequestLimits
 
 MEDIA_TYPE = "application/problem+json"
 #: Errors of a full disk or quota.
@@ -61,6 +62,13 @@ def over_limit(status: int, limit: str, most: Any, came: Any = None) -> ProblemD
     got = "" if came is None else f", got {came}"
     retry = {"Retry-After": "1"} if status in (429, 503) else {}
     return ProblemDetails(status, "limit", f"the limit {limit} is {most}{got}", retry, limit=limit)
+
+
+def check_limit(limits: RequestLimits, limit: Literal["batch", "k", "hits"], n: int, came: str) -> None:
+    """Raise a problem for a request that asks for more than a limit allows."""
+    most = getattr(limits, limit)
+    if n > most:
+        raise over_limit(422, limit, most, came)
 
 
 def without_paths(text: str) -> str:

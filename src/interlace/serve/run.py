@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 
-from .app import Application, build
+from .app import Application, build, writing_service
 from .gate.patience import protocol
-from .logs import JsonLines
 from .settings import ServerSettings
 
 log = logging.getLogger("interlace.serve")
@@ -28,7 +29,7 @@ class Tls:
 
 def server(settings: ServerSettings, tls: Tls | None = None, *, grace: float = 30.0) -> uvicorn.Server:
     """A server in one process that is not running yet."""
-    return configured(build(settings), settings, tls, grace=grace)
+    return configured(build(writing_service(settings)), settings, tls, grace=grace)
 
 
 def configured(
@@ -64,6 +65,26 @@ def forget_imports() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+class JsonLines(logging.Formatter):
+    """A line of JSON for each record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        fields: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        request_id = getattr(record, "request_id", None)
+        if request_id is not None:
+            fields["request_id"] = request_id
+        fields.update(getattr(record, "fields", {}))
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
 
 
 def log_to_stderr(level: str = "info") -> None:

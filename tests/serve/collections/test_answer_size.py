@@ -171,8 +171,8 @@ def test_no_number_of_a_vector_is_longer_than_it_is_counted() -> None:
 
 def test_plain_queries_that_are_too_large_together_are_answered_one_by_one(small: Running) -> None:
     from interlace.serve.collections.collection import Collection
-    from interlace.serve.gate.express import ExpressQuery
     from interlace.serve.problems import ProblemDetails
+    from interlace.serve.requests.frequent import ExpressQuery
     from interlace.serve.settings import RequestLimits, ServerSettings
     from interlace.serve.work.plain import PlainBatch
 
@@ -184,9 +184,10 @@ def test_plain_queries_that_are_too_large_together_are_answered_one_by_one(small
     with il.open(small.folder / "c") as store:
         collection = Collection("c", store, settings)
         given = [ExpressQuery(row.tolist(), with_vector=True) for row in X[:8]]
-        found = PlainBatch(collection, Unmeasured(), 10, 0, None)(given)  # type: ignore[arg-type]
+        found = PlainBatch(collection, Unmeasured())(given)  # type: ignore[arg-type]
         assert [len(json.loads(text)) for text in found] == [10] * 8
-        found = PlainBatch(collection, Unmeasured(), 40, 0, None)(given)  # type: ignore[arg-type]
+        given = [ExpressQuery(row.tolist(), limit=40, with_vector=True) for row in X[:8]]
+        found = PlainBatch(collection, Unmeasured())(given)  # type: ignore[arg-type]
         assert [isinstance(each, ProblemDetails) and each.more for each in found] == [{"limit": "answer_bytes"}] * 8
 
 

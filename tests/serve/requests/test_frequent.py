@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlace import _native
-from interlace.serve.requests.frequent import decoded
+from interlace.serve.requests import frequent, models
+from interlace.serve.requests.frequent import decoded_upsert
 
 
 def parsed(text: str, rows: int, dim: int) -> Any:
@@ -66,7 +68,7 @@ def test_points_and_batches_are_decoded() -> None:
     points = {"points": [POINT, {"id": 2, "vector": [3, 4], "payload": {"a": [1, None]}}]}
     batch = {"batch": {"ids": [1, 2], "vectors": [[1.0, 2.0], [3, 4]], "payloads": [None, {"a": [1, None]}]}}
     for body in (points, batch):
-        found = decoded(json.dumps(body).encode(), 2)
+        found = decoded_upsert(json.dumps(body).encode(), 2)
         assert found is not None
         assert found.ids == [1, 2]
         assert found.vectors.tolist() == [[1, 2], [3, 4]]
@@ -93,5 +95,23 @@ def test_points_and_batches_are_decoded() -> None:
     ids=str,
 )
 def test_what_is_unusual_is_left_to_pydantic(body: Any) -> None:
-    assert decoded(json.dumps(body).encode(), 2) is None
-    assert decoded(b"\xff" + json.dumps(body).encode(), 2) is None
+    assert decoded_upsert(json.dumps(body).encode(), 2) is None
+    assert decoded_upsert(b"\xff" + json.dumps(body).encode(), 2) is None
+
+
+@pytest.mark.parametrize(
+    ("struct", "model"),
+    [
+        (frequent.ExpressQuery, models.Query),
+        (frequent.ExpressParams, models.SearchParams),
+        (frequent.ExpressQuantization, models.Quantization),
+        (frequent.PlainUpsert, models.Upsert),
+        (frequent.PlainPoint, models.Point),
+        (frequent.PlainPoints, models.Batch),
+    ],
+)
+def test_a_struct_has_fields_of_its_model_with_the_same_defaults(struct: Any, model: Any) -> None:
+    for field in msgspec.structs.fields(struct):
+        of_model = model.model_fields[field.name]
+        assert field.required or field.default == of_model.default
+        assert field.required or not of_model.is_required()

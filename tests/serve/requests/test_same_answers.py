@@ -18,7 +18,7 @@ from interlace.serve.collections.searching import as_vectors
 from interlace.serve.problems import ProblemDetails
 from interlace.serve.requests import ids as point_ids
 from interlace.serve.requests.fields import to_text
-from interlace.serve.requests.frequent import decoded
+from interlace.serve.requests.frequent import decoded_upsert
 from interlace.serve.requests.models import Upsert
 
 X = vectors(40, 3)
@@ -122,7 +122,7 @@ def by_pydantic(body: bytes) -> Any:
 @settings(max_examples=600, deadline=None)
 @given(upserts)
 def test_points_that_are_read_natively_are_those_of_pydantic(body: bytes) -> None:
-    found = decoded(body, 3)
+    found = decoded_upsert(body, 3)
     if found is None:
         return  # pydantic reads it
     try:
@@ -137,7 +137,7 @@ def test_most_points_are_read_natively() -> None:
     """Or the test above would compare nothing."""
     body = {"points": [{"id": 1, "vector": [1, -0.0, 1e-3], "payload": {"é": [2**70, 1e5, None]}}]}
     for text in (json.dumps(body), json.dumps(body, ensure_ascii=False, indent=1)):
-        found = decoded(text.encode(), 3)
+        found = decoded_upsert(text.encode(), 3)
         assert found is not None
         assert by_pydantic(text.encode())[0] == found.ids == point_ids.all_to_store([1])
 

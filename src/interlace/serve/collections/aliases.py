@@ -9,6 +9,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...files.atomic import replace_file
 from ..problems import FULL, ProblemDetails
 from ..requests.models import AliasAction
 
@@ -76,21 +77,12 @@ class Aliases:
             self._write(left)
 
     def _write(self, targets: dict[str, str]) -> None:
-        unfinished = self._path.with_suffix(".tmp")
         try:
-            with open(unfinished, "w") as file:
-                json.dump(targets, file, indent=1, sort_keys=True)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, self._path)
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            replace_file(self._path, [json.dumps(targets, indent=1, sort_keys=True).encode()])
         except OSError as error:
             full = error.errno in FULL
-            text = "the disk is full" if full else f"the file of aliases cannot be written: {error.strerror}"
+            why = "" if error.errno is None else os.strerror(error.errno)
+            text = "the disk is full" if full else f"the file of aliases cannot be written: {why}"
             raise ProblemDetails(507 if full else 503, "full" if full else "store", text) from error
         self._targets = targets
 

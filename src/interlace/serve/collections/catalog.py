@@ -19,16 +19,15 @@ from ...errors import InputError, InterlaceError, StoreLockedError
 from ..problems import ProblemDetails, unsupported
 from ..requests import fields
 from ..requests.models import AliasAction, CreateCollection, VectorParams
+from ..requests.types import CREATED, MOST_BYTES, SERVED
 from ..settings import ServerSettings
 from .aliases import Aliases
-from .collection import DISTANCES, Broken, Collection
+from .collection import DISTANCES, Broken, Collection, unnamed
 
 LOCK = ".interlace-serve.lock"
 SNAPSHOTS = ".snapshots"
 DELETED = ".deleted-"
 MANIFEST = "MANIFEST.json"
-#: Names that are served, and names that are created.
-SERVED, CREATED = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}"), re.compile(r"[A-Za-z0-9_-]{1,128}")
 #: ``quantization_config.product.compression`` of Qdrant: bytes of float32 vectors per code byte.
 COMPRESSIONS = {"x4": 4, "x8": 8, "x16": 16, "x32": 32, "x64": 64}
 log = logging.getLogger("interlace.serve")
@@ -115,7 +114,7 @@ class Catalog(CollectionsByName):
         for path in sorted(self.root.iterdir()):
             if path.name.startswith(DELETED):
                 shutil.rmtree(path, ignore_errors=True)
-            elif SERVED.fullmatch(path.name) and path.is_dir() and (path / MANIFEST).exists():
+            elif re.fullmatch(SERVED, path.name) and path.is_dir() and (path / MANIFEST).exists():
                 self._found[path.name] = self._opened(path)
         self.aliases.read()
         self.ready = True
@@ -129,7 +128,7 @@ class Catalog(CollectionsByName):
 
     def create(self, name: str, given: CreateCollection) -> Collection:
         """A new, empty collection."""
-        if not CREATED.fullmatch(name):
+        if not re.fullmatch(CREATED, name):
             raise ProblemDetails(
                 422, "input", f"a name has 1 to 128 of the characters A-Z a-z 0-9 _ -, got {name!r:.140}"
             )
@@ -179,11 +178,7 @@ class Catalog(CollectionsByName):
 
 def creation_settings(given: CreateCollection, settings: ServerSettings) -> dict[str, Any]:
     """Arguments of ``il.create`` for a request."""
-    vectors = given.vectors
-    if isinstance(vectors, dict):
-        if vectors.keys() != {""}:
-            raise unsupported(f"the named vector {min(vectors, default='')!r}")
-        vectors = vectors[""]
+    vectors: VectorParams = unnamed(given.vectors)
     if vectors.distance not in DISTANCES:
         if vectors.distance == "Manhattan":
             raise unsupported("the distance Manhattan")
@@ -219,4 +214,4 @@ def _code_bytes(given: CreateCollection, vectors: VectorParams, settings: Server
         raise ProblemDetails(
             422, "input", f"compression must be one of {', '.join(COMPRESSIONS)}, got {compression!r:.40}"
         )
-    return max(1, min(128, 4 * vectors.size // COMPRESSIONS[compression]))
+    return max(1, min(MOST_BYTES, 4 * vectors.size // COMPRESSIONS[compression]))

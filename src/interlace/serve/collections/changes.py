@@ -1,4 +1,4 @@
-"""Changes of points that are there: their payloads, or their vectors.
+"""Changes of points that are there: their payloads, or their vectors; and several changes in one request.
 
 A store replaces whole rows, so what does not change is written again. Originals are stored exactly again: a float16 or
 int8 vector that was read has the same bytes when it is written.
@@ -10,14 +10,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...errors import InputError
+from ...errors import InputError, InterlaceError
 from ...store import Snapshot
-from ..problems import ProblemDetails, unsupported
+from ..problems import ProblemDetails, of_error, unsupported
 from ..requests import ids as point_ids
 from ..requests import paths
 from ..requests.fields import PAYLOAD, payload_texts
-from ..requests.models import DeletePayload, Selector, SetPayload, UpdateVectors
-from .collection import Collection, id_array, unnamed
+from ..requests.models import DeletePayload, Operations, Selector, SetPayload, UpdateVectors
+from .collection import Collection, unnamed
 from .searching import as_vectors, has_originals
 
 Json = dict[str, Any]
@@ -62,7 +62,7 @@ def update_vectors(collection: Collection, given: UpdateVectors) -> None:
     vectors = as_vectors([unnamed(point.vector) for point in given.points], collection.dim, "vector")
     rows = [row for row, i in enumerate(wanted) if i in snapshot]
     if rows:
-        ids = id_array([wanted[row] for row in rows])
+        ids = point_ids.as_array([wanted[row] for row in rows])
         payload = None if snapshot.columns is None else snapshot.payload(ids)
         collection.store.upsert(vectors[rows], ids, payload=payload)
     _check_found(wanted, snapshot)
@@ -75,7 +75,7 @@ def _change_payloads(collection: Collection, given: Selector, change: Change) ->
     if wanted and not has_originals(snapshot):
         raise InputError("payloads of this collection cannot be changed: it does not keep vectors; upsert the points")
     names = [PAYLOAD] if snapshot.columns is not None and PAYLOAD in snapshot.columns.names else None
-    blocks = [id_array(wanted[first : first + BLOCK]) for first in range(0, len(wanted), BLOCK)]
+    blocks = [point_ids.as_array(wanted[first : first + BLOCK]) for first in range(0, len(wanted), BLOCK)]
     changed: list[list[Json]] = []
     for ids in blocks:  # before anything is written: a payload that is refused changes nothing
         texts = ["{}"] * len(ids) if snapshot.columns is None else payload_texts(snapshot.payload(ids, names))
@@ -97,3 +97,30 @@ def _check_found(wanted: Sequence[Any], snapshot: Snapshot) -> None:
         if len(missing) < len(wanted):
             text += f" ({len(missing)} of {len(wanted)} points are missing; the others were changed)"
         raise ProblemDetails(404, "unknown_id", text)
+
+
+#: What a field of :class:`..requests.models.Operation` does.
+_DONE_BY: dict[str, Callable[[Collection, Any], Any]] = {
+    "upsert": Collection.upsert,
+    "delete": Collection.delete,
+    "set_payload": set_payload,
+    "overwrite_payload": overwrite_payload,
+    "delete_payload": delete_payload,
+    "clear_payload": clear_payload,
+    "update_vectors": update_vectors,
+}
+
+
+def apply(collection: Collection, given: Operations) -> int:
+    """Make the changes, each durable before the next; returns how many. The first that fails ends them and is named."""
+    collection.check_batch(len(given.operations), "operations")
+    for i, operation in enumerate(given.operations):
+        name = operation.name
+        try:
+            _DONE_BY[name](collection, getattr(operation, name))
+        except (ProblemDetails, InterlaceError) as error:
+            found = of_error(error)
+            before = f" (the {i} operations before it are done)" if i else ""
+            text = f"operations[{i}].{name}: {found.detail}{before}"
+            raise ProblemDetails(found.status, found.code, text, found.headers, **found.more) from error
+    return len(given.operations)

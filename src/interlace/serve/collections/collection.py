@@ -7,24 +7,24 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.hits import SearchStats
 from ...errors import DamagedFileError, InputError, InterlaceError, StoreLockedError
 from ...store import Health, Snapshot, Store
-from ..problems import ProblemDetails, over_limit, unsupported, without_paths
+from ..problems import ProblemDetails, check_limit, unsupported, without_paths
 from ..requests import fields
 from ..requests import ids as point_ids
 from ..requests.bodies import PointRows
 from ..requests.filters import Condition, Translation
 from ..requests.models import Batch, Count, Query, Retrieve, Scroll, SearchBody, Selector, Upsert
+from ..requests.types import LIMIT
 from ..settings import ServerSettings
 from . import rendering
 from .answer_size import AnswerSize
 from .mmr import candidates, diversified, mmr_of
 from .recommending import average, recommend_of, without_examples
-from .searching import FloatArray, How, QueryHits, as_vectors, mask_of, query_input, search_any
+from .searching import FloatArray, How, QueryHits, as_vectors, mask_of, query_input, search
 
 DISTANCES = {"Cosine": "cosine", "Euclid": "l2", "Dot": "ip"}
 NAMES = {metric: name for name, metric in DISTANCES.items()}
@@ -60,7 +60,7 @@ class Collection:
         kind = snapshot.rows.kind
         strings = None if not kind else kind == "string"
         translation = Translation(fields.declared(snapshot.columns), strings, self.settings.limits.filter_terms)
-        return translation.condition(given, json.dumps(given, sort_keys=True))
+        return translation.condition(given)
 
     # --- reading
 
@@ -71,15 +71,15 @@ class Collection:
             raise unsupported(f"the named vector {given.using!r} (using)")
         if given.query is None:
             return self._first(snapshot, given, size), None
-        how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, self.settings)
+        how = How.of(given, snapshot, self.settings)
         wanted, filter = self.asked(snapshot, given)
         condition = self.condition(snapshot, filter)
         diverse = mmr_of(given.query)
         if diverse is not None:
-            found = search_any(snapshot, wanted, candidates(how, diverse, self.settings.limits.k), condition)
+            found = search(snapshot, wanted, candidates(how, diverse, self.settings.limits), condition)
             one = diversified(snapshot, QueryHits.of(found, None, given.score_threshold), diverse, how.k)
         else:
-            found = search_any(snapshot, wanted, how, condition)
+            found = search(snapshot, wanted, how, condition)
             one = QueryHits.of(found, None, given.score_threshold)
         (text,) = rendering.hits(snapshot, [one], given.with_payload, given.with_vector, size)
         return text, found.stats
@@ -98,18 +98,16 @@ class Collection:
 
     def _first(self, snapshot: Snapshot, given: Query, size: AnswerSize) -> str:
         """A query without a query lists points by id."""
-        offset, limit = given.offset or 0, given.limit or 10
-        if offset + limit > self.settings.limits.k:
-            raise over_limit(422, "k", self.settings.limits.k, f"limit + offset = {offset + limit}")
+        offset, limit = given.offset or 0, given.limit or LIMIT
+        check_limit(self.settings.limits, "k", offset + limit, f"limit + offset = {offset + limit}")
         ids = self.matching(snapshot, given.filter)[offset : offset + limit]
         listed = rendering.points(snapshot, ids, given.with_payload, given.with_vector, size, [0.0] * len(ids))
         return "[" + ",".join(listed) + "]"
 
     def scroll(self, given: Scroll) -> str:
         """A page of points, by id."""
-        snapshot, limit = self.snapshot(), given.limit or 10
-        if limit > self.settings.limits.batch:
-            raise over_limit(422, "batch", self.settings.limits.batch, f"limit {limit}")
+        snapshot, limit = self.snapshot(), given.limit or LIMIT
+        check_limit(self.settings.limits, "batch", limit, f"limit {limit}")
         ids = self.matching(snapshot, given.filter)
         first = 0 if given.offset is None else point_ids.position(ids, point_ids.to_store(given.offset))
         page, rest = ids[first : first + limit], ids[first + limit : first + limit + 1]
@@ -128,9 +126,9 @@ class Collection:
         """Points by id; those that are not there are left out."""
         snapshot = self.snapshot()
         self.check_batch(len(given.ids), "ids")
-        wanted = [i for i in dict.fromkeys(map(point_ids.to_store, given.ids)) if i in snapshot]
-        with_payload = True if given.with_payload is None else given.with_payload
-        return rendering.points(snapshot, id_array(wanted), with_payload, given.with_vector, self.answer_size())
+        known = [i for i in dict.fromkeys(map(point_ids.to_store, given.ids)) if i in snapshot]
+        ids, with_payload = point_ids.as_array(known), True if given.with_payload is None else given.with_payload
+        return rendering.points(snapshot, ids, with_payload, given.with_vector, self.answer_size())
 
     def matching(self, snapshot: Snapshot, given: Any) -> NDArray[Any]:
         """Ids of the points that match a filter, sorted."""
@@ -174,7 +172,7 @@ class Collection:
         """Add or replace rows with payloads that are JSON objects."""
         if not len(ids):
             return 0
-        schema, array = self.store.columns, id_array(ids)
+        schema, array = self.store.columns, point_ids.as_array(ids)
         if schema is None:
             if any(payloads):
                 raise InputError("this collection was made without columns and cannot keep a payload")
@@ -207,7 +205,7 @@ class Collection:
         if given.points is None:
             return self.matching(self.snapshot(), given.filter)
         self.check_batch(len(given.points), "points")
-        return id_array(point_ids.all_to_store(given.points))
+        return point_ids.as_array(point_ids.all_to_store(given.points))
 
     def declare(self, key: str, schema: Any) -> None:
         """Make a field filterable; the values of all points are read and checked."""
@@ -248,8 +246,7 @@ class Collection:
 
     def check_batch(self, n: int, what: str) -> None:
         """Raise a problem for more points or ids than a request may have."""
-        if n > self.settings.limits.batch:
-            raise over_limit(422, "batch", self.settings.limits.batch, f"{n} {what}")
+        check_limit(self.settings.limits, "batch", n, f"{n} {what}")
 
     def answer_size(self) -> AnswerSize:
         """For a new answer."""
@@ -267,15 +264,6 @@ class Broken:
     def __init__(self, name: str, error: InterlaceError | OSError) -> None:
         self.name, self.reason = name, without_paths(str(error))
         self.is_locked = isinstance(error, StoreLockedError)  # another process writes to it
-
-
-def id_array(values: Sequence[Any]) -> NDArray[Any]:
-    """Ids of a store; strings as objects."""
-    if values and isinstance(values[0], str):
-        out = np.empty(len(values), object)
-        out[:] = values
-        return out
-    return np.array(values, np.int64)
 
 
 def _of_batch(batch: Batch | None) -> tuple[list[Any], list[Any], list[Any]]:

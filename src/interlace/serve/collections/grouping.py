@@ -11,12 +11,14 @@ import json
 from typing import Any
 
 from ...engine.hits import SearchStats
-from ..problems import over_limit, unsupported
+from ..problems import check_limit, unsupported
 from ..requests import fields
+from ..requests import ids as point_ids
 from ..requests.models import QueryGroups
+from ..requests.types import LIMIT
 from . import rendering
-from .collection import Collection, id_array
-from .searching import How, QueryHits, search_any
+from .collection import Collection
+from .searching import How, QueryHits, search
 
 FIRST = 100  # hits of a search, at least
 Hits = list[tuple[Any, float]]  # ids and scores, best first
@@ -24,24 +26,23 @@ Hits = list[tuple[Any, float]]  # ids and scores, best first
 
 def grouped(collection: Collection, given: QueryGroups) -> tuple[str, list[SearchStats]]:
     """The groups as JSON, and what the searches cost."""
-    limit, size = given.limit or 10, given.group_size or 3
-    most = collection.settings.limits.k
-    if limit * size > most:
-        raise over_limit(422, "k", most, f"limit * group_size = {limit} * {size}")
-    search = _GroupSearch(collection, given, min(max(FIRST, 4 * limit * size), most))
+    limit, size = given.limit or LIMIT, given.group_size or 3
+    limits = collection.settings.limits
+    check_limit(limits, "k", limit * size, f"limit * group_size = {limit} * {size}")
+    searches = _GroupSearch(collection, given, min(max(FIRST, 4 * limit * size), limits.k))
     groups: dict[Any, Hits] = {}
     unfinished: set[Any] = set()  # groups of which there may be more hits
     more = True
     while more and len(groups) < limit:
-        found, more = search.run("except", list(groups))
+        found, more = searches.run("except", list(groups))
         groups.update(found)
         unfinished.update(found if more else ())
     chosen = dict(list(groups.items())[:limit])  # a search finds groups in the order of their best hits
     while lacking := [value for value, hits in chosen.items() if len(hits) < size and value in unfinished]:
-        found, more = search.run("any", lacking)
+        found, more = searches.run("any", lacking)
         chosen.update(found)
         unfinished.difference_update(() if more else lacking)
-    return search.rendered({value: hits[:size] for value, hits in chosen.items()}), search.stats
+    return searches.rendered({value: hits[:size] for value, hits in chosen.items()}), searches.stats
 
 
 class _GroupSearch:
@@ -55,7 +56,7 @@ class _GroupSearch:
         self._collection, self._given, self._snapshot = collection, given, collection.snapshot()
         self._field = fields.known(self._snapshot.columns, given.group_by, ("keyword", "integer"), "group_by")
         self._wanted, self._filter = collection.asked(self._snapshot, given)
-        self._how = How.of(k, 0, given.params, self._snapshot, collection.settings)
+        self._how = How.of(given, self._snapshot, collection.settings, k)
         self.stats: list[SearchStats] = []
 
     def run(self, how: str, values: list[Any]) -> tuple[dict[Any, Hits], bool]:
@@ -63,7 +64,7 @@ class _GroupSearch:
         condition = {"key": self._field.key, "match": {how: values}}
         both = [condition] if self._filter is None else [self._filter, condition]
         made = self._collection.condition(self._snapshot, {"must": both})
-        matches = search_any(self._snapshot, self._wanted, self._how, made)
+        matches = search(self._snapshot, self._wanted, self._how, made)
         self.stats.append(matches.stats)
         hits, named = QueryHits.of(matches, None, self._given.score_threshold), set(values)
         found: dict[Any, Hits] = {}
@@ -87,7 +88,7 @@ class _GroupSearch:
     def rendered(self, groups: dict[Any, Hits]) -> str:
         """As JSON."""
         listed = [pair for hits in groups.values() for pair in hits]
-        ids = id_array([id for id, _ in listed])
+        ids = point_ids.as_array([id for id, _ in listed])
         with_payload, with_vector = self._given.with_payload, self._given.with_vector
         scores, size = [score for _, score in listed], self._collection.answer_size()
         points = iter(rendering.points(self._snapshot, ids, with_payload, with_vector, size, scores))

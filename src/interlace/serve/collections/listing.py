@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..problems import ProblemDetails, over_limit
+from ..problems import ProblemDetails, check_limit
 from ..requests import fields
 from ..requests.filters import compared, evaluated
 from ..requests.models import Facet, OrderBy, Scroll
+from ..requests.types import LIMIT
 from . import rendering
 from .collection import Collection
 
@@ -22,11 +23,10 @@ SORTED, COUNTED = ("integer", "float", "datetime"), ("keyword", "integer", "bool
 
 def ordered(collection: Collection, given: Scroll, order: OrderBy) -> str:
     """The first points by a field, as JSON; those without a single value of it are left out."""
-    snapshot, limit = collection.snapshot(), given.limit or 10
+    snapshot, limit = collection.snapshot(), given.limit or LIMIT
     if given.offset is not None:
         raise ProblemDetails(422, "input", "offset cannot be used with order_by; use order_by.start_from")
-    if limit > collection.settings.limits.batch:
-        raise over_limit(422, "batch", collection.settings.limits.batch, f"limit {limit}")
+    check_limit(collection.settings.limits, "batch", limit, f"limit {limit}")
     field = fields.known(snapshot.columns, order.key, SORTED, "order_by.key")
     ids = collection.matching(snapshot, given.filter)
     if not len(ids):
@@ -51,9 +51,8 @@ def ordered(collection: Collection, given: Scroll, order: OrderBy) -> str:
 
 def facet(collection: Collection, given: Facet) -> str:
     """The most frequent values of a field with the numbers of their points, as JSON."""
-    snapshot, limit = collection.snapshot(), given.limit or 10
-    if limit > collection.settings.limits.k:
-        raise over_limit(422, "k", collection.settings.limits.k, f"limit {limit}")
+    snapshot, limit = collection.snapshot(), given.limit or LIMIT
+    check_limit(collection.settings.limits, "k", limit, f"limit {limit}")
     field = fields.known(snapshot.columns, given.key, COUNTED, "key")
     ids = collection.matching(snapshot, given.filter)
     counts = Counter[Any]()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...store import Snapshot
-from ..problems import ProblemDetails, over_limit
+from ..problems import ProblemDetails, check_limit
 from ..requests.models import Mmr
-from .searching import How, QueryHits, has_originals
+from ..settings import RequestLimits
+from .searching import How, QueryHits, vectors_of
 
 
 def mmr_of(given: Any) -> Mmr | None:
@@ -18,14 +20,13 @@ def mmr_of(given: Any) -> Mmr | None:
     return Mmr.model_validate(given["mmr"]) if isinstance(given, dict) and given.get("mmr") is not None else None
 
 
-def candidates(how: How, wanted: Mmr, most: int) -> How:
+def candidates(how: How, wanted: Mmr, limits: RequestLimits) -> How:
     """The search that finds the hits to choose from."""
     if how.offset:
         raise ProblemDetails(422, "input", "mmr takes no offset")
     n = max(how.k, wanted.candidates_limit or 100)
-    if n > most:
-        raise over_limit(422, "k", most, f"candidates_limit {n}")
-    return How(n, 0, how.margin, None if how.rerank is None else max(how.rerank, n), how.recall)
+    check_limit(limits, "k", n, f"candidates_limit {n}")
+    return replace(how, k=n, rerank=None if how.rerank is None else max(how.rerank, n))
 
 
 def diversified(snapshot: Snapshot, hits: QueryHits, wanted: Mmr, k: int) -> QueryHits:
@@ -33,7 +34,7 @@ def diversified(snapshot: Snapshot, hits: QueryHits, wanted: Mmr, k: int) -> Que
     diversity = 0.5 if wanted.diversity is None else wanted.diversity
     if len(hits.scores) <= 1:
         return hits
-    vectors = snapshot.get(hits.ids, originals=has_originals(snapshot)).astype(np.float64)
+    vectors = vectors_of(snapshot, hits.ids).astype(np.float64)
     distance = hits.matches.metric == "l2"
     near = np.array(hits.scores) * (-1 if distance else 1)
     alike = _Alike(vectors, hits.matches.metric)

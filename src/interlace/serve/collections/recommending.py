@@ -12,7 +12,7 @@ from ...store import Snapshot
 from ..problems import ProblemDetails, unsupported
 from ..requests import ids as point_ids
 from ..requests.models import Recommend
-from .searching import FloatArray, as_vectors, has_originals
+from .searching import FloatArray, as_vectors, vectors_of
 
 
 def recommend_of(given: Any) -> Recommend | None:
@@ -50,5 +50,5 @@ def _mean(snapshot: Snapshot, examples: Sequence[Any], dim: int, name: str) -> N
         if isinstance(example, list):
             total += as_vectors([example], dim, f"recommend.{name}[{i}], a query,")[0]
         else:
-            total += snapshot.get(point_ids.to_store(example), originals=has_originals(snapshot))
+            total += vectors_of(snapshot, point_ids.to_store(example))
     return total / len(examples)

@@ -19,7 +19,7 @@ from ..requests import ids as point_ids
 from ..requests.fields import PAYLOAD, payload_texts, selected
 from ..requests.models import Select, WithPayload, WithVector
 from .answer_size import HIT, KEY, NUMBER, POINT, AnswerSize, blocks, payload_bytes
-from .searching import QueryHits, has_originals, shown_scores
+from .searching import QueryHits, shown_scores, vectors_of
 
 
 def points(
@@ -80,17 +80,6 @@ def number(value: float) -> str:
     return repr(value) if math.isfinite(value) else "null"
 
 
-def plain(value: Any) -> Any:
-    """Numbers that JSON has no name for -> null, anywhere inside."""
-    if isinstance(value, dict):
-        return {key: plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def stats(found: SearchStats) -> dict[str, Any]:
     """What a search cost."""
     return {**asdict(found), "ops_per_vector": found.ops_per_vector}
@@ -134,5 +123,4 @@ def _vectors(snapshot: Snapshot, ids: NDArray[Any], wanted: WithVector, size: An
         return None
     dim = snapshot.books.codebooks.dim
     size.add(len(ids) * (KEY + 2 + NUMBER * dim), f"{len(ids)} vectors of {dim} numbers")
-    vectors = snapshot.get(ids, originals=has_originals(snapshot))
-    return (json.dumps(vector.tolist()) for vector in vectors)
+    return (json.dumps(vector.tolist()) for vector in vectors_of(snapshot, ids))

@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from ...errors import InputError
 from ...index.matches import Matches
 from ...store import Snapshot
-from ..problems import ProblemDetails, over_limit, unsupported
+from ..problems import ProblemDetails, check_limit, unsupported
 from ..requests import ids as point_ids
 from ..requests.filters import Condition, matching
-from ..requests.models import SearchParams
-from ..settings import ServerSettings
+from ..requests.frequent import ExpressParams, ExpressQuery
+from ..requests.models import Explain, Query, QueryGroups, SearchParams
+from ..requests.types import LIMIT
+from ..settings import RequestLimits, ServerSettings
 
 FloatArray = NDArray[np.float32]
+Asked = Query | QueryGroups | Explain | ExpressQuery
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,12 @@ class How:
     recall: float | None = None
 
     @classmethod
-    def of(cls, k: int, offset: int, given: SearchParams | None, snapshot: Snapshot, settings: ServerSettings) -> How:
-        """From a request. Where originals are kept, hits are compared with them unless the request says otherwise."""
-        if k + offset > settings.limits.k:
-            raise over_limit(422, "k", settings.limits.k, f"limit + offset = {k + offset}")
+    def of(cls, given: Asked, snapshot: Snapshot, settings: ServerSettings, k: int | None = None) -> How:
+        """From a request, ``k`` in place of its limit. Kept originals are compared with unless it says otherwise."""
+        k, offset = k or given.limit or LIMIT, given.offset or 0
+        check_limit(settings.limits, "k", k + offset, f"limit + offset = {k + offset}")
         kept, n = has_originals(snapshot), max(1, len(snapshot))
-        params = given or SearchParams()
+        params = given.params or SearchParams()
         margin, recall, rerank = params.margin, params.recall, params.rerank
         if isinstance(margin, str):
             margin = float("inf") if margin == "inf" else margin
@@ -50,13 +53,31 @@ class How:
             margin = "exact"
         return cls(k, offset, margin, max(rerank, k + offset) if rerank else None)
 
+    @property
+    def chosen_margin(self) -> dict[str, Any]:
+        """The margin as a keyword, if the request has one."""
+        return {} if self.margin is None else {"margin": self.margin}
+
+
+def check_hits(n: int, k: Any, offset: Any, limits: RequestLimits) -> None:
+    """Raise a problem for more queries or hits than the server allows."""
+    check_limit(limits, "batch", n, f"{n} queries")
+    if isinstance(k, int) and isinstance(offset, int):
+        check_limit(limits, "k", k + offset, f"k + offset = {k + offset}")
+        check_limit(limits, "hits", n * (k + offset), f"{n} queries for {k + offset} hits each")
+
 
 def has_originals(snapshot: Snapshot) -> bool:
     """Whether hits can be compared with the vectors themselves."""
     return snapshot.searcher.originals is not None
 
 
-def _depth(k: int, params: SearchParams, default: int, n: int) -> int:
+def vectors_of(snapshot: Snapshot, ids: Any) -> NDArray[Any]:
+    """The vectors of ids [n], or of one id; decoded ones where originals are not kept."""
+    return snapshot.get(ids, originals=has_originals(snapshot))
+
+
+def _depth(k: int, params: SearchParams | ExpressParams, default: int, n: int) -> int:
     """Rows to compare with their originals; 0 for none."""
     quantization = params.quantization
     if params.exact or (quantization is not None and quantization.ignore):
@@ -69,44 +90,26 @@ def _depth(k: int, params: SearchParams, default: int, n: int) -> int:
 
 
 def search(
-    snapshot: Snapshot, queries: FloatArray, how: How, condition: Condition | None = None, threads: int | None = None
+    snapshot: Snapshot,
+    wanted: FloatArray | int | str,
+    how: How,
+    condition: Condition | None = None,
+    threads: int | None = None,
 ) -> Matches:
-    """The hits of queries [n, dim], or of a single one [dim]."""
-    more: dict[str, Any] = {} if how.margin is None else {"margin": how.margin}
-    return snapshot.search(
-        queries,
+    """The hits of queries [n, dim], of a single one [dim], or of the point with an id, without itself."""
+    is_id = isinstance(wanted, int | str)
+    call: Any = snapshot.search_by_id if is_id else snapshot.search
+    found: Matches = call(
+        wanted,
         how.k,
         offset=how.offset,
-        threads=threads,
+        threads=1 if is_id else threads,
         filter=filter_of(snapshot, condition),
         rerank=how.rerank,
         recall=how.recall,
-        **more,
+        **how.chosen_margin,
     )
-
-
-def search_by_id(snapshot: Snapshot, id: int | str, how: How, condition: Condition | None = None) -> Matches:
-    """The neighbours of a point, without itself."""
-    more: dict[str, Any] = {} if how.margin is None else {"margin": how.margin}
-    return snapshot.search_by_id(
-        id,
-        how.k,
-        offset=how.offset,
-        threads=1,
-        filter=filter_of(snapshot, condition),
-        rerank=how.rerank,
-        recall=how.recall,
-        **more,
-    )
-
-
-def search_any(
-    snapshot: Snapshot, wanted: FloatArray | int | str, how: How, condition: Condition | None = None
-) -> Matches:
-    """The hits of a single query: a vector, or the id of a point."""
-    if isinstance(wanted, int | str):
-        return search_by_id(snapshot, wanted, how, condition)
-    return search(snapshot, wanted, how, condition)
+    return found
 
 
 def filter_of(snapshot: Snapshot, condition: Condition | None) -> Any:

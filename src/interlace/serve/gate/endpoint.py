@@ -20,6 +20,7 @@ M = TypeVar("M", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[Response]]
 READ, FULL = "read", "full"
 GONE = 499  # status of a request whose client went away
+DONE = '{"operation_id":0,"status":"completed"}'  #: result of a write
 
 
 class Shortcuts:
@@ -103,10 +104,8 @@ BODIES: dict[str, type[BaseModel]] = {}
 def _guarded(handler: Handler, reads: bool) -> Handler:
     async def call(request: Request) -> Response:
         try:
-            if not reads and request.state.access != FULL:
-                raise ProblemDetails(
-                    403, "read_only", "this needs the full API key, the key that was given is read-only"
-                )
+            if not reads:
+                check_full(request)
             return await handler(request)
         except ClientDisconnect:
             return Response(status_code=GONE)  # nobody reads it; it is logged and counted
@@ -120,9 +119,20 @@ def _guarded(handler: Handler, reads: bool) -> Handler:
     return call
 
 
+def check_full(request: Request) -> None:
+    """Raise a problem unless the request has the full key."""
+    if request.state.access != FULL:
+        raise ProblemDetails(403, "read_only", "this needs the full API key, the key that was given is read-only")
+
+
+def media_type(request: Request, default: str = "") -> str:
+    """Of the body, without parameters."""
+    return request.headers.get("content-type", default).partition(";")[0].strip().lower()
+
+
 async def parsed(request: Request, model: type[M]) -> M:
     """The JSON body."""
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    kind = media_type(request, "application/json")
     if kind != "application/json" and not kind.endswith("+json"):
         raise ProblemDetails(415, "media_type", f"the body must be application/json, got {kind!r:.80}")
     return model.model_validate_json(await request.body())

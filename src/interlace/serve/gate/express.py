@@ -2,20 +2,21 @@
 
 An HTTP framework costs several times what a query costs. So the server reads the most frequent request itself: a query
 by vector, as JSON, whose header is simple (:mod:`.heads`) and whose body has only fields that are searched in a batch
-(:class:`.plain.PlainBatch`). It either answers with success or does nothing: every other request, and every one with
-an error in it, goes through uvicorn and the routes, which say what is wrong. Both paths check keys and limits, count
-and log.
+(:class:`..work.plain.PlainBatch`). It either answers with success or does nothing: every other request, and every one
+with an error in it, goes through uvicorn and the routes, which say what is wrong. Both paths check keys and limits,
+count and log.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
-import msgspec
 from starlette.responses import Response
 
 from ..problems import ProblemDetails
+from ..requests.frequent import decoded_query
+from ..requests.types import LIMIT
 from ..work.plain import PlainBatch
 from ..work.service import Service
 from .endpoint import GONE
@@ -24,49 +25,6 @@ from .traffic import Traffic
 
 ROUTE = "/collections/{name}/points/query"
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
-
-
-class ExpressQuantization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """See models.Quantization."""
-
-    ignore: bool | None = None
-    rescore: bool | None = None
-    oversampling: Annotated[float, msgspec.Meta(ge=1)] | None = None
-
-
-class ExpressParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """See models.SearchParams."""
-
-    exact: bool | None = None
-    quantization: ExpressQuantization | None = None
-    hnsw_ef: int | None = None
-    indexed_only: bool | None = None
-    margin: float | str | None = None
-    recall: float | None = None
-    rerank: Annotated[int, msgspec.Meta(ge=0)] | None = None
-
-
-class ExpressNearest(msgspec.Struct, forbid_unknown_fields=True):
-    """A vector, as Qdrant's clients send it."""
-
-    nearest: list[float]
-
-
-class ExpressQuery(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """See models.Query: what it has and this has not takes the other path."""
-
-    query: list[float] | ExpressNearest
-    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    offset: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    params: ExpressParams | None = None
-    score_threshold: float | None = None
-    with_payload: bool | None = None
-    with_vector: bool | None = None
-    filter: None = None
-    using: None = None
-    prefetch: None = None
-    lookup_from: None = None
-    shard_key: None = None
 
 
 class Connection(Protocol):
@@ -84,7 +42,6 @@ class Express:
 
     def __init__(self, service: Service, heads: Heads, traffic: Traffic) -> None:
         self._service, self._heads, self._traffic = service, heads, traffic
-        self._decode = msgspec.json.Decoder(ExpressQuery).decode
         self._concurrent = service.settings.limits.concurrent
 
     def head(self, data: bytes, end: int) -> Head | None:
@@ -97,18 +54,14 @@ class Express:
         began = time.perf_counter()
         if traffic.active >= self._concurrent:
             return False
-        try:
-            given = self._decode(body)
-        except (msgspec.MsgspecError, ValueError, RecursionError):  # ValueError: not UTF-8
+        given = decoded_query(body)
+        if given is None:
             return False
-        if isinstance(given.query, ExpressNearest):
-            given.query = given.query.nearest
         try:
             found = service.catalog.get(head.collection)
-            how = given.limit or 10, given.offset or 0, given.params
             service.work.join(
-                (found, *how),
-                PlainBatch(found, service.metrics, *how),
+                (found, given.limit or LIMIT, given.offset or 0, given.params),
+                PlainBatch(found, service.metrics),
                 given,
                 lambda result: self._finish(head, len(body), connection, client, began, result),
             )

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..problems import ProblemDetails, over_limit
-from ..processes.forward import Forward
 from ..settings import ServerSettings
-from ..work.timing import in_time
+from ..work.threads import in_time
 from .admission import Admission
 from .endpoint import GONE, Shortcuts
 from .traffic import Traffic
 
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 UNREAD = 1 << 16  # bytes of a body that uvicorn may read and drop after an error
+
+
+class OtherProcess(Protocol):
+    """The process of a group that answers what this one does not."""
+
+    async def is_local(self, scope: Scope) -> bool:
+        """Whether this process answers."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        """Pass a request on, and its answer back."""
 
 
 class Guard:
@@ -34,7 +44,7 @@ class Guard:
         admission: Admission,
         traffic: Traffic,
         shortcuts: Shortcuts,
-        forward: Forward | None,
+        forward: OtherProcess | None,
     ) -> None:
         self._app, self._settings, self._admission = app, settings, admission
         self._traffic, self._shortcuts, self._forward = traffic, shortcuts, forward

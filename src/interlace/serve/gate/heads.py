@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..problems import ProblemDetails
-from .request_ids import is_harmless
+from ..requests.types import SERVED
+from .admission import Admission
+from .traffic import is_harmless
 
 #: Bodies beyond this are read by uvicorn, and parsed in a thread.
 LARGEST_BODY = 1 << 17
 START = b"POST /collections/"
-_LINE = re.compile(rb"POST (/collections/([A-Za-z0-9_-][A-Za-z0-9_.-]{0,127})/points/query) HTTP/1\.1")
+_LINE = re.compile(rf"POST (/collections/({SERVED})/points/query) HTTP/1\.1".encode())
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)[ \t]*")
 _LENGTH = re.compile(r"[0-9]{1,7}")
 #: Headers that change what a request means.
@@ -35,17 +36,10 @@ class Head:
     request_id: str  #: that the client chose, or empty
 
 
-class Admits(Protocol):
-    """Checks keys and headers; :class:`.admission.Admission` does."""
-
-    def admit(self, headers: dict[str, str], path: str, raw_path: bytes) -> str:
-        """The access that the request has; raises a problem."""
-
-
 class Heads:
     """Reads headers, and remembers those that were admitted: a client sends the same one with each query."""
 
-    def __init__(self, admission: Admits) -> None:
+    def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._known: dict[bytes, Head] = {}
 

@@ -15,10 +15,10 @@ from ...engine.margins import DEFAULT
 from ...index.matches import Matches
 from ...store import Snapshot
 from ..collections.collection import Collection
-from ..collections.searching import FloatArray, How, filter_of, query_input, search_any
+from ..collections.searching import FloatArray, How, filter_of, query_input, search, vectors_of
 from ..requests import ids as point_ids
 from ..requests.models import Query
-from .sampling import sample_ids, vectors_of
+from .contents import sample_ids
 
 SAMPLE = 2_000  # rows of the map
 #: Rows that all traces of one map may scan together.
@@ -113,12 +113,12 @@ def sampled_map(found: Collection, n: int, given: Query) -> dict[str, Any]:
 
 def _marked(found: Collection, snapshot: Snapshot, plane: Plane, given: Query) -> dict[str, Any]:
     """Hits, the cells that were visited, and the rows of the sample that survived the crude step."""
-    how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, found.settings)
+    how = How.of(given, snapshot, found.settings)
     wanted, condition = query_input(given.query, found.dim), found.condition(snapshot, given.filter)
-    matches = search_any(snapshot, wanted, how, condition)
+    matches = search(snapshot, wanted, how, condition)
     ids = matches.ids[: matches.counts]
     if isinstance(wanted, int | str):
-        vector = vectors_of(snapshot, np.array([wanted], object if isinstance(wanted, str) else np.int64))[0]
+        vector = vectors_of(snapshot, point_ids.as_array([wanted]))[0]
     else:
         vector = snapshot.searcher.space.search_vectors(wanted, False)[0][0]
     marked = {

@@ -8,6 +8,7 @@ answer that begins after it, whichever process gives it.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,10 @@ from typing import Protocol
 from ... import store as stores
 from ...errors import InterlaceError
 from ...store import Snapshot, Store
-from ..collections.catalog import MANIFEST, SERVED, CollectionsByName
+from ..collections.catalog import MANIFEST, CollectionsByName
 from ..collections.collection import Broken, Collection
 from ..problems import ProblemDetails
+from ..requests.types import SERVED
 from ..settings import ServerSettings
 
 log = logging.getLogger("interlace.serve")
@@ -92,7 +94,7 @@ class ReadCatalog(CollectionsByName):
         if isinstance(found, ReadCollection) and not found.gone:
             return found
         self._found.pop(name, None)
-        if self.ready and name not in self._opening and SERVED.fullmatch(name) and not self._has_failed(name):
+        if self.ready and name not in self._opening and re.fullmatch(SERVED, name) and not self._has_failed(name):
             self._opening.add(name)
             self._thread.submit(self._open, name)
         return None
@@ -113,7 +115,7 @@ class ReadCatalog(CollectionsByName):
         path = self.root / name
         seen = self._writes.value
         try:
-            if SERVED.fullmatch(name) and (path / MANIFEST).exists():
+            if re.fullmatch(SERVED, name) and (path / MANIFEST).exists():
                 found = stores.open(path, mode="r")
                 self._failed.pop(name, None)
                 if isinstance(found, Store):

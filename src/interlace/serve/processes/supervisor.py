@@ -1,6 +1,6 @@
 """Several processes for one directory: one writes, the others read and answer (``interlace serve --workers``).
 
-The supervisor binds the port once for each reader, starts the processes, and starts those anew that end. A kill of any
+The supervisor binds the port once for each reader, starts the processes, and replaces those that end. A kill of any
 of them loses nothing that was acknowledged: the writer's stores are durable, and readers have no state. If the
 supervisor ends, all others do.
 """
@@ -11,22 +11,19 @@ import ctypes
 import logging
 import multiprocessing
 import multiprocessing.connection
-import os
 import shutil
 import signal
 import socket
 import tempfile
-import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, StoreLockedError
-from ..app import ReadingRole, WritingRole, build
-from ..run import Tls, configured, forget_imports, log_to_stderr
+from ..run import Tls
 from ..settings import ServerSettings
+from .members import ServerGroup, read, write
 
 log = logging.getLogger("interlace.serve")
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would copy the locks of threads that it does not copy
@@ -35,23 +32,6 @@ BUSY_SECONDS = 3.0  # for the processes of a supervisor that was killed to let g
 BACKLOG = 2048  # connections that wait, as uvicorn has it
 RESTARTS = 5  # of a process that ends at once, before all give up
 AT_ONCE = 2.0  # seconds
-
-
-@dataclass(frozen=True)
-class ServerGroup:
-    """What all processes of a server know."""
-
-    settings: ServerSettings
-    tls: Tls | None
-    grace: float
-    log_level: str
-    folder: str  #: of their sockets
-    writes: Any  #: number of writes, shared
-
-    @property
-    def writer_socket(self) -> str:
-        """Where the writer listens."""
-        return str(Path(self.folder) / "writer.sock")
 
 
 class Supervisor:
@@ -197,43 +177,3 @@ def _retried(call: Any, error: type[OSError]) -> Any:
             if time.monotonic() >= until:
                 raise
         time.sleep(0.05)
-
-
-def write(group: ServerGroup, started: Any) -> None:
-    """The process that writes."""
-    _join(group)
-    path = Path(group.writer_socket)
-    path.unlink(missing_ok=True)  # of a writer that was killed
-    try:
-        app = build(group.settings, WritingRole(group.writes))
-    except Exception as error:
-        started.send(str(error))
-        return
-    started.send(None)
-    started.close()
-    logging.getLogger("interlace.serve.access").setLevel(logging.WARNING)  # readers have logged the request
-    forget_imports()
-    configured(app, group.settings, None, grace=group.grace, uds=str(path)).run()
-
-
-def read(group: ServerGroup, number: int, sockets: list[socket.socket]) -> None:
-    """A process that reads and answers."""
-    _join(group)
-    app = build(group.settings, ReadingRole(group.writes, group.folder, group.writer_socket, number))
-    forget_imports()
-    configured(app, group.settings, group.tls, grace=group.grace).run(sockets)
-
-
-def _join(group: ServerGroup) -> None:
-    """Begin a process of the group: it logs as the supervisor does, and ends with it."""
-    os.setpgrp()  # Ctrl-C is a matter of the supervisor
-    log_to_stderr(group.log_level)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        shutil.rmtree(group.folder, ignore_errors=True)
-        os.kill(os.getpid(), signal.SIGKILL)  # acknowledged writes are on disk; others were not acknowledged
-
-    threading.Thread(target=wait, name="parent", daemon=True).start()

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Strict
 
 from ...client import wire
 from ...errors import InputError
 from ...store.arrow_ipc import stream_in
-from ..problems import ProblemDetails, over_limit
+from ..problems import ProblemDetails, check_limit
+from ..settings import RequestLimits
 from . import ids as point_ids
 from .models import Query, SearchParams
+from .types import LIMIT, Natural, Positive
 
 NPY, ARROW = wire.NPY, "application/vnd.apache.arrow.stream"
+FROM_TEXT = Strict(False)
 
 
 class QueryString(BaseModel):
     """Parameters of a search whose vectors are the body."""
 
     model_config = ConfigDict(extra="forbid")
-    limit: int = Field(default=10, ge=1)
-    offset: int = Field(default=0, ge=0)
+    limit: Annotated[Positive, FROM_TEXT] = LIMIT
+    offset: Annotated[Natural, FROM_TEXT] = 0
     margin: float | str | None = None
     recall: float | None = None
-    rerank: int | None = Field(default=None, ge=0)
+    rerank: Annotated[Natural, FROM_TEXT] | None = None
     exact: bool = False
     with_payload: bool = False
     score_threshold: float | None = None
@@ -59,11 +63,6 @@ class PointRows:
     payloads: list[Any]
 
 
-def kind_of(content_type: str) -> str:
-    """Media type without parameters."""
-    return content_type.partition(";")[0].strip().lower()
-
-
 def vectors_in(body: bytes, kind: str) -> NDArray[Any]:
     """Queries [n, dim] of a body."""
     found = wire.one_array(body) if kind == NPY else _vectors(_column(table_in(body), "vector"))
@@ -74,22 +73,23 @@ def vectors_in(body: bytes, kind: str) -> NDArray[Any]:
     return found
 
 
-def rows_in(body: bytes, kind: str, first_id: str | None, most: int) -> PointRows:
-    """At most so many points of a body; those of a .npy array have consecutive ids from ``first_id`` on."""
+def rows_in(body: bytes, kind: str, first_id: str | None, limits: RequestLimits) -> PointRows:
+    """Points of a body, within the limits; those of a .npy array have consecutive ids from ``first_id`` on."""
     if kind == NPY:
         vectors = vectors_in(body, kind)
-        if first_id is None or not first_id.isdecimal() or len(first_id) > 20:
+        if first_id is None or not first_id.isdecimal() or len(first_id) > point_ids.DIGITS:
             raise ProblemDetails(
                 422, "input", "points as .npy need the query parameter first_id, a whole number below 2**64"
             )
-        _check_rows(len(vectors), most)  # an array without columns has as many rows as its header says
-        ids = [point_ids.to_store(i) for i in range(int(first_id), int(first_id) + len(vectors))]
-        return PointRows(ids, vectors, [None] * len(vectors))
+        n = len(vectors)  # an array without columns has as many rows as its header says
+        check_limit(limits, "batch", n, f"{n} points")
+        ids = [point_ids.to_store(i) for i in range(int(first_id), int(first_id) + n)]
+        return PointRows(ids, vectors, [None] * n)
     table = table_in(body)
     extra = set(table.schema.names) - {"id", "vector", "payload"}
     if extra:
         raise InputError(f"the table has the column {min(extra)!r}; points have id, vector and payload (JSON text)")
-    _check_rows(table.num_rows, most)
+    check_limit(limits, "batch", table.num_rows, f"{table.num_rows} points")
     column = _column(table, "id")
     if not any(is_it(column.type) for is_it in _IDS):
         raise InputError(f"the column 'id' must hold integers or strings, got {column.type}")
@@ -103,14 +103,7 @@ def rows_in(body: bytes, kind: str, first_id: str | None, most: int) -> PointRow
 _IDS = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
 
 
-def _check_rows(n: int, most: int) -> None:
-    if n > most:
-        raise over_limit(422, "batch", most, f"{n} points")
-
-
 def _json(text: Any, point: Any) -> Any:
-    import json
-
     try:
         found = None if text is None else json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:

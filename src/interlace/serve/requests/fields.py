@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import InputError
+import numpy as np
+
 from ..problems import ProblemDetails, unsupported
 from . import paths
 
@@ -226,18 +228,19 @@ def payload_texts(table: Any) -> Iterator[str]:
     if PAYLOAD in table.schema.names:
         return (text or "{}" for text in table.column(PAYLOAD).to_pylist())
     rows = table.to_pylist()
-    return (json.dumps({k: _plain(v) for k, v in row.items() if v is not None}, ensure_ascii=False) for row in rows)
+    shown = ({key: plain(value) for key, value in row.items() if value is not None} for row in rows)
+    return (json.dumps(row, ensure_ascii=False, default=str) for row in shown)
 
 
-def _plain(value: Any) -> Any:
-    """A value of an Arrow column as JSON has it."""
+def plain(value: Any) -> Any:
+    """Numbers that JSON has no name for -> null, anywhere inside."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    return value if isinstance(value, str | int | bool) or value is None else str(value)
+        return [plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def selected(text: str, include: Sequence[str] | None, exclude: Sequence[str] | None) -> str:
@@ -253,10 +256,3 @@ def selected(text: str, include: Sequence[str] | None, exclude: Sequence[str] | 
 def _steps(key: str, payload: Json) -> list[paths.Step]:
     """A key of the payload as it is, or else a path."""
     return [key] if key in payload else paths.parsed(key)
-
-
-def check_columns(payload: Json, schema: Any) -> None:
-    """Raise InputError if a store of the library, whose columns are the payload, lacks a key."""
-    for key in payload:
-        if schema is None or key not in schema.names:
-            raise InputError(f"payload has the field {key!r}, but this collection has the columns {schema}")

@@ -45,7 +45,6 @@ class Condition:
     columns: tuple[str, ...]  #: that it reads
     uses_ids: bool
     is_large: bool  #: too large for an expression of a search
-    key: str  #: equal for equal filters
 
 
 class Translation:
@@ -56,11 +55,11 @@ class Translation:
         self._terms, self._columns, self._uses_ids = 0, dict[str, None](), False
         self._compared = 0  # values
 
-    def condition(self, given: Any, key: str) -> Condition:
+    def condition(self, given: Any) -> Condition:
         """The whole filter."""
         expression = self._filter(given, "filter", 0)
         is_large = self._terms > LARGE_TERMS or self._compared > LARGE_VALUES
-        return Condition(expression, tuple(self._columns), self._uses_ids, is_large, key)
+        return Condition(expression, tuple(self._columns), self._uses_ids, is_large)
 
     def _filter(self, given: Any, where: str, depth: int) -> Expression:
         if not isinstance(given, dict):

@@ -1,12 +1,11 @@
-"""JSON of an upsert -> arrays, the usual case: points with one unnamed vector each.
+"""The most frequent bodies, read without pydantic: upserts of points with one unnamed vector each, and plain queries.
 
-It makes no object of pydantic for each point, and none of Python for each number. Whatever it does not understand, it
-leaves to :class:`.models.Upsert`, whose messages say what is wrong.
+Structs have those fields of :mod:`.models` that such a request has, with the same types and limits. Whatever a struct
+does not accept is left to the model, whose messages say what is wrong. An upsert makes no object of pydantic for a
+point, and none of Python for a number.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,9 +14,53 @@ from ... import _native
 from ..problems import ProblemDetails
 from . import ids as point_ids
 from .bodies import PointRows
+from .types import Factor, Natural, Payload, Positive
 
 Id = int | str
-Payload = dict[str, Any] | None
+OptionalPayload = Payload | None
+
+
+class ExpressQuantization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See models.Quantization."""
+
+    ignore: bool | None = None
+    rescore: bool | None = None
+    oversampling: Factor | None = None
+
+
+class ExpressParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """See models.SearchParams."""
+
+    exact: bool | None = None
+    quantization: ExpressQuantization | None = None
+    hnsw_ef: int | None = None
+    indexed_only: bool | None = None
+    margin: float | str | None = None
+    recall: float | None = None
+    rerank: Natural | None = None
+
+
+class ExpressNearest(msgspec.Struct, forbid_unknown_fields=True):
+    """A vector, as Qdrant's clients send it."""
+
+    nearest: list[float]
+
+
+class ExpressQuery(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """See models.Query: what it has and this has not takes the other path."""
+
+    query: list[float] | ExpressNearest
+    limit: Positive | None = None
+    offset: Natural | None = None
+    params: ExpressParams | None = None
+    score_threshold: float | None = None
+    with_payload: bool | None = None
+    with_vector: bool | None = None
+    filter: None = None
+    using: None = None
+    prefetch: None = None
+    lookup_from: None = None
+    shard_key: None = None
 
 
 class PlainPoint(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -25,7 +68,7 @@ class PlainPoint(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
     id: Id
     vector: msgspec.Raw
-    payload: Payload = None
+    payload: OptionalPayload = None
 
 
 class PlainPoints(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,7 +76,7 @@ class PlainPoints(msgspec.Struct, forbid_unknown_fields=True):
 
     ids: list[Id]
     vectors: list[msgspec.Raw]
-    payloads: list[Payload] | None = None
+    payloads: list[OptionalPayload] | None = None
 
 
 class PlainUpsert(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,14 +88,27 @@ class PlainUpsert(msgspec.Struct, forbid_unknown_fields=True):
     update_filter: None = None
 
 
-_decode = msgspec.json.Decoder(PlainUpsert).decode
+_query = msgspec.json.Decoder(ExpressQuery).decode
+_upsert = msgspec.json.Decoder(PlainUpsert).decode
+_REFUSED = (msgspec.MsgspecError, ValueError, RecursionError)  # ValueError: not UTF-8
 
 
-def decoded(body: bytes, dim: int) -> PointRows | None:
+def decoded_query(body: bytes) -> ExpressQuery | None:
+    """The query of a body, with a vector; None where this is for pydantic."""
+    try:
+        given = _query(body)
+    except _REFUSED:
+        return None
+    if isinstance(given.query, ExpressNearest):
+        given.query = given.query.nearest
+    return given
+
+
+def decoded_upsert(body: bytes, dim: int) -> PointRows | None:
     """The points of a body for vectors of ``dim`` dimensions; None where this is for pydantic."""
     try:
-        given = _decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):  # ValueError: not UTF-8
+        given = _upsert(body)
+    except _REFUSED:
         return None
     if (given.points is None) == (given.batch is None):
         return None

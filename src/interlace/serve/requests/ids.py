@@ -18,6 +18,8 @@ from ..problems import ProblemDetails
 
 _UUID = re.compile(r"(urn:uuid:)?\{?[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
 LONGEST = 1024  # characters of an id
+LARGEST = 2**64 - 1
+DIGITS = len(str(LARGEST))
 
 PointId = int | str
 
@@ -30,7 +32,7 @@ def to_store(value: PointId) -> PointId:
         if not value or len(value) > LONGEST:
             raise ProblemDetails(422, "input", f"a string id must have 1 to {LONGEST} characters, got {len(value)}")
         return value
-    if not 0 <= value < 2**64 - 1:
+    if not 0 <= value < LARGEST:
         raise ProblemDetails(422, "input", f"an integer id must be between 0 and 2**64 - 2, got {value}")
     return value - 2**64 if value >= 2**63 else value
 
@@ -55,6 +57,15 @@ def all_to_store(values: Sequence[PointId]) -> list[PointId]:
 def from_store(values: Iterable[Any]) -> list[PointId]:
     """Ids of a store -> ids of an answer."""
     return [value if isinstance(value, str) else int(value) % 2**64 for value in values]
+
+
+def as_array(values: Sequence[PointId]) -> NDArray[Any]:
+    """Ids of a store as it takes them; strings as objects."""
+    if values and isinstance(values[0], str):
+        out = np.empty(len(values), object)
+        out[:] = values
+        return out
+    return np.array(values, np.int64)
 
 
 def sorted_ids(ids: NDArray[Any]) -> NDArray[Any]:

@@ -1,40 +1,25 @@
-"""Bodies of requests, as Qdrant's REST API has them. What this server does not support is named in the answer.
-
-Fields of type :data:`Unsupported` are known to Qdrant's clients, which send null for them; any other value is refused.
-Fields of type :data:`Ignored` tune the inside of Qdrant and change no answer.
-"""
+"""Bodies of requests, as Qdrant's REST API has them. What this server does not support is named in the answer."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from . import paths
-
-LARGEST = 2**64 - 1
-
-
-def _only_null(value: Any) -> None:
-    if value not in (None, [], {}):
-        raise PydanticCustomError("unsupported", "this is not supported by this server (docs/serve.md lists what is)")
-
-
-def _is_path(value: str) -> str:
-    paths.parsed(value)
-    return value
-
-
-Unsupported = Annotated[None, BeforeValidator(_only_null)]
-#: A key of a payload, or a path such as ``a.b`` or ``a[].b``.
-Path = Annotated[str, AfterValidator(_is_path)]
-Ignored = Any
-PointId = Annotated[int, Field(strict=True, ge=0, le=LARGEST)] | Annotated[str, Field(strict=True)]
-Vector = list[float]
-#: One vector; an object is for vectors with names, of which only the empty one is known.
-VectorInput = Annotated[Vector | dict[str, Vector], Field(union_mode="left_to_right")]
-Payload = dict[str, Any]
+from .types import (
+    MOST_BYTES,
+    Factor,
+    Ignored,
+    Natural,
+    NewName,
+    Path,
+    Payload,
+    PointId,
+    Positive,
+    Unsupported,
+    Vector,
+    VectorInput,
+)
 
 
 class Body(BaseModel):
@@ -59,9 +44,9 @@ class VectorParams(Body):
 class Own(Body):
     """What only this server has: sizes of codes and originals of a new collection."""
 
-    n_bytes: int | None = Field(default=None, ge=1, le=128, strict=True)
+    n_bytes: int | None = Field(default=None, ge=1, le=MOST_BYTES, strict=True)
     originals: str | None = "float16"
-    learn_at: int | None = Field(default=None, ge=1, strict=True)  #: points at which codes are learned
+    learn_at: Positive | None = None  #: points at which codes are learned
     columns: dict[str, str] | None = None  #: typed columns in place of a JSON payload
 
 
@@ -104,7 +89,7 @@ class CreateAlias(Body):
     """A new alias, or another collection for one that is there."""
 
     collection_name: str
-    alias_name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")
+    alias_name: NewName
 
 
 class DeleteAlias(Body):
@@ -117,21 +102,35 @@ class RenameAlias(Body):
     """Another name for an alias."""
 
     old_alias_name: str
-    new_alias_name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")
+    new_alias_name: NewName
 
 
-class AliasAction(Body):
+class OneOf(Body):
+    """A change of one of several kinds: exactly one field is set."""
+
+    what: ClassVar[str]  #: for the message
+
+    @property
+    def name(self) -> str:
+        """Which of them it is."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _has_one(self) -> OneOf:
+        names = [name for name, field in type(self).model_fields.items() if field.annotation is not type(None)]
+        if sum(getattr(self, name) is not None for name in names) != 1:
+            raise ValueError(f"{self.what} must have exactly one of {', '.join(names)}")
+        return self
+
+
+class AliasAction(OneOf):
     """One of these."""
+
+    what = "an action"
 
     create_alias: CreateAlias | None = None
     delete_alias: DeleteAlias | None = None
     rename_alias: RenameAlias | None = None
-
-    @model_validator(mode="after")
-    def _has_one(self) -> AliasAction:
-        if sum(getattr(self, name) is not None for name in type(self).model_fields) != 1:
-            raise ValueError("an action must have exactly one of create_alias, delete_alias, rename_alias")
-        return self
 
 
 class ChangeAliases(Body):
@@ -209,8 +208,10 @@ class UpdateVectors(Body):
     update_filter: Unsupported = None
 
 
-class Operation(Body):
+class Operation(OneOf):
     """One change of a batch of them; it has exactly one of these."""
+
+    what = "an operation"
 
     upsert: Upsert | None = None
     delete: Selector | None = None
@@ -220,18 +221,6 @@ class Operation(Body):
     clear_payload: Selector | None = None
     update_vectors: UpdateVectors | None = None
     delete_vectors: Unsupported = None
-
-    @property
-    def name(self) -> str:
-        """Which of them it has."""
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
-
-    @model_validator(mode="after")
-    def _has_one(self) -> Operation:
-        names = [name for name in type(self).model_fields if name != "delete_vectors"]
-        if sum(getattr(self, name) is not None for name in names) != 1:
-            raise ValueError(f"an operation must have exactly one of {', '.join(names)}")
-        return self
 
 
 class Operations(Body):
@@ -272,7 +261,7 @@ class Scroll(Body):
     """POST /collections/{name}/points/scroll"""
 
     offset: PointId | None = None
-    limit: int | None = Field(default=None, ge=1, strict=True)
+    limit: Positive | None = None
     filter: Payload | None = None
     with_payload: WithPayload = None
     with_vector: WithVector = None
@@ -284,7 +273,7 @@ class Facet(Body):
     """POST /collections/{name}/facet; the numbers are always exact."""
 
     key: str
-    limit: int | None = Field(default=None, ge=1, strict=True)
+    limit: Positive | None = None
     filter: Payload | None = None
     exact: bool | None = None
     shard_key: Unsupported = None
@@ -303,7 +292,7 @@ class Quantization(Body):
 
     ignore: bool | None = None
     rescore: bool | None = None
-    oversampling: float | None = Field(default=None, ge=1)
+    oversampling: Factor | None = None
 
 
 class SearchParams(Body):
@@ -317,14 +306,14 @@ class SearchParams(Body):
     idf: Unsupported = None
     margin: float | str | None = None
     recall: float | None = None
-    rerank: int | None = Field(default=None, ge=0, strict=True)
+    rerank: Natural | None = None
 
 
 class Mmr(Body):
     """Hits that are unlike each other: ``{"nearest": ..., "mmr": {"diversity": 0.5}}``."""
 
     diversity: float | None = Field(default=None, ge=0, le=1)
-    candidates_limit: int | None = Field(default=None, ge=1, strict=True)
+    candidates_limit: Positive | None = None
 
 
 class Recommend(Body):
@@ -339,7 +328,7 @@ class SearchBody(Body):
     """What all queries have."""
 
     query: PointId | Vector | Payload | None = None
-    limit: int | None = Field(default=None, ge=1, strict=True)
+    limit: Positive | None = None
     filter: Payload | None = None
     params: SearchParams | None = None
     score_threshold: float | None = None
@@ -354,15 +343,16 @@ class SearchBody(Body):
 class Query(SearchBody):
     """POST /collections/{name}/points/query"""
 
-    offset: int | None = Field(default=None, ge=0, strict=True)
+    offset: Natural | None = None
     with_stats: bool = False
 
 
 class QueryGroups(SearchBody):
     """POST /collections/{name}/points/query/groups; ``limit`` is that of groups."""
 
+    offset: ClassVar[None] = None
     group_by: str
-    group_size: int | None = Field(default=None, ge=1, strict=True)
+    group_size: Positive | None = None
     with_lookup: Unsupported = None
 
 
@@ -375,8 +365,9 @@ class Queries(Body):
 class Explain(Body):
     """POST /collections/{name}/points/explain: what a query does with one point."""
 
+    offset: ClassVar[None] = None
     query: Vector | PointId | Payload
     id: PointId
-    limit: int | None = Field(default=None, ge=1, strict=True)
+    limit: Positive | None = None
     filter: Payload | None = None
     params: SearchParams | None = None

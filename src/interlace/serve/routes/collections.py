@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..collections.collection import NAMES, Broken, Collection
-from ..collections.rendering import plain
-from ..gate.endpoint import Routes, ok, parsed
+from ..gate.endpoint import DONE, Routes, ok, parsed
 from ..requests import fields
 from ..requests.models import ChangeAliases, CreateCollection, CreateIndex, UpdateCollection
 from ..work.service import Service
@@ -57,13 +56,13 @@ def add(routes: Routes, service: Service) -> None:
         """Declare a payload field, so that filters can use it."""
         given, found = await parsed(request, CreateIndex), service.collection(request)
         await service.write(found, found.declare, given.field_name, given.field_schema, limited=False)
-        return ok(request, _DONE)
+        return ok(request, DONE)
 
     async def delete_field_index(request: Request) -> Response:
         """Take back the declaration of a payload field."""
         found = service.collection(request)
         await service.write(found, found.undeclare, request.path_params["field"], limited=False)
-        return ok(request, _DONE)
+        return ok(request, DONE)
 
     async def change_aliases(request: Request) -> Response:
         """Create, delete and rename aliases of collections, all in one step."""
@@ -93,7 +92,6 @@ def add(routes: Routes, service: Service) -> None:
     routes.add("DELETE", one + "/index/{field}", delete_field_index)
 
 
-_DONE = '{"operation_id":0,"status":"completed"}'
 #: Qdrant's clients require these; they describe nothing here.
 _HNSW = {"m": 0, "ef_construct": 4, "full_scan_threshold": 0}
 _OPTIMIZER = {"default_segment_number": 0, "flush_interval_sec": 0}
@@ -127,7 +125,7 @@ def _described(found: Collection) -> dict[str, Any]:
             "log_rows": health.log_rows,
             "removed": health.removed,
             "calibration": health.calibration,
-            "drift": plain(health.drift),
+            "drift": fields.plain(health.drift),
             "advice": health.advice,
         },
     }

@@ -1,4 +1,4 @@
-"""Routes of the page: overview, funnel, explanation, curve of margins, map, what was learned (serve/insight.py)."""
+"""Routes of the page: overview, funnel, explanation, curve of margins, map, what was learned (serve/insight/)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..collections.rendering import plain
 from ..gate.endpoint import Routes, ok, parsed
-from ..insight import byte_recall, insight, sample_map
+from ..insight import contents, curves, queries, sample_map
 from ..problems import over_limit
+from ..requests.fields import plain
 from ..requests.models import Explain, Query
 from ..work.service import Service
 
@@ -33,16 +33,16 @@ def add(routes: Routes, service: Service) -> None:
 
     async def explain_point(request: Request) -> Response:
         """Why a query finds or loses a point: at which step, and by how much."""
-        return await answered(request, insight.explained, await parsed(request, Explain))
+        return await answered(request, queries.explained, await parsed(request, Explain))
 
     async def overview(request: Request) -> Response:
         """Rows, bytes by part, cells, health and drift."""
-        return await answered(request, insight.overview)
+        return await answered(request, contents.overview)
 
     async def funnel(request: Request) -> Response:
         """One query step by step, with numbers and times."""
         given = await parsed(request, Query)
-        return await answered(request, insight.funnel, given)
+        return await answered(request, queries.funnel, given)
 
     async def margin_curve(request: Request) -> Response:
         """Agreement, recall, operations and time of each margin, measured with rows of the collection."""
@@ -50,7 +50,7 @@ def add(routes: Routes, service: Service) -> None:
         k = int(text) if text.isdecimal() and len(text) < 9 else 0
         if not 1 <= k <= 100:
             raise over_limit(422, "k", 100, text[:20])
-        return await answered(request, insight.margins, k)
+        return await answered(request, curves.margins, k)
 
     async def draw_map(request: Request) -> Response:
         """A sample of the rows in two dimensions with their cells, and what a query visited and found."""
@@ -59,16 +59,16 @@ def add(routes: Routes, service: Service) -> None:
 
     async def byte_curve(request: Request) -> Response:
         """Recall by the number of code bytes that are read, measured in a sample of the rows."""
-        return await answered(request, byte_recall.recall_by_bytes)
+        return await answered(request, curves.recall_by_bytes)
 
     async def learned(request: Request) -> Response:
         """Variances, psi, the prior, and the books."""
-        return await answered(request, insight.learned)
+        return await answered(request, contents.learned)
 
     async def random_point(request: Request) -> Response:
         """The id of a random point."""
         found = service.collection(request)
-        return ok(request, json.dumps({"id": await service.read(found, insight.random_id, found)}))
+        return ok(request, json.dumps({"id": await service.read(found, contents.random_id, found)}))
 
     one = "/collections/{name}/insight/"
     routes.add("POST", "/collections/{name}/points/explain", explain_point, reads=True, body=Explain)

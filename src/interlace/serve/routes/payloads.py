@@ -8,13 +8,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..collections import changes, operations
+from ..collections import changes
 from ..collections.collection import Collection
-from ..gate.endpoint import Routes, ok, parsed
+from ..gate.endpoint import DONE, Routes, ok, parsed
 from ..requests.models import DeletePayload, Operations, Selector, SetPayload, UpdateVectors
 from ..work.service import Service
-
-DONE = '{"operation_id":0,"status":"completed"}'
 
 
 def add(routes: Routes, service: Service) -> None:
@@ -51,7 +49,7 @@ def add(routes: Routes, service: Service) -> None:
         """Several changes, one after the other. The first that fails ends them; those before it are done."""
         found, body = service.collection(request), await request.body()
         given = await service.read(found, Operations.model_validate_json, body)
-        n = await service.write(found, operations.apply, found, given)
+        n = await service.write(found, changes.apply, found, given)
         return ok(request, "[" + ",".join([DONE] * n) + "]")
 
     points = "/collections/{name}/points"

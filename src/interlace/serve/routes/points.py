@@ -10,21 +10,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..collections import grouping, listing, rendering
-from ..collections.collection import Collection, id_array
-from ..collections.searching import How, QueryHits, as_vectors, search
-from ..gate.endpoint import Routes, ok, parsed
-from ..problems import ProblemDetails, over_limit
-from ..requests import bodies
-from ..requests import frequent as upserts
+from ..collections.collection import Collection
+from ..collections.searching import How, QueryHits, as_vectors, check_hits, search
+from ..gate.endpoint import DONE, Routes, media_type, ok, parsed
+from ..problems import ProblemDetails
+from ..requests import bodies, frequent
+from ..requests import ids as point_ids
+from ..requests.fields import plain
 from ..requests.models import Count, Facet, OrderBy, Queries, Query, QueryGroups, Retrieve, Scroll, Selector, Upsert
+from ..requests.types import LIMIT
 from ..work.plain import PlainBatch
 from ..work.service import Service
-from .stored import check_hits
 
 ARROW_HIT = 16  # bytes of a hit in a table: query, id and score
-DIGITS = 20  # of the largest id
 BINARY = (bodies.NPY, bodies.ARROW)
-DONE = '{"operation_id":0,"status":"completed"}'
 
 
 def add(routes: Routes, service: Service) -> None:
@@ -33,16 +32,16 @@ def add(routes: Routes, service: Service) -> None:
     async def upsert_points(request: Request) -> Response:
         """Add points, or replace those with the same ids. The answer comes when they are on disk."""
         found, body = service.collection(request), await request.body()
-        kind = bodies.kind_of(request.headers.get("content-type", ""))
+        kind = media_type(request)
         if kind in BINARY:
             first = request.query_params.get("first_id")
-            most = service.settings.limits.batch
-            rows = await service.read(found, bodies.rows_in, body, kind, first, most)
+            rows: bodies.PointRows | None = await service.read(
+                found, bodies.rows_in, body, kind, first, service.settings.limits
+            )
+        else:
+            rows = await service.read(found, frequent.decoded_upsert, body, found.dim)
+        if rows is not None:
             await service.write(found, found.put_rows, rows)
-            return ok(request, DONE)
-        plain = await service.read(found, upserts.decoded, body, found.dim)
-        if plain is not None:
-            await service.write(found, found.put_rows, plain)
         else:
             await service.write(found, found.upsert, await service.read(found, Upsert.model_validate_json, body))
         return ok(request, DONE)
@@ -61,7 +60,7 @@ def add(routes: Routes, service: Service) -> None:
     async def get_point(request: Request) -> Response:
         """One point by id."""
         found, text = service.collection(request), request.path_params["id"]
-        wanted: int | str = int(text) if text.isdecimal() and text.isascii() and len(text) <= DIGITS else text
+        wanted: int | str = int(text) if text.isdecimal() and text.isascii() and len(text) <= point_ids.DIGITS else text
         points = await service.read(found, found.retrieve, Retrieve(ids=[wanted], with_vector=True))
         if not points:
             raise ProblemDetails(404, "unknown_id", f"there is no point {wanted!r:.140}")
@@ -87,7 +86,7 @@ def add(routes: Routes, service: Service) -> None:
 
     async def query_points(request: Request) -> Response:
         """The nearest points of a vector or of a point."""
-        kind = bodies.kind_of(request.headers.get("content-type", ""))
+        kind = media_type(request)
         if kind in BINARY:
             return await _query_binary(service, request, kind)
         given, found = await parsed(request, Query), service.collection(request)
@@ -96,21 +95,19 @@ def add(routes: Routes, service: Service) -> None:
             if stats is None:
                 return ok(request, f'{{"points":{text}}}')
             service.metrics.searched(found.name, stats)
-            more = f',"stats":{json.dumps(rendering.plain(rendering.stats(stats)))}' if given.with_stats else ""
+            more = f',"stats":{json.dumps(plain(rendering.stats(stats)))}' if given.with_stats else ""
             return ok(request, f'{{"points":{text}}}', more)
-        how = given.limit or 10, given.offset or 0, None if given.params is None else given.params.model_dump_json()
-        batch = PlainBatch(found, service.metrics, *how[:2], given.params)
-        text = await service.work.read_batched((found, *how), batch, given)
+        how = given.limit or LIMIT, given.offset or 0, None if given.params is None else given.params.model_dump_json()
+        text = await service.work.read_batched((found, *how), PlainBatch(found, service.metrics), given)
         return ok(request, f'{{"points":{text}}}')
 
     async def query_batch_points(request: Request) -> Response:
         """Several queries; those that differ only in their vectors are searched together."""
         found, body = service.collection(request), await request.body()
         given = await service.read(found, Queries.model_validate_json, body)
-        if len(given.searches) > service.settings.limits.batch:
-            raise over_limit(422, "batch", service.settings.limits.batch, f"{len(given.searches)} searches")
+        found.check_batch(len(given.searches), "searches")
         for each in given.searches:
-            check_hits(len(given.searches), each.limit or 10, each.offset or 0, service.settings.limits)
+            check_hits(len(given.searches), each.limit or LIMIT, each.offset or 0, service.settings.limits)
         texts = await service.read(found, query_many, service, found, given.searches)
         return ok(request, "[" + ",".join(f'{{"points":{text}}}' for text in texts) + "]")
 
@@ -154,7 +151,7 @@ def _searched_binary(
     service: Service, found: Collection, given: Query, body: bytes, kind: str, as_arrow: bool
 ) -> list[str] | bytes:
     snapshot, vectors = found.snapshot(), bodies.vectors_in(body, kind)
-    how = How.of(given.limit or 10, given.offset or 0, given.params, snapshot, service.settings)
+    how = How.of(given, snapshot, service.settings)
     check_hits(len(vectors), how.k, how.offset, service.settings.limits)
     matches = search(snapshot, vectors, how, found.condition(snapshot, given.filter))
     service.metrics.searched(found.name, matches.stats)
@@ -162,7 +159,7 @@ def _searched_binary(
     if not as_arrow:
         return [found.render(snapshot, given, each, size) for each in hits]
     ids = [i for each in hits for i in each.ids.tolist()]
-    array = id_array(ids)
+    array = point_ids.as_array(ids)
     size.add_hits(array, ARROW_HIT)
     payloads = rendering.payloads(snapshot, array, True, size) if given.with_payload and ids else None
     return bodies.hits_out(ids, [each.scores for each in hits], None if payloads is None else list(payloads))
@@ -173,9 +170,9 @@ def query_many(service: Service, found: Collection, given: Sequence[Query]) -> l
     snapshot, size = found.snapshot(), found.answer_size()
     groups: dict[Any, list[int]] = {}
     for i, each in enumerate(given):
-        plain = isinstance(each.query, list) and not each.using and not each.with_stats
-        how = How.of(each.limit or 10, each.offset or 0, each.params, snapshot, service.settings) if plain else None
-        key = (how, json.dumps(each.filter, sort_keys=True)) if plain else i
+        is_plain = isinstance(each.query, list) and not each.using and not each.with_stats
+        how = How.of(each, snapshot, service.settings) if is_plain else None
+        key = (how, json.dumps(each.filter, sort_keys=True)) if is_plain else i
         groups.setdefault(key, []).append(i)
     texts = [""] * len(given)
     for key, members in groups.items():

@@ -15,11 +15,12 @@ from ...client import answers, wire
 from ...client.wire import Array
 from ...errors import InputError
 from ..collections.answer_size import AnswerSize, payload_bytes
-from ..collections.collection import Collection, id_array
-from ..gate.endpoint import FULL, Routes
+from ..collections.collection import Collection
+from ..collections.searching import check_hits
+from ..gate.endpoint import Routes, check_full, media_type
 from ..problems import ProblemDetails, over_limit
 from ..requests import bodies, fields
-from ..settings import RequestLimits
+from ..requests import ids as point_ids
 from ..work.service import Service
 
 Given = dict[str, Any]
@@ -38,9 +39,9 @@ def add(routes: Routes, service: Service) -> None:
         function, writes = READS.get(name) or WRITES.get(name), name in WRITES
         if function is None:
             raise ProblemDetails(404, "unknown_path", f"a store has no call {name!r:.60}")
-        if writes and request.state.access != FULL:
-            raise ProblemDetails(403, "read_only", "this needs the full API key, the key that was given is read-only")
-        kind = bodies.kind_of(request.headers.get("content-type", ""))
+        if writes:
+            check_full(request)
+        kind = media_type(request)
         if kind != wire.MEDIA_TYPE:
             raise ProblemDetails(415, "media_type", f"the body must be {wire.MEDIA_TYPE}, got {kind!r:.80}")
         body, calls = await request.body(), Calls(service, found)
@@ -123,14 +124,13 @@ class Calls:
 
     def get(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.get."""
-        ids, dim = self._some_ids(given, arrays), self.collection.dim
-        n = 1 if ids is None or isinstance(ids, int | str) else np.size(ids)
+        (ids, n), dim = self._some_ids(given, arrays), self.collection.dim
         self.collection.answer_size().add(n * dim * 4, f"{n} vectors of {dim} numbers")
         return {}, {"vectors": self.collection.snapshot().get(ids, originals=given["originals"])}
 
     def payload(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.payload."""
-        ids = None if given["all"] else self._some_ids(given, arrays)
+        ids = None if given["all"] else self._some_ids(given, arrays)[0]
         snapshot, size = self.collection.snapshot(), self.collection.answer_size()
         sizes = payload_bytes(snapshot, [ids] if isinstance(ids, int | str) else ids, given["columns"])
         size.add(int(sizes.sum()), f"{len(sizes)} payloads")
@@ -183,14 +183,13 @@ class Calls:
     def _insert(self, given: Given, arrays: Arrays, function: Callable[..., Any]) -> Answer:
         x, ids = arrays["x"], wire.ids_in(given["ids"], arrays)
         n = 1 if x.ndim == 1 else len(x)
-        if n > self._limits.batch:
-            raise over_limit(422, "batch", self._limits.batch, f"{n} rows")
+        self.collection.check_batch(n, "rows")
         payload: Any = bodies.table_in(arrays["table"].tobytes()) if "table" in arrays else None
         if given["json"] is not None:
             named = [None] * n if ids is None else [ids] if isinstance(ids, int | str) else ids.tolist()
             payload = self.collection.columns_of(given["json"], named)
         if payload is not None and isinstance(ids, int | str) and x.ndim == 1:
-            x, ids = x[None], id_array([ids])
+            x, ids = x[None], point_ids.as_array([ids])
         options = {"effort": given["effort"], "embedded": given["embedded"], "payload": payload}
         made, out = function(x, ids, **options), dict[str, Array]()
         return {"ids": wire.ids_out(made, out)}, out
@@ -232,13 +231,12 @@ class Calls:
         self.collection.store.relearn(**settings, progress=None)
         return {}, {}
 
-    def _some_ids(self, given: Given, arrays: Arrays) -> Any:
-        """Ids whose rows are the answer; one id can be asked for many times, so their number is limited."""
+    def _some_ids(self, given: Given, arrays: Arrays) -> tuple[Any, int]:
+        """Ids whose rows are the answer, and how many; one can be asked for many times, so their number is limited."""
         ids = wire.ids_in(given["ids"], arrays)
         n = 1 if ids is None or isinstance(ids, int | str) else np.size(ids)
-        if n > self._limits.batch:
-            raise over_limit(422, "batch", self._limits.batch, f"{n} ids")
-        return ids
+        self.collection.check_batch(n, "ids")
+        return ids, n
 
     def _options(self, given: Given, arrays: Arrays, names: tuple[str, ...]) -> dict[str, Any]:
         found = {name: given[name] for name in names}
@@ -249,7 +247,7 @@ class Calls:
         if "filter" in arrays:
             found["filter"] = arrays["filter"]
         elif isinstance(found["filter"], dict):
-            found["filter"] = id_array([str(value) for value in found["filter"]["ids"]])
+            found["filter"] = point_ids.as_array([str(value) for value in found["filter"]["ids"]])
         return found
 
     def _check(self, given: Given, n: int) -> AnswerSize:
@@ -276,17 +274,6 @@ def _check_forms(given: Given, arrays: Arrays) -> None:
     for name in ("x", "ids"):
         if name in arrays and not arrays[name].ndim:
             raise InputError(f"{name} must be an array with at least one dimension, got a single number")
-
-
-def check_hits(n: int, k: Any, offset: Any, limits: RequestLimits) -> None:
-    """Raise a problem for more queries or hits than the server allows."""
-    if n > limits.batch:
-        raise over_limit(422, "batch", limits.batch, f"{n} queries")
-    if isinstance(k, int) and isinstance(offset, int):
-        if k + offset > limits.k:
-            raise over_limit(422, "k", limits.k, f"k + offset = {k + offset}")
-        if n * (k + offset) > limits.hits:
-            raise over_limit(422, "hits", limits.hits, f"{n} queries for {k + offset} hits each")
 
 
 SEARCH = ("k", "offset", "margin", "threads", "filter", "embedded", "rerank", "recall")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ...errors import InterlaceError
 from ...index.matches import Matches
@@ -13,25 +13,18 @@ from ..collections.answer_size import AnswerSize
 from ..collections.collection import Collection
 from ..collections.searching import How, QueryHits, as_vectors, search, shown_scores
 from ..problems import ProblemDetails
-from ..requests.models import WithPayload, WithVector
+from ..requests.frequent import ExpressQuery
+from ..requests.models import Query
 from .metrics import Metrics
 
-
-class PlainQuery(Protocol):
-    """What the batch needs of a query."""
-
-    query: Any  #: a list of numbers
-    score_threshold: float | None
-    with_payload: WithPayload
-    with_vector: WithVector
+PlainQuery = Query | ExpressQuery  #: with a list of numbers
 
 
 class PlainBatch:
     """Searches queries that differ in nothing but their vectors, thresholds, and what is shown of their hits."""
 
-    def __init__(self, collection: Collection, metrics: Metrics, limit: int, offset: int, params: Any) -> None:
+    def __init__(self, collection: Collection, metrics: Metrics) -> None:
         self._collection, self._metrics = collection, metrics
-        self._how = limit, offset, params
 
     def __call__(self, given: Sequence[PlainQuery]) -> list[Any]:
         """A JSON list of hits for each, or an exception."""
@@ -52,11 +45,11 @@ class PlainBatch:
     def _searched(self, given: Sequence[PlainQuery]) -> list[str]:
         found, single = self._collection, len(given) == 1
         snapshot = found.snapshot()
-        how = How.of(*self._how, snapshot, found.settings)
+        how = How.of(given[0], snapshot, found.settings)
         vectors = as_vectors([each.query for each in given], found.dim, "query")
         matches = search(snapshot, vectors[0] if single else vectors, how, None, 1)
         self._metrics.searched(found.name, matches.stats)
-        size = AnswerSize(found.settings.limits)
+        size = found.answer_size()
         if single:
             one = QueryHits.of(matches, None, given[0].score_threshold)
             return rendering.hits(snapshot, [one], given[0].with_payload, given[0].with_vector, size)

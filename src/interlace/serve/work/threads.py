@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,6 @@ from typing import Any, TypeVar
 from ...errors import InterlaceError
 from ..problems import ProblemDetails, over_limit
 from ..settings import RequestLimits
-from .timing import in_time
 
 T = TypeVar("T")
 MOST = 64  # queries in a batch
@@ -33,6 +33,23 @@ class Member:
 
     def __init__(self, request: Any, finish: Callable[[Any], None], deadline: float) -> None:
         self.request, self.finish, self.deadline, self.done = request, finish, deadline, False
+
+
+if sys.version_info >= (3, 11):
+
+    async def in_time(what: Awaitable[T], seconds: float) -> T:
+        """The result, or TimeoutError; without a task of its own, which wait_for makes."""
+        async with asyncio.timeout(seconds):
+            return await what
+
+else:
+
+    async def in_time(what: Awaitable[T], seconds: float) -> T:
+        """The result, or TimeoutError."""
+        try:
+            return await asyncio.wait_for(what, seconds)
+        except asyncio.TimeoutError:
+            raise TimeoutError from None
 
 
 def _nothing() -> None:
