@@ -144,7 +144,7 @@ def test_folding_changes_distances_by_rounding_only(layout, n_books):
     codes, q = random_codes(rng, codebooks, 700), rng.normal(size=(5, 30)).astype(np.float32)
     plain, index = index_of(codebooks, codes), index_of(folded(codebooks), codes[:300], codes[300:])
     assert_array_equal(folded(codebooks).decode(codes), codebooks.decode(codes))
-    found, expected = (one.search(q, k=700, margin="inf") for one in (index, plain))
+    found, expected = (one.search(q, k=700, margin=np.inf) for one in (index, plain))
     at = [dict(zip(row, distances, strict=True)) for row, distances in zip(found.ids, found.distances, strict=True)]
     for i in range(5):
         same = [at[i][row] for row in expected.ids[i]]
