@@ -23,20 +23,22 @@ RC = {"font.size": 9, "svg.hashsalt": "interlace", "axes.spines.top": False, "ax
 
 
 def draw(found: Case, path: Path, names: tuple[str, ...] = ()) -> None:
-    """Recall@10 against queries per second, a panel for each budget of bytes; all peers, or those named."""
+    """Recall@10 against queries per second, a panel for each budget of bytes.
+
+    With ``names``, only these peers, and only the first and the last panel: a page shows the chart in 800 pixels.
+    """
     methods = [m for m in found["methods"] if m["kind"] == "interlace" or not names or m["name"] in names]
     panels = _panels(found, methods)
+    if names and len(panels) > 2:
+        panels = [panels[0], panels[-1]]
     with mpl.rc_context(RC):
-        figure = Figure(figsize=(5.6 * len(panels), 4.6), layout="constrained")
+        figure = Figure(figsize=((5.2 if names else 5.6) * len(panels), 4.6), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axis, (title, shown) in zip(axes, panels, strict=True):
             _panel(axis, title, shown, LEAST if "vectors" in title else 0.0)
         data = found["data"]
-        figure.suptitle(
-            f"{data['name']}: {data['rows']:,} vectors of {data['dim']} dimensions. One core, batches, k = 10. "
-            "Up and to the right is better.",
-            fontsize=10,
-        )
+        what = f"{data['rows']:,} vectors of {data['dim']} dimensions, one core, batches of queries, 10 hits"
+        figure.suptitle(f"{'' if names else data['name'] + ': '}{what}. Up and to the right is better.", fontsize=10)
         figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
@@ -109,7 +111,7 @@ def _names(axes: Any, ends: list[tuple[str, str, float, float]]) -> None:
         return
     left, right = axes.get_xlim()
     axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= min(right, 1.0)])
-    axes.set_xlim(left, right + 0.85 * (right - left))
+    axes.set_xlim(left, right + 1.05 * (right - left))
     column = right + 0.07 * (right - left)
     low, high = (math.log10(v) for v in axes.get_ylim())
     ordered = sorted(ends, key=lambda end: end[3])
@@ -118,7 +120,7 @@ def _names(axes: Any, ends: list[tuple[str, str, float, float]]) -> None:
         at = 10 ** (low + place * (high - low))
         axes.plot([x, column], [y, at], color=colour, lw=0.6, alpha=0.6, zorder=1)
         weight = "bold" if colour == OURS else "normal"
-        axes.text(column, at, f" {name}", color=colour, va="center", fontsize=7.5, fontweight=weight)
+        axes.text(column, at, f" {name}", color=colour, va="center", fontsize=8, fontweight=weight)
     axes.set_ylim(10**low, 10**high)
 
 

@@ -26,6 +26,7 @@ from .calls import ShardGroup, ask
 from .cluster import ClusterSearches, as_seconds
 from .layout import NAME, StoreLayout, checked_folder
 from .models import SharedModel, as_model
+from .opening import OPEN_TIMEOUT
 from .scaling import GroupActor, Reporter, Scaling, as_scaling, start_scaler
 from .store_shard import StoreShard
 
@@ -292,7 +293,7 @@ def open_store(
         readers.append(reader)
     alone = [one for group in groups for one in group.alone()]
     try:
-        ask(alone, [("ready",)] * len(alone), timeout=max(60.0, seconds))
+        ask(alone, [("ready",)] * len(alone), timeout=max(OPEN_TIMEOUT, seconds))
         first = read_store(layout.folder(0))
     except BaseException:
         for one in alone:
