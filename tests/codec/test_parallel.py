@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from books import LAYOUTS, random_codebooks
 from interlace import Book, Codebooks, reference
 from interlace.codec.encode import encode
-from interlace.codec.parallel import MAX_WEIGHT
+from interlace.codec.limits import MAX_WEIGHT
 from interlace.errors import InputError
 from raising import raises
 

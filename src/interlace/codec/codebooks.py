@@ -16,9 +16,8 @@ from ..files import storage
 from ..inputs.arrays import FloatArray, describe
 from .book import LONG_CODE, MAX_CELLS, MAX_WORDS, Book, Norm, arrays_of, frozen, integer_between, stored_books
 from .cells import Cells
-from .limits import check_magnitudes, check_norms, reach_of, uses
+from .limits import check_magnitudes, check_norms, checked_weight, reach_of, shortest_direction, uses
 from .metric import Metric, metric_in, metric_of
-from .parallel import checked_weight, shortest_direction
 
 __all__ = ["LONG_CODE", "MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 

@@ -1,4 +1,12 @@
-"""Vectors -> codes, in native code; `reference.encode` is the same in plain NumPy."""
+"""Vectors -> codes, in native code; `reference.encode` is the same in plain NumPy.
+
+Codes minimize a loss of their error e. With the direction u of the row, which is not centred, it is
+
+    |e|^2 + (parallel_weight - 1) (u.e)^2
+
+A weight of 1 is the squared error. With more, the loss is score-aware: an error along the row changes its inner
+products with the queries for which the row is a good answer, whose direction is near to u; other errors hardly do.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,11 @@ from .book import Book, Norm
 #: that square: the smallest must leave such a step a normal number. Without overlaps there are no such steps.
 LARGEST_REACH, SMALLEST_REACH, SMALLEST_REACH_ALONE = 4e18, 1e-14, 1e-17
 MAX_SUM = 32768  # of the coordinates of words in steps, which are kept in int16
+#: The largest ``parallel_weight`` (the loss is defined in ``codec/encode.py``).
+MAX_WEIGHT = 16.0
+#: Rows shorter than this share of the words and the mean get the squared error: products with them are differences of
+#: table entries (cpp/core/coding/parallel.cpp), and rounding would hide these.
+SHORTEST = 2.0**-8
 
 
 def reach_of(books: Sequence[Book]) -> float:
@@ -69,3 +75,17 @@ def check_magnitudes(books: Sequence[Book], norms: Sequence[Norm], mean: FloatAr
     # Words are rounded to steps of reach / 32700, and sums of them stay within int16 (cpp/core/books.cpp).
     if has_cross_sums and len(books) * math.sqrt(dim) > MAX_SUM:
         raise InputError(f"{len(books)} overlapping books do not fit {dim} dimensions; use fewer books")
+
+
+def checked_weight(value: Any) -> float:
+    """A weight from 1 to :data:`MAX_WEIGHT` as float32 has it, or InputError."""
+    numeric = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not numeric or not 1 <= value <= MAX_WEIGHT:
+        raise InputError(f"parallel_weight must be a number from 1 to {MAX_WEIGHT:g}, got {value!r:.60}")
+    return float(np.float32(value))
+
+
+def shortest_direction(mean: FloatArray, books: Sequence[Book]) -> float:
+    """Rows up to this length get the squared error."""
+    longest = max(float(np.linalg.norm(mean.astype(np.float64))), reach_of(books))
+    return float(np.float32(SHORTEST * longest))

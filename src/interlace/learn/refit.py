@@ -58,7 +58,7 @@ def parallel_targets(
 ) -> float:
     """Into ``out``: rows whose squared error words shall minimize, so that the loss of y falls. Returns the loss of y.
 
-    The loss (:mod:`interlace.codec.parallel`) is that of the rows y + origin, with ``codes`` [n] of each book. Its
+    The loss (:mod:`interlace.codec.encode`) is that of the rows y + origin, with ``codes`` [n] of each book. Its
     gradient is M e for the errors e, with eigenvalues of M from 1 to the weight. Targets that are 2 / (1 + weight) M e
     from the decoded rows make the best step of a fixed length (Richardson's iteration).
     """

@@ -14,8 +14,8 @@ from typing import Any, get_args
 
 from .._threads import thread_count
 from ..codec.codebooks import LONG_CODE, MAX_CELLS, MAX_WORDS
+from ..codec.limits import checked_weight
 from ..codec.metric import METRICS
-from ..codec.parallel import checked_weight
 from ..errors import InputError
 from ..inputs.arrays import positive
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
@@ -59,7 +59,7 @@ class Settings:
     prior: PriorFit = "em"
     metric: Metric = "l2"
     effort: Effort = "balanced"
-    parallel_weight: float = 1.0  #: weight of squared errors along the row itself (``codec/parallel.py``)
+    parallel_weight: float = 1.0  #: weight of squared errors along the row itself (``codec/encode.py``)
     cells: int | Auto = "auto"  #: cells of the index; auto: by the number of its rows
     iterations: int = ITERATIONS  #: refits of overlapping books, at most
     max_train_rows: int = MAX_TRAIN_ROWS

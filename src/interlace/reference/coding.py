@@ -92,7 +92,7 @@ class _Coder:
         return [codes[0], *norm_or_word]
 
     def _parallel_code(self, y: FloatArray, linear: list[FloatArray]) -> list[int]:
-        """Words of all books with the loss of :mod:`interlace.codec.parallel`: every book extends all paths."""
+        """Words of all books with the loss of :mod:`interlace.codec.encode`: every book extends all paths."""
         along, left = self._along(y, linear)
         n_books = len(linear)
         any_linked = any(self.pairs.linked(j) for j in range(1, n_books))
