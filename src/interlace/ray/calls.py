@@ -94,6 +94,16 @@ class _Call:
         self.running[call] = self.actor
         return call
 
+    def signed(self, sign: Any, now: float) -> None:
+        """The question for a sign of life has ended: with an answer, or because nobody is there."""
+        if sign != self.sign:
+            return  # of a replica that was given up already
+        try:
+            ray.get(sign)
+            self.heard, self.sign = now, None
+        except ray.exceptions.RayError:  # Ray itself may take seconds to give up the call
+            self.heard = -float("inf")
+
     def next_time(self) -> float:
         """When :meth:`due` has something again."""
         if self.again is not None:
@@ -167,9 +177,8 @@ def _answers(calls: list[_Call], left: set[int], timeout: float, report: Callabl
             call = calls[number]
             if number not in left:
                 continue  # another replica was quicker
-            if reference not in call.running:  # a sign of life; what was lost, the call itself will say
-                if reference == call.sign:
-                    call.heard, call.sign = now, None
+            if reference not in call.running:
+                call.signed(reference, now)
                 continue
             actor = call.running.pop(reference)
             try:
