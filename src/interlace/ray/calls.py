@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,18 +40,16 @@ class ShardGroup:
         """A group for each replica, to ask it and no other."""
         return [ShardGroup(self.numbers, self.first, self.rows, [actor]) for actor in self.actors]
 
-    def chosen(self, now: float) -> Any:
-        """The replica that the next call goes to: in turn, and one that is known to be lost only if all are.
+    def chosen(self, now: float, asked: Collection[Any] = ()) -> Any:
+        """The replica that a call goes to, in turn; one that was ``asked`` already or is in doubt only for want of others.
 
         Ray keeps a call for an actor that it is starting again until the actor is there, and does not say so.
         """
-        actors = self.actors  # one list: another thread may replace it
-        for _ in range(len(actors)):
-            actor = actors[self.turn % len(actors)]
-            self.turn += 1
-            if self.doubts.get(actor, 0.0) <= now:
-                break
-        return actor
+        actors, turn = self.actors, self.turn  # one list: another thread may replace it
+        self.turn += 1
+        order = [actors[(turn + i) % len(actors)] for i in range(len(actors))]
+        doubts = {actor: end for actor in order if (end := self.doubts.get(actor, 0.0)) > now}
+        return min(order, key=lambda actor: (actor in asked, doubts.get(actor, 0.0)))
 
     def __str__(self) -> str:
         low, high = self.numbers[0], self.numbers[-1]
@@ -87,7 +85,7 @@ class _Call:
         return self.sign
 
     def _send(self, now: float) -> Any:
-        self.actor = self.group.chosen(now)
+        self.actor = self.group.chosen(now, self.running.values())
         self.heard, self.again, self.sign = now, None, None
         self.tried += 1
         call = self.actor.ask.remote(*self.arguments)
