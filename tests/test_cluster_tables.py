@@ -84,10 +84,14 @@ def test_tables_of_results(tables: ModuleType, tmp_path: Path) -> None:
     assert "busy with other work, load 9" in page
     assert "| until all replicas answered again | 1.2 s (90 %: 2.5 s) | 1.2 s (90 %: 2.5 s) |" in page
     assert "| build, elapsed | 100 s | 100 s | +10% | at most +25 % |" in page
-    assert "| one query, margin 0.999 | 0.10 ms | 2.10 ms | +2.0 ms | at most +5 ms |" in page
+    assert "| one query, elapsed, margin 0.999 | 0.10 ms | 2.10 ms | +2.0 ms | at most +5 ms |" in page
     assert "| measured / model | 1.50 |" in page
     assert "| the same, had groups known the distance of the last hit | 290 |" in page
     assert tables.page_of(page, tmp_path) == page
+    busy = CLUSTER | {"environment": ENVIRONMENT}
+    (tmp_path / "cluster-sift300k.json").write_text(json.dumps(busy))
+    assert "elapsed" not in tables.overhead(tmp_path).replace("Elapsed times are left out", "")
+    (tmp_path / "cluster-sift300k.json").write_text(json.dumps(CLUSTER))
     (tmp_path / "page.md").write_text(PAGE)
     arguments = ["--results", str(tmp_path), "--page", str(tmp_path / "page.md")]
     assert tables.main([*arguments, "--check"]) == 1

@@ -46,6 +46,7 @@ class Chaos:
         self.undisturbed, self.disturbed = time.monotonic() - began, list[float]()
         self.wrong: list[str] = []
         self.searches = self.errors = self.build_errors = 0
+        self.without = 0  # nodes that were killed and held no replica
         self.build_kills = {"actor": 0, "node": 0}
         self.recoveries: dict[str, list[float]] = {"actor": [], "node": []}
         # From kill to recovery; "group" are nodes with all replicas of a group.
@@ -124,7 +125,8 @@ class Chaos:
                 self.rng.shuffle(kinds)
                 for number, kind in enumerate(kinds):
                     self._kill(cluster, kind)
-                    print(f"kill {number + 1} of {len(kinds)}, {kind}: {self.recoveries[kind][-1]:.1f} s", flush=True)
+                    took = self.recoveries[kind][-1:]
+                    print(f"kill {number + 1} of {len(kinds)}, {kind}: {took} s", flush=True)
             finally:
                 end.set()
                 thread.join()
@@ -136,6 +138,8 @@ class Chaos:
             holding = self.nodes.killable(
                 {one["node"] for one in cluster.nodes(WAIT)}
             )  # replicas, so that some are lost
+            if not holding:  # replicas of lost nodes have moved to the first node, which is never killed
+                self.without += 1
             chosen = self.rng.choice(holding or range(self.nodes.n_killable))
             began = time.monotonic()
             gone: Any = self.nodes.kill(chosen)
@@ -149,16 +153,19 @@ class Chaos:
                 self.wrong.append(f"a replica was not back {WAIT:g} s after the kill of a {kind}")
                 break
         end = time.monotonic()
-        self.recoveries[kind].append(end - began)
-        self._windows[window].append((began, end))
+        if kind == "actor" or holding:
+            self.recoveries[kind].append(end - began)
+            self._windows[window].append((began, end))
         if kind == "node":
             self.nodes.add()
 
     def facts(self) -> dict[str, Any]:
         """What was done, and how long recoveries took."""
         searched = {kind: len(many) for kind, many in self.recoveries.items()}
+        searched["node"] += self.without
         return {
             "kills": {"build": self.build_kills, "search": searched},
+            "nodes_without_replicas": self.without,
             "builds": len(self.disturbed),
             "build_seconds": {"undisturbed": round(self.undisturbed, 2), "disturbed": _summary(self.disturbed)},
             "build_errors": self.build_errors,

@@ -64,6 +64,20 @@ def test_killed_and_stopped_replicas(built: Path, one: il.Index, queries: np.nda
         check(cluster.search(queries, margin="exact"))  # waits until one of them is back
 
 
+def test_calls_go_to_replicas_in_turn_that_are_not_in_doubt() -> None:
+    from interlace.ray.calls import ShardGroup
+
+    group = ShardGroup((0,), 0, 10, ["a", "b", "c"])
+    assert [group.chosen(0.0) for _ in range(4)] == ["a", "b", "c", "a"]
+    group.doubts["b"] = 5.0
+    assert [group.chosen(1.0) for _ in range(3)] == ["c", "c", "a"]
+    group.doubts |= {"a": 9.0, "c": 7.0}
+    assert group.chosen(1.0) == "b", "all are in doubt: the one whose doubt ends first"
+    assert {group.chosen(1.0, ["b"]) for _ in range(3)} == {"c"}, "never the one that has the call already"
+    assert {group.chosen(10.0, ["b", "c"]) for _ in range(3)} == {"a"}
+    assert {group.chosen(10.0, ["a", "b", "c"]) for _ in range(3)} == {"a", "b", "c"}
+
+
 def test_a_cluster_that_cannot_be_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,18 +40,16 @@ class ShardGroup:
         """A group for each replica, to ask it and no other."""
         return [ShardGroup(self.numbers, self.first, self.rows, [actor]) for actor in self.actors]
 
-    def chosen(self, now: float) -> Any:
-        """The replica that the next call goes to: in turn, and one that is known to be lost only if all are.
+    def chosen(self, now: float, asked: Collection[Any] = ()) -> Any:
+        """The replica that a call goes to, in turn; one that was ``asked`` already or is in doubt only for want of others.
 
         Ray keeps a call for an actor that it is starting again until the actor is there, and does not say so.
         """
-        actors = self.actors  # one list: another thread may replace it
-        for _ in range(len(actors)):
-            actor = actors[self.turn % len(actors)]
-            self.turn += 1
-            if self.doubts.get(actor, 0.0) <= now:
-                break
-        return actor
+        actors, turn = self.actors, self.turn  # one list: another thread may replace it
+        self.turn += 1
+        order = [actors[(turn + i) % len(actors)] for i in range(len(actors))]
+        doubts = {actor: end for actor in order if (end := self.doubts.get(actor, 0.0)) > now}
+        return min(order, key=lambda actor: (actor in asked, doubts.get(actor, 0.0)))
 
     def __str__(self) -> str:
         low, high = self.numbers[0], self.numbers[-1]
@@ -87,12 +85,22 @@ class _Call:
         return self.sign
 
     def _send(self, now: float) -> Any:
-        self.actor = self.group.chosen(now)
+        self.actor = self.group.chosen(now, self.running.values())
         self.heard, self.again, self.sign = now, None, None
         self.tried += 1
         call = self.actor.ask.remote(*self.arguments)
         self.running[call] = self.actor
         return call
+
+    def signed(self, sign: Any, now: float) -> None:
+        """The question for a sign of life has ended: with an answer, or because nobody is there."""
+        if sign != self.sign:
+            return  # of a replica that was given up already
+        try:
+            ray.get(sign)
+            self.heard, self.sign = now, None
+        except ray.exceptions.RayError:  # Ray itself may take seconds to give up the call
+            self.heard = -float("inf")
 
     def next_time(self) -> float:
         """When :meth:`due` has something again."""
@@ -167,9 +175,8 @@ def _answers(calls: list[_Call], left: set[int], timeout: float, report: Callabl
             call = calls[number]
             if number not in left:
                 continue  # another replica was quicker
-            if reference not in call.running:  # a sign of life; what was lost, the call itself will say
-                if reference == call.sign:
-                    call.heard, call.sign = now, None
+            if reference not in call.running:
+                call.signed(reference, now)
                 continue
             actor = call.running.pop(reference)
             try:
