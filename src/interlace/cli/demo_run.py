@@ -1,4 +1,4 @@
-"""The demo: three layouts compared with exact search and, if it is installed, faiss.
+"""The demo: default settings, and three variants of them, compared with exact search and, if it is installed, faiss.
 
 ``run()`` measures, ``table()`` formats the result. All methods run on one thread in the same process in interleaved
 rounds; the fastest round is reported.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import ICQ, Index, evaluate
+from .. import ICQ, Index, Matches, evaluate
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
 from ..inputs.literals import Layout, Margin
@@ -26,10 +26,11 @@ from .demo_peers import DemoMethod, Search, exact, faiss_indexes
 
 K = 10
 N_BYTES = 8
-LAYOUTS: tuple[Layout, ...] = ("hybrid", "subspace", "residual")
-MARGINS: tuple[Margin, ...] = ("exact", 0.999)
-#: Margins of the survivors panel.
-MARGIN_RANGE: tuple[Margin, ...] = (0.99, 0.999, 0.9999, "exact")
+#: Hits by code that the second look compares with their vectors.
+DEPTH = 100
+#: The layout with the fastest search.
+FAST: Layout = "hybrid"
+DEFAULT_NAME, LOOK, EXACT, QUICK = "default", f"default, rerank={DEPTH}", 'default, margin="exact"', f'layout="{FAST}"'
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Result:
-    """Measurements; ``survivors`` is the share of rows whose full distance was computed, by layout and margin."""
+    """Measurements; ``scanned`` and ``survivors`` are shares of all rows, of the default search."""
 
     data: str
     rows: int
@@ -56,8 +57,9 @@ class Result:
     queries: int
     reference: str
     lines: list[Line]
-    survivors: dict[str, dict[str, float]]
-    agreement: dict[str, float]
+    scanned: float  #: rows whose first bytes were read
+    survivors: float  #: rows whose full distance was computed
+    agreement: float  #: of the default search with the exhaustive search of the same codes
     chosen: str  #: the layout that layout="auto" chose for these data
     why: str
     seconds: float
@@ -75,19 +77,15 @@ def run(
             x, q, what = clustered(rows, n_queries, seed)
         progress("exact neighbours", 0.0)
         truth, _ = evaluate.exact_neighbours(x, q, K)
-        methods: list[DemoMethod] = []
-        survivors: dict[str, dict[str, float]] = {}
-        agreement: dict[str, float] = {}
-        # The layout that auto chooses is one of LAYOUTS; it is learned only once.
-        model = ICQ(N_BYTES, seed=seed, threads=1, progress=_part(progress, "auto", 0.1, 0.3)).fit(x)
-        for i, layout in enumerate(LAYOUTS):
-            part = _part(progress, layout, 0.4 + 0.1 * i, 0.1)
-            if layout == model.choice_.layout:
-                index = model.set_params(progress=part).index(x)
-            else:
-                index = Index.build(x, n_bytes=N_BYTES, layout=layout, seed=seed, threads=1, progress=part)
-            methods += [_ours(index, q, margin) for margin in MARGINS]
-            survivors[layout], agreement[layout] = _pruning(index, q)
+        model = ICQ(N_BYTES, seed=seed, threads=1, progress=_part(progress, "default", 0.1, 0.3)).fit(x)
+        index = model.set_params(progress=_part(progress, "default", 0.4, 0.1)).index(x, originals="float16")
+        found = index.search(q, K, threads=1)
+        complete = index.search(q, K, margin="exact", threads=1)
+        methods = [_ours(DEFAULT_NAME, index, q), _ours(LOOK, index, q, rerank=DEPTH), _ours(EXACT, index, q, "exact")]
+        if model.choice_.layout != FAST:
+            part = _part(progress, FAST, 0.5, 0.25)
+            fast = Index.build(x, n_bytes=N_BYTES, layout=FAST, seed=seed, threads=1, progress=part)
+            methods.append(_ours(QUICK, fast, q))
         progress("faiss", 0.75)
         methods += faiss_indexes(x, q, K, N_BYTES)
         methods.append(exact(x, q, K))
@@ -115,8 +113,9 @@ def run(
         queries=len(q),
         reference=reference,
         lines=lines,
-        survivors=survivors,
-        agreement=agreement,
+        scanned=found.stats.scanned / (len(q) * len(x)),
+        survivors=found.stats.survivors / (len(q) * len(x)),
+        agreement=evaluate.agreement(found, complete),
         chosen=model.choice_.layout,
         why=model.choice_.why,
         seconds=time.perf_counter() - started,
@@ -127,18 +126,14 @@ def _part(progress: Progress, label: str, start: float, share: float) -> Progres
     return lambda what, done: progress(f"{label}: {what}" if what else label, start + share * done)
 
 
-def _ours(index: Index, q: FloatArray, margin: Margin) -> DemoMethod:
-    stats = index.search(q, K, margin=margin, threads=1).stats
-    searches: dict[str, Search] = {f"margin {stats.margin}": lambda: index.search(q, K, margin=margin, threads=1).ids}
-    name = f"{index.codebooks.layout}, {margin}"
-    return DemoMethod(name, "interlace", index.report().code_bytes_per_vector, stats.ops_per_vector, searches)
+def _ours(name: str, index: Index, q: FloatArray, margin: Margin = 0.999, *, rerank: int | None = None) -> DemoMethod:
+    def search() -> Matches:
+        return index.search(q, K, margin=margin, threads=1, rerank=rerank)
 
-
-def _pruning(index: Index, q: FloatArray) -> tuple[dict[str, float], float]:
-    """Share of rows that survive the crude step, by margin, and the agreement of the default margin with exact."""
-    found = {margin: index.search(q, K, margin=margin, threads=1) for margin in MARGIN_RANGE}
-    shares = {str(margin): m.stats.survivors / (len(q) * len(index)) for margin, m in found.items()}
-    return shares, evaluate.agreement(found[0.999], found["exact"])
+    stats = search().stats
+    size = index.report().code_bytes_per_vector + (2 * index.dim if rerank else 0)  # float16
+    searches: dict[str, Search] = {f"margin {stats.margin}": lambda: search().ids}
+    return DemoMethod(name, "interlace", size, stats.ops_per_vector, searches)
 
 
 @contextmanager
@@ -170,33 +165,48 @@ def _race(
 
 
 def table(result: Result) -> str:
-    """A table of recall, bytes and speed of every method, with notes."""
-    head = ("method", "recall@10", "bytes/vector", "ops/vector", "us/query", "speed", "how")
+    """A table of recall, bytes and speed of every method, and what it says in words."""
+    head = ("method", "recall@10", "bytes/vector", "us/query", "speed")
     rows = [
         (
-            f"{'interlace ' if line.kind == 'interlace' else ''}{line.method}",
+            full_name(line),
             f"{line.recall:.3f}",
-            f"{line.bytes_per_vector:.2f}",
-            "-" if line.ops_per_vector is None else f"{line.ops_per_vector:.2f}",
+            f"{line.bytes_per_vector:.1f}",
             f"{line.microseconds:.1f}",
             f"{line.speed:.2f}x",
-            line.detail,
         )
         for line in result.lines
     ]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
 
     def text(row: tuple[str, ...]) -> str:
-        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:6], widths[1:6], strict=True)), row[6]]
-        return "  ".join(cells).rstrip()
+        return "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
 
-    taken = next(line for line in result.lines if line.method == f"{result.chosen}, {MARGINS[-1]}")
-    notes = [
+    return "\n".join([text(head), "  ".join("-" * w for w in widths), *map(text, rows), "", *_notes(result)])
+
+
+def full_name(line: Line) -> str:
+    """The name with that of the library."""
+    return f"{'interlace, ' if line.kind == 'interlace' else ''}{line.method}"
+
+
+def _notes(result: Result) -> list[str]:
+    lines = {line.method: line for line in result.lines}
+    ours = [name for name in (DEFAULT_NAME, QUICK) if name in lines]
+    peers = [line.method for line in result.lines if line.kind == "faiss"]
+    return [
         f"data: {result.data}",
-        f"layout: auto (the default) chose {result.chosen}: recall {taken.recall:.3f} at {taken.ops_per_vector:.2f} "
-        "ops/vector with the default margin",
-        f"reason: {result.why}",
-        f"speed: relative to {result.reference}; k = {K}, one thread, all queries in one batch",
-        "ops: additions of table entries per database vector and query",
+        f"speed: relative to {result.reference}; {K} hits, one thread, all queries in one batch",
+        *(_compared(lines[name], lines[peer]) for name in ours for peer in peers),
+        f"a default search read the first bytes of {result.scanned:.1%} of the rows, and computed the full distance of "
+        f"{result.survivors:.2%}; {result.agreement:.2%} of its hits are those of the exhaustive search of the codes",
+        f"rerank={DEPTH} compares {DEPTH} candidates with their vectors, which are kept as float16",
+        f"the default chose layout={result.chosen!r}: {result.why}",
     ]
-    return "\n".join([text(head), "  ".join("-" * w for w in widths), *(text(row) for row in rows), "", *notes])
+
+
+def _compared(ours: Line, peer: Line) -> str:
+    better = "better" if ours.recall > peer.recall else "no better"
+    speed = peer.microseconds / ours.microseconds
+    how = f"{speed:.2f} times as fast" if speed >= 1 else f"{1 / speed:.2f} times slower"
+    return f"{full_name(ours)} against {peer.method}: recall {better}, {ours.recall:.3f} to {peer.recall:.3f}; {how}"
