@@ -41,7 +41,7 @@ class ShardGroup:
         return [ShardGroup(self.numbers, self.first, self.rows, [actor]) for actor in self.actors]
 
     def chosen(self, now: float, asked: Collection[Any] = ()) -> Any:
-        """The replica that a call goes to, in turn; one ``asked`` before or in doubt only if there is no other.
+        """The replica that a call goes to, in turn; one that was ``asked`` or is in doubt only for want of others.
 
         Ray keeps a call for an actor that it is starting again until the actor is there, and does not say so.
         """
