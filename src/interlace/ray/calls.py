@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,6 +72,7 @@ class _Call:
     actor: Any = None  #: that it was sent to for the last time
     heard: float = 0.0  #: when that one was known to be alive, or was asked whether it is
     sign: Any = None  #: the answer to that question, which is awaited
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def due(self, now: float) -> Any:
         """Something to wait for that was sent now: the call, a question for a sign of life; or None."""
@@ -81,14 +83,14 @@ class _Call:
         if self.sign is not None:  # it has not answered: another replica, as well
             self.group.doubts[self.actor] = now + DOUBT
             return self._send(now)
-        self.heard, self.sign = now, self.actor.alive.options(concurrency_group=ALIVE).remote()
+        self.heard, self.sign = now, self.actor.works_on.options(concurrency_group=ALIVE).remote(self.name)
         return self.sign
 
     def _send(self, now: float) -> Any:
         self.actor = self.group.chosen(now, self.running.values())
         self.heard, self.again, self.sign = now, None, None
         self.tried += 1
-        call = self.actor.ask.remote(*self.arguments)
+        call = self.actor.ask.remote(*self.arguments, name=self.name)
         self.running[call] = self.actor
         return call
 
@@ -97,10 +99,11 @@ class _Call:
         if sign != self.sign:
             return  # of a replica that was given up already
         try:
-            ray.get(sign)
-            self.heard, self.sign = now, None
+            works = ray.get(sign)
         except ray.exceptions.RayError:  # Ray itself may take seconds to give up the call
-            self.heard = -float("inf")
+            works = False
+        # A process that is ending still answers, but does not begin calls; one with many calls has not begun this one.
+        self.heard, self.sign = (now, None) if works else (-float("inf"), sign)
 
     def next_time(self) -> float:
         """When :meth:`due` has something again."""
@@ -127,9 +130,9 @@ def ask(
     """The answer of each group to its arguments; None, with ``partial``, of groups that gave none in time.
 
     A call whose actor or node is lost goes to the next replica at once. A replica that has not answered after
-    ``patience`` seconds is asked for a sign of life; if it gives none for as long, the call is sent to another one as
-    well, and the first answer counts: calls can be repeated. What a call raises is raised here. ShardUnavailableError
-    names the groups without an answer. ``report`` is called now and then meanwhile.
+    ``patience`` seconds is asked whether it works on the call; if it does not say so in as long, the call is sent to
+    another one as well, and the first answer counts: calls can be repeated. What a call raises is raised here.
+    ShardUnavailableError names the groups without an answer. ``report`` is called now and then meanwhile.
     """
     calls = [_Call(group, given, patience) for group, given in zip(groups, arguments, strict=True)]
     left = set(range(len(calls)))

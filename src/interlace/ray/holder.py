@@ -55,23 +55,27 @@ class Holding(ABC):
 
     def __init__(self, threads: int | None) -> None:
         self._threads = threads
+        self._working: set[str] = set()  # calls
 
     @property
     @abstractmethod
     def searcher(self) -> Searcher:
         """The rows, ready to be searched."""
 
-    def ask(self, call: str, *arguments: Any) -> Any:
+    def ask(self, call: str, *arguments: Any, name: str = "") -> Any:
         """One of the calls below; large arguments are references to objects of Ray."""
+        self._working.add(name)
         try:
             method: Callable[..., Any] = getattr(self, call)
             return method(*(ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in arguments))
         except Exception as error:
             return Failed(error)
+        finally:
+            self._working.discard(name)
 
-    def alive(self) -> bool:
-        """A sign of life, from a thread of its own."""
-        return True
+    def works_on(self, name: str) -> bool:
+        """A sign of life, from a thread of its own: whether the call of this name is being worked on."""
+        return name in self._working
 
     def ready(self) -> dict[str, Any]:
         """Open the files; where this is."""
