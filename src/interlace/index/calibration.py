@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def sampled_rows(searcher: Searcher) -> NDArray[np.int64]:
 
 
 def calibrated(searcher: Searcher, queries: Any, threads: int, embedded: bool) -> Calibration:
-    """By queries, or by the originals of some rows, or by vectors made from their codes (:func:`as_before_coding`).
+    """By queries, or by the originals of some rows, or by the vectors that their codes stand for.
 
     Where originals are kept, the re-rank depth for each recall is measured too. The error of held-out rows stays: it
     was measured when the books were learned.
@@ -55,31 +54,11 @@ def calibrated(searcher: Searcher, queries: Any, threads: int, embedded: bool) -
         vectors = calibration_vectors(searcher, queries, embedded)
     else:
         own = sampled_rows(searcher)
-        if kept is None:
-            vectors = as_before_coding(searcher, own)
-        else:
-            vectors = searcher.space.directed(kept.take(own), "queries")
+        vectors = engine.decode(own) if kept is None else searcher.space.directed(kept.take(own), "queries")
     made, before = engine.calibrated(vectors, own, threads=threads), engine.calibration
     if before is not None:
         made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
     return with_recalls(searcher, made, vectors, own, threads)
-
-
-def as_before_coding(searcher: Searcher, rows: NDArray[np.int64]) -> FloatArray:
-    """The vectors that codes of rows stand for, moved as far as coding has moved the rows, each in a random direction.
-
-    Decoded rows are nearer to all words and to each other than rows are, so that most queries would be unlike them.
-    They stay as they are where the error of the codes is not known.
-    """
-    engine = searcher.engine
-    decoded, books, before = engine.decode(rows), engine.codebooks, engine.calibration
-    error = books.error if books.error_rows or before is None else before.error
-    if not error > 0:  # NaN: unknown
-        return decoded
-    moved = np.random.default_rng(0).standard_normal(decoded.shape, np.float32)
-    moved *= np.float32(math.sqrt(error / decoded.shape[1]))
-    moved += decoded
-    return searcher.space.directed(moved, "queries")
 
 
 def with_recalls(

@@ -279,10 +279,10 @@ class Index(SavedSearchable):
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Recalibrate ``margin`` for the current rows, from your own queries, or from originals or decoded rows.
 
-        Noise makes up for what coding has taken from decoded rows, but pass queries whenever you have some, as for
-        :meth:`search`. A target needs a number of queries to be supported with 95 % confidence: 397 for 0.99, 3,944
-        for 0.999, 39,420 for 0.9999; searches for a target that is not supported run exactly, and ``stats.margin``
-        says so. Where originals are kept, the re-rank depth for ``recall`` is measured too.
+        Decoded rows are coarser than real queries: pass queries whenever you have some, as for :meth:`search`. A
+        target needs a number of queries to be supported with 95 % confidence: 397 for 0.99, 3,944 for 0.999, 39,420
+        for 0.9999; searches for a target that is not supported run exactly, and ``stats.margin`` says so. Where
+        originals are kept, the re-rank depth for ``recall`` is measured too.
         """
         with self._writes:
             self._calibrate_by(calibrated(self.searcher, queries, thread_count(threads), embedded))
