@@ -74,6 +74,7 @@ def measure(name: str, n_bytes: int, threads: int) -> dict[str, Any]:
         index = Index.build(
             data.x, metric=data.metric, seed=plan.seed, threads=threads, progress=phases, **spec.keywords()
         )
+    index.save(partition_ours.as_built(path))
     partition_ours.calibrate(index, data)
     index.save(written)
     finish(written, path)

@@ -39,7 +39,7 @@ class Spec:
     layout: str = "auto"
     cells: int | str | None = None  # None: the default
     originals: str | None = None
-    by_rows: bool = False  # calibrated as Index.build does it, where others have vectors like the queries
+    by_rows: bool = False  # as Index.build calibrates it, where others have vectors like the queries
 
     @property
     def name(self) -> str:
@@ -106,14 +106,14 @@ def ensure(
         elif spec.by_rows:
             learned = path_of(plain, folder, any_version=any_version)
             facts = json.loads(facts_path(learned).read_text())
-            index = il.open(learned)
-            index.calibrate(threads=1)
-            index.save(written)
+            shutil.copyfile(as_built(learned), written)
         else:
             learned = path_of(plain, folder, any_version=any_version)
             facts = json.loads(facts_path(learned).read_text())
             with clock.step("originals"):
                 _with_originals(il.open(learned).codebooks, spec.originals, written, data)
+        if as_built(written).exists():
+            finish(as_built(written), as_built(path))
         finish(written, path)
         write_json(facts_path(path), facts | clock.facts)
     if spec.originals is None:
@@ -124,9 +124,18 @@ def _build(spec: Spec, data: BenchSet, plan: CurvePlan, clock: Clock, path: Path
     phases = ours.Phases()
     with clock.step("build"):
         index = Index.build(data.x, metric=data.metric, seed=plan.seed, threads=1, progress=phases, **spec.keywords())
+    index.save(as_built(path))
     calibrate(index, data)
     index.save(path)
     return {"phases_wall_seconds": phases.seconds(), "code": code_version(), "choice": _choice(index)}
+
+
+def as_built(path: Path) -> Path:
+    """The index as ``Index.build`` gave it, beside the same one that vectors like the queries have calibrated.
+
+    Its calibration cannot be made again: ``calibrate()`` without queries has no rows, only what their codes stand for.
+    """
+    return path.with_name(f"as-built-{path.name}")
 
 
 def calibrate(index: Index, data: BenchSet) -> None:
