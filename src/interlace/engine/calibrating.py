@@ -153,12 +153,12 @@ class _View:
         self._like = [~(far | (tau > farthest * lengths)) for tau in taus]
         # Of the unit of the slack, for the rounding of sums.
         self._largest = max((float(_in_units(tau, spans).max(initial=0.0)) for tau in taus), default=0.0)
-        # All cells of some queries, for the cost of a rule.
+        # All cells of some queries, for the cost of a rule: with the tau of queries from outside, if they are rows.
         some = np.flatnonzero(full[: len(held.visits.bases)])
         n = len(some)
         bases, self._some_sizes = held.visits.bases[some], held.visits.sizes[some]
         self._some_gaps = gaps(bases, nearest[:n], spread[:n], metric, least)
-        self._some_beyond = excess(bases, taus[0][:n], rests[:n], spans[:n])
+        self._some_beyond = excess(bases, taus[-1][:n], rests[:n], spans[:n])
 
     @cached_property
     def _all_beyond(self) -> FloatArray:

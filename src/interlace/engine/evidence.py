@@ -20,6 +20,9 @@ from .segments import Segment
 HELD_OUT_ROWS = 5000
 #: Rows with the same code as a query that are searched for beside the nearest ones.
 COPIES = 64
+#: Nearest rows that a row's third answer leaves out: without them the row stands for a query that is farther from the
+#: rows than they are from each other.
+OUTSIDE = 10
 #: Queries whose answers are computed at a time, which bounds memory.
 CALIBRATED_AT_ONCE = 250
 #: Queries by which the cost of a rule is estimated: at least, at most, and entries of all their cells.
@@ -103,9 +106,10 @@ def gathered(
 ) -> tuple[list[Held], int]:
     """Exact answers of queries, in random order, and the number of rows; ``own_rows``: the row that each query is.
 
-    A query that is a row of the index must be found both ways: as one that comes again, with all rows in its answer,
-    and as a new one, without its own row and those of the same code. Rows of one code count as one query: rows that
-    were added twice are no new evidence.
+    A query that is a row of the index has three answers, and a rule must find all of them: as a query that is a row,
+    with all rows in its answer; as a new one, without its own row and those of the same code; and as one from outside
+    the rows, without the ``OUTSIDE`` nearest of those either, if there are enough rows. Rows of one code count as one
+    query: rows that were added twice are no new evidence.
     """
     order = np.random.default_rng(0).permutation(len(queries))
     own_codes = None
@@ -138,7 +142,7 @@ def _held(
 ) -> Held:
     """Exact answers of some queries, and what rules are chosen by."""
     deepest = max(KS)
-    depth = deepest if own_codes is None else deepest + 1 + COPIES
+    depth = deepest if own_codes is None else deepest + 1 + COPIES + OUTSIDE
     width = max(1, min(depth, int(sizes.sum())))
     trace = np.empty((2, len(queries), width), np.float32)
     rows, distances, _, _ = search_rows(codebooks, segments, queries, width, EXACT, threads, trace=trace)
@@ -155,7 +159,10 @@ def _held(
     every = Hits(distances, excess, floors, of_hits, np.array(ranks, np.int32).reshape(of_hits.shape))
     answers = [every[:, :deepest]]
     if own_codes is not None:
-        answers.append(_without(every, (codes == own_codes[:, None]).all(2))[:, :deepest])
+        others = _without(every, (codes == own_codes[:, None]).all(2))
+        answers.append(others[:, :deepest])
+        if width == depth:
+            answers.append(others[:, OUTSIDE : OUTSIDE + deepest])
     rests = np.zeros(len(queries))
     if codebooks.one_floor and width:  # what the floor adds to the base is the same in all cells
         rests = floors[:, 0].astype(np.float64) - of_hits[:, 0]

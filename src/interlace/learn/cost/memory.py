@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...codec.codebooks import MAX_WORDS
 from ...codec.exact import BLOCK_QUERIES
 from ...codec.metric import METRICS
-from ...engine.evidence import CALIBRATED_AT_ONCE, COPIES, cost_queries
+from ...engine.evidence import CALIBRATED_AT_ONCE, COPIES, OUTSIDE, cost_queries
 from ...engine.margins import KS
 from ...inputs.arrays import BLOCK_ROWS
 from ..cells import sample_size
@@ -143,9 +143,9 @@ def coding_memory(shape: Shape, n: int, threads: int, ids: IdBytes) -> int:
 
 def calibrating_memory(shape: Shape, n: int, queries: int, threads: int, id_bytes: int = 0) -> int:
     """The index of n rows, and arrays for the queries: by hit, by cell, by dimension."""
-    hits = queries * min(n, max(KS)) * 170
+    hits = queries * min(n, max(KS)) * 255
     cells = cost_queries(shape.n_cells) * shape.n_cells * 80
-    of_hits = min(n, max(KS) + 1 + COPIES) * (110 + 2 * shape.n_columns)
+    of_hits = min(n, max(KS) + 1 + COPIES + OUTSIDE) * (110 + 2 * shape.n_columns)
     at_once = min(queries, CALIBRATED_AT_ONCE) * (of_hits + 48 * shape.n_cells)
     search = threads * (8 * n // max(1, shape.n_cells) + 64 * (shape.n_books + shape.n_cell_tables) * MAX_WORDS)
     vectors = queries * shape.dim * 40
