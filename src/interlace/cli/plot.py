@@ -39,6 +39,7 @@ def draw(result: Result, path: Path) -> Path | None:
         weight = "bold" if default else "normal"
         axes.text(right, at, name, color=colour, va="center", fontsize=9.5, fontweight=weight)
     _plain_log(axes.xaxis, "x")
+    axes.minorticks_off()
     axes.set_xticks([tick for tick in axes.get_xticks() if min(speeds) / 1.5 <= tick <= right])
     axes.set_xlabel(f"speed, 1x is {result.reference}")
     axes.set_ylabel("recall@10: share of the true neighbours that are found")
