@@ -34,7 +34,8 @@ def _plot(case: Case) -> str:
         f"![Recall against queries per second]({'benchmarks/' + PLOT})\n\n"
         f"{data['rows']:,} vectors ({data['description']}), one core, {case['simd']}; bytes are those of the saved "
         "index with its ids, per vector. Our margins are calibrated with a sample of queries; "
-        "[LIMITS.md](benchmarks/LIMITS.md) says what is slower without one. All settings are in [benchmarks/RESULTS.md](benchmarks/RESULTS.md).\n\n"
+        "[LIMITS.md](benchmarks/LIMITS.md) says what is slower without one. "
+        "All settings are in [benchmarks/RESULTS.md](benchmarks/RESULTS.md).\n\n"
     )
 
 

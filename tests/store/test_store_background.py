@@ -412,6 +412,26 @@ def test_a_store_made_from_an_index_is_calibrated_again_when_it_has_grown(tmp_pa
             assert store.health().state == "learned"
 
 
+def test_a_calibration_by_queries_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is made while the thread calibrates by rows."""
+    x = rows(queries_needed(DEFAULT))
+    books = il.Index.build(x, **LEARNING).codebooks
+    gate = Gate(monkeypatch, background, "thread_count")  # before the thread calibrates
+    with il.create(tmp_path / "s", books, originals="float16", limits=LARGE) as store:
+        store.add(x)
+        gate.wait()
+        store.calibrate(rows(500, seed=1), threads=1)
+        made = store.snapshot.books.calibration
+        gate.open()
+        assert store.wait_until_learned(HANGS)
+        assert made is not None
+        assert store.snapshot.books.calibration is made
+    with il.open(tmp_path / "s") as again:
+        found = again.snapshot.books.calibration
+        assert found is not None
+        assert (found.queries, found.n) == (made.queries, len(x))
+
+
 EXIT = """
 import sys
 import numpy as np

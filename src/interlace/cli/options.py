@@ -149,7 +149,7 @@ def add_learning(parser: argparse.ArgumentParser, *, metric: bool = True) -> Non
         "--cells",
         type=positive,
         metavar="N",
-        help="groups that rows are sorted into, at most 65536 (one for about 1,000 rows, at least 256)",
+        help="groups that rows are sorted into, at most 65536 (default: one for 250 rows or more)",
     )
     add(
         group,

@@ -33,7 +33,8 @@ class UnsupervisedICQ(Model):
     - ``parallel_weight``: for ``metric="ip"``, how often squared errors along the row itself count. 1 is the squared
       error; 1.5 to 2 gives better answers from short codes, and learning and encoding take twice as long.
     - ``cells``: groups that rows are sorted into, 1 to 65,536; a search visits the nearest. ``"auto"`` makes one for
-      about 1,000 rows of X, and at least 256. Each doubling beyond 256 costs one bit more for each row.
+      250 rows of X or more, and at least 256 (one for 512 rows with more than 24 bytes). Each doubling beyond 256
+      costs one bit more for each row.
     - ``max_train_rows``: maximum number of rows to learn from; fewer if learning would need more than ``max_memory``
       (bytes, or a text such as ``"2GB"``).
     - The same ``seed`` gives the same bytes for any number of ``threads``.

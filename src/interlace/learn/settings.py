@@ -106,7 +106,7 @@ class Settings:
         if self.max_books > 1 and {"hybrid", "residual"} & set(self.layouts()):  # whose cells span all dimensions
             most = min(max(n_rows, 1) / ROWS_PER_CELL, CELLS_PER_ROOT * math.sqrt(max(n_rows, 1)))
             n_cells = max(n_cells, min(2 ** round(math.log2(most)), MAX_CELLS))
-            if self.max_books > LONG_CODE:
+            if self.max_books > LONG_CODE and self.cross != "byte":  # whose cells are folded
                 of_long = 2 ** max(0, round(math.log2(max(n_rows, 1) / ROWS_PER_LONG_CELL)))
                 n_cells = min(n_cells, max(of_long, min(FEWEST_LONG_CELLS, self.n_words)))
         return replace(self, cells=n_cells)

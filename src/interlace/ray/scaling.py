@@ -137,11 +137,12 @@ class Scaler:
                 continue
             extra.starting.remove((actor, answer))
             try:
-                failed = isinstance(ray.get(answer), runtime.Failed)
-            except ray.exceptions.RayError:
-                failed = True
-            if failed:
-                LOG.warning("an additional replica could not open its shards")
+                found = ray.get(answer)
+                why = found.error if isinstance(found, runtime.Failed) else None
+            except ray.exceptions.RayError as error:
+                why = error
+            if why is not None:
+                LOG.warning("an additional replica could not open its shards: %s", why)
                 ray.kill(actor)
             else:
                 self._listed(extra.ready.append, actor)

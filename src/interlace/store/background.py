@@ -80,7 +80,7 @@ class Background:
         self.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end of the thread, at most so many seconds; whether it has ended."""
+        """Wait for the end of the thread, at most ``timeout`` seconds; whether it has ended."""
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
@@ -137,7 +137,8 @@ class Background:
             calibration = snapshot.calibrated(None, threads, False)
         if calibration is not None:
             with self._writing(snapshot) as (writer, current):
-                writer.checkpoint(current, books=dataclasses.replace(current.books, calibration=calibration))
+                if current.books.calibration is snapshot.books.calibration:  # otherwise calibrate() was called
+                    writer.checkpoint(current, books=dataclasses.replace(current.books, calibration=calibration))
 
     @contextlib.contextmanager
     def _writing(self, before: Snapshot) -> Iterator[tuple[Writer, Snapshot]]:

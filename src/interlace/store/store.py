@@ -279,7 +279,7 @@ class Store(Reading):
         self.session.close()
 
     def wait_until_learned(self, timeout: float | None = None) -> bool:
-        """Wait while the store learns in the background, at most so many seconds; returns whether it has ended.
+        """Wait while the store learns in the background, at most ``timeout`` seconds; returns whether it has ended.
 
         Returns at once if nothing is being learned. :meth:`health` has the state, and the error after a failure.
         """
