@@ -420,6 +420,9 @@ def test_a_calibration_by_queries_is_not_replaced(tmp_path: Path, monkeypatch: p
     with il.create(tmp_path / "s", books, originals="float16", limits=LARGE) as store:
         store.add(x)
         gate.wait()
+        health = store.health()
+        assert (health.state, health.calibrating, health.advice) == ("learned", True, [])
+        assert "in the background" in str(health)
         store.calibrate(rows(500, seed=1), threads=1)
         made = store.snapshot.books.calibration
         gate.open()

@@ -42,6 +42,7 @@ class Health:
     learning_due: str | None = None  #: why the store should learn codebooks now, if it can learn by itself
     learning_error: str | None = None  #: why the last attempt of this process to learn by itself failed
     learns: bool = False  #: whether the store learns by itself, while it is open for writing
+    calibrating: bool = False  #: whether this process calibrates the margins of a store that does not learn by itself
 
     @classmethod
     def of(cls, snapshot: Snapshot, n_bytes: int, *, learning: bool = False, error: str | None = None) -> Health:
@@ -50,8 +51,12 @@ class Health:
         calibrated, why = _calibration(snapshot.books.calibration, len(snapshot))
         if snapshot.collecting:
             calibrated, why = True, "not needed: searches compare the vectors themselves"
+        calibrating = learning and plan is None
+        if calibrating and not calibrated:
+            why += "; another is being made in the background"
         return cls(
-            state="learning" if learning else "collecting" if snapshot.collecting else "learned",
+            state="learning" if learning and plan else "collecting" if snapshot.collecting else "learned",
+            calibrating=calibrating,
             learning_due=None if plan is None else plan.due(len(snapshot), drift),
             learning_error=error,
             learns=plan is not None and plan.relearn == "auto",
@@ -91,7 +96,7 @@ class Health:
             found.append(
                 "relearn(), or create the store again with new codebooks: the current ones do not fit recent rows"
             )
-        if not self.calibrated and self.rows:
+        if not self.calibrated and self.rows and not self.calibrating:
             found.append("calibrate(queries): until then searches with a margin below 1 are exact, which is slower")
         if self.removed_share > (Limits().removed_share or 0):
             found.append("compact(): searches still scan many removed rows")
@@ -118,7 +123,8 @@ class Health:
         if self.drift is None and self.state == "collecting":
             pass
         elif self.drift is None:
-            facts.append(("drift", f"unknown: it needs {LEAST:,} recent rows"))
+            needed = "an error to compare with" if self.training_error is None else f"{LEAST:,} recent rows"
+            facts.append(("drift", f"unknown: it needs {needed}"))
         else:
             verdict = f"{'above' if self.relearn else 'below'} the limit of {self.drift_limit:g} for relearning"
             facts.append(("drift", f"{self.drift:.3f} ({verdict})"))
