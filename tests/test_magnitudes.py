@@ -96,6 +96,7 @@ def native_books(words: float) -> _native.Books:
         constant=0.0,
         columns=list(codebooks.columns),
         n_crude=codebooks.n_crude_columns,
+        folded=False,
     )
 
 

@@ -21,9 +21,11 @@ pytestmark = [
 QUICK = il.ray.Scaling(max_replicas=3, target_calls=1.0, add_after=0.2, remove_after=0.5)
 
 
-def until(true: Callable[[], bool], seconds: float = 240.0) -> bool:
-    end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
+def until(true: Callable[[], bool], attempts: int = 4800) -> bool:
+    """Whether it becomes true; waits at least 50 ms between attempts."""
+    for _ in range(attempts):
+        if true():
+            return True
         time.sleep(0.05)
     return true()
 

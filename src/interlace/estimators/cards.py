@@ -23,14 +23,14 @@ def card(
     shape = (codebooks.dim,) if embedding is None else embedding.input_shape
     arrays = codebooks.to_arrays()[0].values()
     words = sorted({len(book.words) for book in codebooks.books})
+    weight = getattr(codebooks, "parallel_weight", 1.0)  # codebooks in parts have none
     facts = {
         "data": f"{n_rows:,} rows of shape {' x '.join(map(str, shape))}",
         "embedding": "none: vectors are encoded directly",
         "dimensions": f"{codebooks.dim}, compared by {codebooks.metric}",
         "books": f"{codebooks.n_books} of {'-'.join(str(n) for n in dict.fromkeys((words[0], words[-1])))} words, "
         f"{codebooks.n_crude} crude; layout {codebooks.layout}",
-        "loss": "squared error"
-        + (f", {codebooks.parallel_weight:g} times along the vector" if codebooks.parallel_weight > 1 else ""),
+        "loss": "squared error" + (f", {weight:g} times along the vector" if weight > 1 else ""),
         "code": f"{codebooks.n_bytes} bytes ({8 * codebooks.n_bytes} bits) per vector",
         "learned arrays": f"{sum(array.nbytes for array in arrays):,} bytes",
         "made by": f"interlace {__version__}",
