@@ -184,7 +184,7 @@ def _is_uncalibrated(snapshot: Snapshot) -> bool:
     rows for the default margin.
     """
     n, made = len(snapshot), snapshot.books.calibration
-    if snapshot.plan is None and (snapshot.searcher.originals is None or n < queries_needed(DEFAULT)):
+    if snapshot.plan is None and (snapshot.originals is None or n < queries_needed(DEFAULT)):
         return False
     if snapshot.collecting or n < queries_needed(STRICT[0]):
         return False
