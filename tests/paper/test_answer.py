@@ -79,6 +79,17 @@ def test_causes() -> None:
     assert a.by_recipe({}) == "undecided"
 
 
+def test_causes_that_compare_measures_and_books() -> None:
+    assert a.by_measure(a.gap, "real-sq", "SQ+CQ")({}) == "undecided"
+    same = a.by_measure(a.gap, "real-sq", "SQ+CQ")({"real-sq": Results(lines())})
+    assert same == "the same by either measure: the MAP of the whole ranking differs by +0.100 [+0.100, +0.100]"
+    assert a.without_split({}) == "undecided"
+    for at_16, told in ((0.2, "not the split: SQ+CQ also has less"), (0.9, "the split: SQ+CQ has more")):
+        values = {4: 0.3, 8: 0.5, 16: at_16}
+        results = Results(made("SQ+CQ", "mnist", k, s, map=v + 0.01 * s) for k, v in values.items() for s in range(3))
+        assert a.without_split({"real-sq": results}).startswith(told)
+
+
 def test_the_claim_about_most_books_and_informative_features() -> None:
     values = {2: 0.1, 4: 0.3, 8: 0.5, 16: 0.4}
     results = Results(made("ICQ", "mnist", k, s, map=v) for k, v in values.items() for s in range(3))
@@ -124,6 +135,9 @@ def test_published_figures_are_called_reported() -> None:
     results: dict[str, Any] = {figure: Results([made(label, data, n_books, s, map=0.9) for s in range(2)])}
     assert published_rows(results)[0][4] == "0.900 ± 0.000"
     assert "0.900 ± 0.000" in published_table(results)
+    full = {figure: Results([made(label, data, n_books, 0, map=0.8)])}
+    assert published_rows({}, full)[0][4] == f"{Mean.of([0.8]).text()} (full size)"
+    assert published_rows(results, full)[0][4] == "0.900 ± 0.000"
 
 
 def test_equal_cost_compares_at_the_effective_length() -> None:

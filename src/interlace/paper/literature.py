@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .summary import Results
+from .summary import Mean, Results
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,21 @@ REPORTED: tuple[Reported, ...] = (
 )
 
 
-def published_rows(figures: Mapping[str, Results]) -> list[tuple[str, ...]]:
-    """Cells of the table: method, data, code, reported, measured, measure."""
+def published_rows(figures: Mapping[str, Results], full: Mapping[str, Results] | None = None) -> list[tuple[str, ...]]:
+    """Cells of the table: method, data, code, reported, measured, measure.
+
+    Runs that these figures do not have are taken from those of the full size, if it has them.
+    """
     rows: list[tuple[str, ...]] = []
     for one in REPORTED:
-        figure, data, label, n_books = one.run
-        found = figures[figure].mean(data, label, n_books, one.measure) if figure in figures else None
-        measured = "not measured" if found is None else found.text()
+        measured = "not measured"
+        for known, mark in ((figures, ""), (full or {}, " (full size)")):
+            if measured == "not measured" and (found := _measured(one, known)) is not None:
+                measured = found.text() + mark
         rows.append((one.method, one.data, one.code, f"{one.value} (reported)", measured, one.measure.upper()))
     return rows
+
+
+def _measured(one: Reported, figures: Mapping[str, Results]) -> Mean | None:
+    figure, data, label, n_books = one.run
+    return figures[figure].mean(data, label, n_books, one.measure) if figure in figures else None

@@ -92,7 +92,7 @@ def finding(found: Mapping[str, Results]) -> str:
     )
 
 
-def published_table(found: Mapping[str, Results]) -> str:
+def published_table(found: Mapping[str, Results], full: Mapping[str, Results] | None = None) -> str:
     """What the papers of the baselines report, beside the runs here that follow their protocols."""
     lines = [
         "## Published and measured",
@@ -101,7 +101,7 @@ def published_table(found: Mapping[str, Results]) -> str:
         "",
         "| method | data | code | reported | measured here | measure |",
         "| --- | --- | --- | --- | --- | --- |",
-        *(f"| {' | '.join(row)} |" for row in published_rows(found)),
+        *(f"| {' | '.join(row)} |" for row in published_rows(found, full)),
     ]
     return "\n".join(lines) + "\n"
 

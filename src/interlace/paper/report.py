@@ -13,7 +13,7 @@ from .drawing import draw, title_of
 from .figures import BASELINES, FIGURES, Figure
 from .page import bold, claims_table, finding, made_by, published_table, tuning_table
 from .results import ResultFolder
-from .sizes import size_of
+from .sizes import FULL, size_of
 from .statistics import CONFIDENCE
 from .summary import OPS, Mean, Results
 from .tuning import FIGURE as TUNING
@@ -125,6 +125,11 @@ def _present(store: ResultFolder) -> dict[str, Results]:
     return {name: results for name, results in found.items() if len(results)}
 
 
+def _full(store: ResultFolder) -> ResultFolder:
+    """Results of the full size, where they are by default: beside those of the standard size."""
+    return ResultFolder(store.folder / FULL, FULL, mixed=store.mixed)
+
+
 def page_text(store: ResultFolder, page: Path) -> str:
     """The text of the page if it is written to ``page``."""
     present = _present(store)
@@ -141,7 +146,7 @@ def page_text(store: ResultFolder, page: Path) -> str:
             parts.append(f"![{FIGURES[name].title}]({_relative(picture(store, name), page)})\n")
             break
     parts += [
-        published_table(present),
+        published_table(present, _present(_full(store))),
         coverage_table(store),
         APPENDIX,
         *([told] if (told := tuning_table(table(store), size_of(store.size).budget)) else []),

@@ -12,6 +12,8 @@ from .runs import Settings
 BOOKS = (2, 4, 8, 16)
 #: The size whose results are those of the project.
 STANDARD = "standard"
+#: All rows and long fits.
+FULL = "full"
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ SIZES = {
         limits=_LIMITS,
         representative=True,
     ),
-    "full": Size("full", representative=True),
+    FULL: Size(FULL, representative=True),
     "quick": Size(
         "quick", books=(2, 4), seeds=1, rows=2_000, queries=200, recipe=_SHORT, network_epochs=2, sweep=2, dim=256
     ),
