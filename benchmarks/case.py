@@ -19,9 +19,11 @@ LEVEL_BYTES = 8  # SIMD levels are compared at this many bytes
 REFERENCES = {"FastScan": faiss_peers.FASTSCAN, "IndexPQ": faiss_peers.PQ}
 
 
-def run(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
-    """Build, check and time, on one thread except for the comparison of two threads with one."""
-    started, environment = time.perf_counter(), machine.environment()
+def run(
+    data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None], wait: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Build, check, wait and time, on one thread except for the comparison of two threads with one."""
+    started = time.perf_counter()
     train = ours.training_rows(len(data.x), plan)
     with one_thread():
         indexes, entries = _build_ours(data, n_bytes, plan, say)
@@ -31,6 +33,8 @@ def run(data: BenchSet, n_bytes: int, plan: Plan, say: Callable[[str], None]) ->
         for peer in peers:
             say(f"answers of {peer.key}")
             peer.facts |= faiss_peers.quality(peer, data, plan)
+        wait()
+        environment = machine.environment()
         rates = race([*methods, *peers], data.queries, plan.rounds, say=say)
         levels = _levels(indexes, peers, data, plan, say) if n_bytes == LEVEL_BYTES else []
         threads = _threads(indexes, data, plan, say) if environment["cores"] > 1 else []

@@ -1,6 +1,6 @@
 """The benchmark: our index and faiss at equal bytes, one JSON per data set and number of bytes.
 
-    python benchmarks/peers.py [--quick] [--resume] [--only sift300k/8] [--all]
+    python benchmarks/peers.py [--quick] [--resume] [--only sift300k/8] [--all] [--when FILE]
 
 The most important cases come first, so that a run cut short still has them. `python benchmarks/report.py` makes
 RESULTS.md of the JSON.
@@ -55,9 +55,21 @@ def main(argv: list[str] | None = None) -> int:
             continue
         plan = plan_for(*data.x.shape, seed=options.seed, quick=options.quick, everything=options.all)
         label = f"{data.name}/{n_bytes}"
-        write(path, case.run(data, int(n_bytes), plan, lambda text, label=label: say(f"{label}: {text}")))
+
+        def tell(text: str, label: str = label) -> None:
+            say(f"{label}: {text}")
+
+        write(path, case.run(data, int(n_bytes), plan, tell, lambda tell=tell: _wait(options.when, tell)))
         say(f"wrote {path.name}")
     return 0
+
+
+def _wait(file: Path | None, say: Callable[[str], None]) -> None:
+    """Until a file exists."""
+    if file is not None and not file.exists():
+        say(f"waiting for {file}")
+        while not file.exists():
+            time.sleep(1)
 
 
 def _streaming(results: Path, options: argparse.Namespace, say: Callable[[str], None]) -> None:
@@ -95,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only", type=_case, action="append", metavar="SET/BYTES", help="this case; may be given again"
     )
     parser.add_argument("--all", action="store_true", help="also the residual quantizers that train for long")
+    parser.add_argument("--when", type=Path, metavar="FILE", help="build at once, but time only when this file exists")
     parser.add_argument("--results", type=Path, help="folder of the JSON (default: benchmarks/results)")
     parser.add_argument("--seed", type=int, default=0)
     return parser
