@@ -101,6 +101,8 @@ def built(python: str, source: Path, work: Path, *, cross: str | None = None, af
         "CXXFLAGS": f"-ffile-prefix-map={work}=. -ffile-prefix-map={source}=.",
         "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
     } | ({"CCACHE_DISABLE": "1"} if afresh else {})
+    if sys.platform.startswith("linux"):  # the C++ library of this machine may be newer than that of the user's
+        variables["LDFLAGS"] = "-static-libstdc++ -static-libgcc"
     settings = ["-C", f"build-dir={work / 'build'}", *(aarch64.settings() if cross else [])]
     run(
         *(python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"),
