@@ -206,6 +206,7 @@ def _notes(result: Result) -> list[str]:
         f"- data: {result.data}",
         f"- speed: relative to {result.reference}; {K} hits, one thread, all queries in one batch",
         "- recall@10: the share of the true 10 nearest vectors among the 10 hits",
+        *(["- without faiss, which is not installed: pip install 'interlace[faiss]'"] if not peers else []),
     ]
 
 
