@@ -23,7 +23,7 @@ def variables(name: str) -> dict[str, str]:
     """What a wheel of the Python ``name`` is tagged with, and what its library is called."""
     version = name.removeprefix("python").replace(".", "")
     found = {"_PYTHON_HOST_PLATFORM": "linux-aarch64"}
-    if version in ("310", "311"):  # later ones have the stable ABI
+    if version in ("310", "311") or version.endswith("t"):  # the others have the stable ABI
         found["SETUPTOOLS_EXT_SUFFIX"] = f".cpython-{version}-aarch64-linux-gnu.so"
     return found
 

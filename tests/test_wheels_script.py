@@ -51,6 +51,7 @@ def test_a_command_that_fails_is_no_python(wheels, tmp_path, monkeypatch):
         ("python3.10", ".cpython-310-aarch64-linux-gnu.so"),
         ("python3.11", ".cpython-311-aarch64-linux-gnu.so"),
         ("python3.12", None),  # the stable ABI has one name for all machines
+        ("python3.13t", ".cpython-313t-aarch64-linux-gnu.so"),
     ],
 )
 def test_cross_compiled_wheels_are_named_after_their_machine(wheels, name, suffix):

@@ -143,6 +143,7 @@ def test_without_scikit_learn_and_faiss(monkeypatch):
     assert found.data.startswith("generated, 1,000 x 64 in 200 Gaussian clusters")
     assert found.reference == "exact search"
     assert [line.method for line in found.lines] == [*ours(found), "exact search"]
+    assert "without faiss, which is not installed" in demo.table(found)
 
 
 def test_faiss_is_left_as_it_was():

@@ -46,5 +46,6 @@ def run(args: argparse.Namespace) -> int:
         print_json(asdict(result) | {"plot": None if plot is None else str(plot)})
         return 0
     print(demo.table(result))
-    print(f"took {result.seconds:.0f} s; " + (f"plot: {plot}" if plot else "no plot: matplotlib is not installed"))
+    missing = "no plot, because matplotlib is not installed: pip install 'interlace[cli]'"
+    print(f"took {result.seconds:.0f} s; " + (f"plot: {plot}" if plot else missing))
     return 0

@@ -31,7 +31,9 @@ def draw(result: Result, path: Path) -> Path | None:
     axes.set_xlim(min(speeds) / 1.5, right * (right / min(speeds)) ** 0.75)  # names have the right part
     axes.set_ylim(low, high)
     lines = sorted(result.lines, key=lambda line: line.recall)
-    for line, at in zip(lines, _apart([line.recall for line in lines], GAP * (high - low), high), strict=True):
+    gap = GAP * (high - low)
+    places = _apart([line.recall for line in lines], gap, high - gap / 2)  # below the title
+    for line, at in zip(lines, places, strict=True):
         colour, default = COLOURS[line.kind], line.method == DEFAULT_NAME
         axes.plot(line.speed, line.recall, "o", color=colour, markersize=12 if default else 7, zorder=3)
         axes.plot([line.speed, right], [line.recall, at], color=colour, linewidth=0.7, alpha=0.5, zorder=1)
