@@ -1,4 +1,4 @@
-"""Rotations of many dimensions are float16 numbers, which search keeps in half the memory: the same bits as in float32."""
+"""Rotations of many dimensions are float16 numbers, which search keeps in half the memory, with the same results."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def distance_error(codebooks: Codebooks, codes: Iterable[Codes], queries: FloatA
 
 
 def _largest_stretch(symmetric: Doubles) -> float:
-    """A bound of the spectral norm |E| that is at most dim^(1/8) times as large: the Frobenius norm of E^4 bounds |E|^4.
+    """A bound of the spectral norm |E|, at most dim^(1/8) times as large: the Frobenius norm of E^4 bounds |E|^4.
 
     The Frobenius norm of E itself may be 39 times as large at 1,536 dimensions.
     """
