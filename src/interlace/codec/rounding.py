@@ -13,6 +13,7 @@ search computes for a row differs from |q - decoded|^2 by five things, whose bou
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -76,7 +77,7 @@ def _largest_stretch(symmetric: Doubles) -> float:
     if largest == 0:
         return 0.0
     square = (symmetric / largest) @ (symmetric / largest)  # powers of small numbers would vanish
-    return largest * float(np.linalg.norm(square @ square)) ** 0.25
+    return largest * math.sqrt(math.sqrt(float(np.linalg.norm(square @ square))))
 
 
 def _rounded(n: int) -> float:
