@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from interlace.codec.rounding import _largest_stretch
 from interlace.learn.axes import in_halves
 
 
-def orthonormal(dim: int) -> np.ndarray:
+def orthonormal(dim: int) -> Any:
     return np.linalg.qr(np.random.default_rng(dim).normal(size=(dim, dim)))[0].astype(np.float32)
 
 
@@ -37,7 +39,7 @@ def test_the_bound_of_a_spectral_norm() -> None:
 
 @pytest.mark.parametrize("layout", ["subspace", "hybrid"])
 @pytest.mark.parametrize("metric", ["l2", "ip"])
-def test_codes_and_answers_equal_the_reference_to_the_last_bit(simd: str, layout: str, metric: str) -> None:
+def test_codes_and_answers_equal_the_reference_to_the_last_bit(simd: str, layout: Any, metric: Any) -> None:
     x = clustered(300, 512)
     index = il.Index.build(x[:250], n_bytes=4, n_words=8, layout=layout, metric=metric, threads=1, iterations=1)
     rotation = index.codebooks.rotation
