@@ -134,7 +134,7 @@ fuzz: $(STAMP) $(TORCH)  ## damaged files for every reader, for a minute
 # than at the level below. Without Python; compiled with the flags of CMakeLists.txt.
 LEVELS := cpp/simd/dispatch.cpp cpp/simd/scalar.cpp
 CXX20 := -std=gnu++20 -O3 -ffp-contract=off -Wall -Wextra
-AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 -mavx512vnni -mprefer-vector-width=512 -Wno-uninitialized
+AVX512 := -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 -mavx512vnni -mprefer-vector-width=512 -Wno-uninitialized
 X86 := -DINTERLACE_HAVE_AVX2 -DINTERLACE_HAVE_AVX512 $(LEVELS) build/levels/avx2.o build/levels/avx512.o
 levels:  ## every kernel of every SIMD level against scalar
 	mkdir -p build/levels

@@ -11,11 +11,11 @@ namespace interlace {
 namespace {
 
 constexpr float kLargestReach = 5e18f; // LARGEST_REACH of codebooks.py and some room for rounding
-constexpr std::size_t kGroup = 32;     // vectors that share a pass over the rotation
 
 } // namespace
 
-Books::Books(BooksSpec spec) : spec_(std::move(spec)), cells_(spec_.books[0]) {
+Books::Books(BooksSpec spec)
+    : spec_(std::move(spec)), rotation_(std::move(spec_.rotation), spec_.dim), cells_(spec_.books[0]) {
     float reach = 0;
     for (Book& book : spec_.books) {
         compute_squares(book);
@@ -92,28 +92,6 @@ std::size_t Books::bytes() const {
     const CoarseWords* coarse = coarse_words_.known();
     return floats * sizeof(float) + (has_table_terms_ ? cells_.term_bytes() : 0) + cross_sums_.bytes() +
            (coarse == nullptr ? 0 : coarse->bytes());
-}
-
-void Books::rotate(const float* x, std::size_t n, float* out, bool centre) const {
-    if (spec_.rotation.empty()) {
-        for (std::size_t i = 0; i < n; ++i)
-            for (std::size_t d = 0; d < dim(); ++d)
-                out[i * dim() + d] = centre ? x[i * dim() + d] - spec_.mean[d] : x[i * dim() + d];
-        return;
-    }
-    std::vector<float> centred(kGroup * dim());
-    const float* from[kGroup];
-    float* to[kGroup];
-    for (std::size_t first = 0; first < n; first += kGroup) {
-        const std::size_t count = std::min(kGroup, n - first);
-        for (std::size_t i = 0; i < count; ++i) {
-            const float* row = x + (first + i) * dim();
-            for (std::size_t d = 0; d < dim(); ++d) centred[i * dim() + d] = centre ? row[d] - spec_.mean[d] : row[d];
-            from[i] = centred.data() + i * dim();
-            to[i] = out + (first + i) * dim();
-        }
-        kernels().rotate(from, count, spec_.rotation.data(), dim(), dim(), to);
-    }
 }
 
 float Books::span(const float* tables, const float* minima) const {

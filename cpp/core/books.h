@@ -19,6 +19,7 @@
 #include "coarse_words.h"
 #include "cross_terms.h"
 #include "made_once.h"
+#include "rotation.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -84,13 +85,16 @@ public:
     float span(const float* tables, const float* minima) const;
 
     // raw vectors [n][dim] -> (x - mean) R, or x R
-    void rotate(const float* x, std::size_t n, float* out, bool centre) const;
+    void rotate(const float* x, std::size_t n, float* out, bool centre) const {
+        rotation_.apply(x, n, centre ? mean().data() : nullptr, out);
+    }
 
 private:
     void find_overlaps();
     std::vector<CrossSums::Column> columns_with_cross_terms() const;
 
     BooksSpec spec_;
+    Rotation rotation_; // takes that of the spec
     Cells cells_;
     std::vector<std::size_t> column_sizes_; // [n_columns] words or values of each
     std::vector<bool> overlap_;             // [n_books * n_books]

@@ -13,8 +13,11 @@ namespace {
 #define WIDEN(p) _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
 #define FROM_HALVES(p) _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))
 #define FROM_BYTES(p) _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))
+#define HALF_LANES 8
+#define FINITE_HALVES(p) FROM_HALVES(p)
 #include "tables_impl.h"
 #include "stored_impl.h"
+#include "halves_impl.h"
 
 // Four words at a time: the products of their bytes in two halves, which are added at the end.
 void byte_bounds(const ByteQuery* queries, std::size_t n, const std::uint8_t* words, std::size_t width,
@@ -250,6 +253,7 @@ const Kernels& avx2_kernels() {
                                   .inner_products = inner_products,
                                   .byte_bounds = byte_bounds,
                                   .rotate = rotate,
+                                  .rotate_halves = rotate_halves,
                                   .to_steps = to_steps,
                                   .add_rows = add_rows,
                                   .below = below,

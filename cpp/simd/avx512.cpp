@@ -11,8 +11,11 @@ namespace {
 #define WIDEN(p) _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))))
 #define FROM_HALVES(p) _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))
 #define FROM_BYTES(p) _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
+#define HALF_LANES 8 // 16 at once take longer than twice 8
+#define FINITE_HALVES(p) _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))
 #include "tables_impl.h"
 #include "stored_impl.h"
+#include "halves_impl.h"
 #include "avx512_impl.h"
 } // namespace
 
@@ -22,6 +25,7 @@ const Kernels& avx512_kernels() {
                                   .inner_products = inner_products,
                                   .byte_bounds = byte_bounds,
                                   .rotate = rotate,
+                                  .rotate_halves = rotate_halves,
                                   .to_steps = to_steps,
                                   .add_rows = add_rows,
                                   .below = below,

@@ -22,6 +22,8 @@ inline std::size_t word_place(std::size_t dim, std::size_t d, std::size_t w) {
 }
 // Words as bytes uint8 [kWords / kByteWords][width / 4][kByteWords][4]; width is a multiple of 4.
 inline constexpr std::size_t kByteWords = 16;
+// Matrices of float16 [width / kHalfColumns][dim][kHalfColumns]: one vector alone reads them from end to end.
+inline constexpr std::size_t kHalfColumns = 64;
 inline constexpr std::size_t kBlock = 64; // rows of a block of crude codes
 // Crude columns that the byte scan reads at most; a sum of fewer is still a lower bound.
 inline constexpr std::size_t kScanColumns = 64;
@@ -77,6 +79,9 @@ struct Kernels {
     // out[q][c] = sum_d x[q][d] * matrix[d][c]      matrix float [dim][width], any width
     void (&rotate)(const float* const* x, std::size_t n, const float* matrix, std::size_t dim, std::size_t width,
                    float* const* out);
+    // The same for a matrix of float16, see kHalfColumns; width is a multiple of it
+    void (&rotate_halves)(const float* const* x, std::size_t n, const std::uint16_t* matrix, std::size_t dim,
+                          std::size_t width, float* const* out);
     // out[w] = start + the nearest integer to (table[w] - low) * factor, saturated at kMostSteps + start
     void (&to_steps)(const float* table, float low, float factor, std::int32_t start, std::int16_t* out);
     // out[w] = rows[0][w] + rows[1][w] + ..., saturated after every addition; n >= 1

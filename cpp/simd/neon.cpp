@@ -9,8 +9,11 @@ namespace {
 #define TILE 4
 #define WIDEN(p) vcvtq_f32_s32(vmovl_s16(vld1_s16(p)))
 #define FROM_HALVES(p) vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t*>(p)))
+#define HALF_LANES 4
+#define FINITE_HALVES(p) FROM_HALVES(p)
 #include "tables_impl.h"
 #include "stored_impl.h"
+#include "halves_impl.h"
 #include "bytes_impl.h"
 
 void to_steps(const float* table, float low, float factor, std::int32_t start, std::int16_t* out) {
@@ -168,6 +171,7 @@ const Kernels& neon_kernels() {
                                   .inner_products = inner_products,
                                   .byte_bounds = byte_bounds,
                                   .rotate = rotate,
+                                  .rotate_halves = rotate_halves,
                                   .to_steps = to_steps,
                                   .add_rows = add_rows,
                                   .below = below,

@@ -7,6 +7,7 @@ namespace {
 #define TILE 2
 #include "tables_impl.h"
 #include "stored_impl.h"
+#include "halves_impl.h"
 #include "bytes_impl.h"
 
 // Integer steps one by one. Baseline instructions have no saturating conversion that would pay.
@@ -100,6 +101,7 @@ const Kernels& scalar_kernels() {
                                   .inner_products = inner_products,
                                   .byte_bounds = byte_bounds,
                                   .rotate = rotate,
+                                  .rotate_halves = rotate_halves,
                                   .to_steps = to_steps,
                                   .add_rows = add_rows,
                                   .below = below,

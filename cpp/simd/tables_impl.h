@@ -132,20 +132,22 @@ constexpr std::size_t kSmallMatrix = 1 << 15; // floats
 constexpr std::size_t kRowsAtOnce = 64;       // with 4 * LANES columns they stay in the first-level cache
 constexpr int kStreams = 8;                   // rows that one vector alone reads side by side
 
-// Q vectors, rows `first` to `last` of the matrix, 4 * LANES columns from w on
-template <int Q> void rotate_tile(const float* const* x, const float* matrix, std::size_t width, std::size_t first,
-                                  std::size_t last, float* const* out, std::size_t w) {
+// Q vectors, rows `first` to `last` of the matrix, 4 * LANES columns from w on; `tile` is where they begin, and rows
+// are `width` floats apart. What follows it is fetched unless it is in cache.
+template <int Q, bool fetch = true> void rotate_tile(const float* const* x, const float* tile, std::size_t width,
+                                                     std::size_t first, std::size_t last, float* const* out,
+                                                     std::size_t w) {
     for (int half = 0; half < 4; half += TILE) {
         Vec sums[Q][TILE];
         const std::size_t at = w + static_cast<std::size_t>(half) * LANES;
         for (int q = 0; q < Q; ++q)
             for (int v = 0; v < TILE; ++v) sums[q][v] = first == 0 ? Vec{} : load(out[q] + at + v * LANES);
-        const float* row = matrix + first * width + at;
+        const float* row = tile + static_cast<std::size_t>(half) * LANES;
         for (std::size_t d = first; d < last; ++d, row += width) {
             Vec word[TILE];
             for (int v = 0; v < TILE; ++v) {
                 word[v] = load(row + v * LANES);
-                __builtin_prefetch(row + 4 * LANES + v * LANES); // of the next columns
+                if (fetch) __builtin_prefetch(row + 4 * LANES + v * LANES); // of the next columns
             }
             for (int q = 0; q < Q; ++q)
                 for (int v = 0; v < TILE; ++v) sums[q][v] += word[v] * x[q][d];
@@ -176,7 +178,8 @@ void rotate_blocks(const float* const* x, std::size_t n, const float* matrix, st
     for (std::size_t first = 0; first < dim; first += kRowsAtOnce) {
         const std::size_t last = first + kRowsAtOnce < dim ? first + kRowsAtOnce : dim;
         for (std::size_t w = 0; fours > 0 && w < columns; w += 4 * LANES)
-            for (std::size_t q = 0; q < fours; q += 4) rotate_tile<4>(x + q, matrix, width, first, last, out + q, w);
+            for (std::size_t q = 0; q < fours; q += 4)
+                rotate_tile<4>(x + q, matrix + first * width + w, width, first, last, out + q, w);
         for (std::size_t q = fours; q < n; ++q) {
             std::size_t d = first;
             for (; d + kStreams <= last; d += kStreams) rotate_rows<kStreams>(x[q], matrix, width, columns, d, out[q]);

@@ -8,12 +8,14 @@ namespace {
 #define TILE 4
 #include "../simd/tables_impl.h"
 #include "../simd/stored_impl.h"
+#include "../simd/halves_impl.h"
 #include "../simd/avx512_impl.h"
 constexpr Kernels kEmulated = {.name = "emulated-avx512",
                                .squared_distances = squared_distances,
                                .inner_products = inner_products,
                                .byte_bounds = byte_bounds,
                                .rotate = rotate,
+                               .rotate_halves = rotate_halves,
                                .to_steps = to_steps,
                                .add_rows = add_rows,
                                .below = below,

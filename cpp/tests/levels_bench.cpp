@@ -41,6 +41,7 @@ struct Data {
     Aligned<float> out = Aligned<float>(kQueries * kWords);
     static constexpr std::size_t kWide = 512; // of a rotation that the first-level cache does not hold
     Aligned<float> matrix = Aligned<float>(kWide * kWide), wide = Aligned<float>(2 * kQueries * kWide);
+    Aligned<std::uint16_t> halves = Aligned<std::uint16_t>(kWide * kWide);
     const float* from_wide[kQueries];
     float* to_wide[kQueries];
     const float* from[kQueries];
@@ -67,6 +68,7 @@ struct Data {
         for (Aligned<float>* v : {&words, &x, &matrix, &wide})
             for (float& value : *v) value = normal(random);
         for (float& value : table) value = normal(random);
+        for (std::uint16_t& value : halves) value = static_cast<std::uint16_t>(0x2000 + random() % 0x1000);
         for (auto& row : rows)
             for (std::int16_t& value : row) value = static_cast<std::int16_t>(random() % 2000);
         for (std::int16_t& value : dense) value = static_cast<std::int16_t>(random() % 100);
@@ -106,6 +108,10 @@ std::vector<Case> cases(Data& d) {
     for (std::size_t n : {std::size_t{1}, Data::kQueries})
         add("rotate " + std::to_string(n) + " x 512 x 512", [&d, n](const Kernels& k) {
             k.rotate(d.from_wide, n, d.matrix.data(), Data::kWide, Data::kWide, d.to_wide);
+        });
+    for (std::size_t n : {std::size_t{1}, Data::kQueries})
+        add("rotate_halves " + std::to_string(n) + " x 512 x 512", [&d, n](const Kernels& k) {
+            k.rotate_halves(d.from_wide, n, d.halves.data(), Data::kWide, Data::kWide, d.to_wide);
         });
     constexpr std::pair<Stored, const char*> types[] = {
         {Stored::kFloat32, "float32"}, {Stored::kFloat16, "float16"}, {Stored::kInt8, "int8"}};

@@ -30,6 +30,7 @@ public:
         for (std::size_t width : {0, 4, 8, 12, 128})
             for (std::size_t n : {0, 1, 3, 4, 5, 8}) byte_bounds(width, n);
         for (std::size_t n : {0, 1, 3, 4, 5, 9}) large_rotations(n);
+        for (std::size_t n : {0, 1, 2, 4, 5, 9}) rotations_in_halves(n);
         for (int round = 0; round < 100; ++round) {
             tables(round);
             steps();
@@ -130,6 +131,35 @@ private:
                     for (std::size_t d = 0; d < dim; ++d) sum += matrix[d * width + w] * x[d];
                     expect(sum == mine[w], "rotate, large, against a plain loop");
                 }
+            }
+    }
+
+    // The same bits as the floats of the same values have, subnormal ones among them.
+    void rotations_in_halves(std::size_t n) {
+        for (std::size_t dim : {0, 1, 63, 64, 65, 200})
+            for (std::size_t width : {kHalfColumns, 3 * kHalfColumns}) {
+                const Aligned<float> x = normal(n * dim);
+                Aligned<std::uint16_t> halves(dim * width);
+                Aligned<float> floats(dim * width);
+                for (std::size_t d = 0; d < dim; ++d)
+                    for (std::size_t w = 0; w < width; ++w) {
+                        const std::uint32_t size = random_() % 0x7c00, sign = random_() % 2;
+                        const std::uint32_t exponent = size >> 10, rest = size & 0x3ff;
+                        const float value = exponent == 0 ? std::ldexp(static_cast<float>(rest), -24)
+                                                          : std::ldexp(static_cast<float>(rest + 1024),
+                                                                       static_cast<int>(exponent) - 25);
+                        floats[d * width + w] = sign != 0 ? -value : value;
+                        halves[(w / kHalfColumns * dim + d) * kHalfColumns + w % kHalfColumns] =
+                            static_cast<std::uint16_t>(sign << 15 | size);
+                    }
+                std::vector<const float*> from;
+                for (std::size_t i = 0; i < n; ++i) from.push_back(x.data() + i * dim);
+                same<float>("rotate_halves", n * width, [&](const Kernels& k, float* out) {
+                    std::vector<float*> to;
+                    for (std::size_t i = 0; i < n; ++i) to.push_back(out + i * width);
+                    if (&k == &level_) k.rotate_halves(from.data(), n, halves.data(), dim, width, to.data());
+                    else k.rotate(from.data(), n, floats.data(), dim, width, to.data());
+                });
             }
     }
 

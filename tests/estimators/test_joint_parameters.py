@@ -52,6 +52,18 @@ def test_what_labels_make_meaningless_is_refused(name: str) -> None:
         il.ICQ(3, **{name: WITHOUT[name]}).fit(X, Y)
 
 
+@pytest.mark.parametrize("kind", [il.ICQ, il.UnsupervisedICQ])
+@pytest.mark.parametrize("weight", [99, 0.5, "2", True])
+def test_a_weight_that_cannot_be_is_refused_at_once(kind: type, weight: object) -> None:
+    with pytest.raises(il.InputError, match="parallel_weight must be a number from 1 to"):
+        kind(3, parallel_weight=weight)
+
+
+def test_a_weight_with_labels_is_named_before_its_metric() -> None:
+    with pytest.raises(il.InputError, match=r"parallel_weight=2\.0 belongs to learning without labels"):
+        il.ICQ(3, metric="ip", parallel_weight=2.0).fit(X, Y)
+
+
 @pytest.mark.parametrize("name", WITH)
 def test_what_means_nothing_without_labels_is_refused(name: str) -> None:
     model = il.ICQ(3, n_words=16, threads=1, **{name: WITH[name]})

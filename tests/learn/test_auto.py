@@ -153,3 +153,12 @@ def test_the_trial_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "TRIAL_ROWS", 600)
     il.ICQ(**SETTINGS).fit(X)
     assert coded == [600] * 3
+
+
+def test_only_layouts_that_fold_have_fewer_cells_for_long_codes() -> None:
+    settings = Settings(n_bytes=64).checked()
+    assert settings.for_rows(40_000).n_cells == settings.for_rows(40_000, "hybrid").n_cells == 64
+    assert settings.for_rows(40_000, "residual").n_cells == 64
+    assert settings.for_rows(40_000, "subspace").n_cells == settings.n_words  # words of its first book
+    asked = Settings(n_bytes=64, cells=16).checked()
+    assert asked.for_rows(40_000, "subspace").n_cells == 16

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 import interlace as il
 from interlace.codec.encode import encode
+from interlace.codec.limits import shortest_direction
 from interlace.inputs.arrays import Rows
 from interlace.learn.fit import learn_codebooks
 from interlace.learn.refit import parallel_targets, refit
@@ -62,6 +63,20 @@ def test_each_refit_to_the_targets_lowers_the_loss(weight):
         books, _ = refit(books, targets, codes, 1)
     assert all(after < before * (1 + 1e-5) for before, after in itertools.pairwise(found))
     assert found[-2] - found[-1] < 0.05 * (found[0] - found[-1])  # converged
+
+
+def test_rows_too_short_for_a_direction_count_by_their_squared_error():
+    """As in the encoder: next to long words, the direction of such a row is rounding."""
+    rng = np.random.default_rng(5)
+    books = [il.Book(1000 * rng.normal(size=(4, 6)).astype(np.float32), np.arange(6))]
+    origin, shortest = np.zeros(6, np.float32), shortest_direction(np.zeros(6, np.float32), books)
+    y = np.ones((2, 6), np.float32) * np.array([[0.1], [10.0]], np.float32) * np.float32(shortest)
+    codes, targets, plain = [np.zeros(2, np.int64)], np.empty_like(y), np.empty_like(y)
+    losses = [parallel_targets(books, y, codes, origin, weight, out) for weight, out in ((3.0, targets), (1.0, plain))]
+    decoded = np.repeat(books[0].words[:1], 2, axis=0)
+    np.testing.assert_array_equal(targets[0], decoded[0] + np.float32(0.5) * (y[0] - decoded[0]))  # 2 / (1 + 3)
+    along = ((y[1] - decoded[1]).astype(np.float64) @ y[1]) ** 2 / (y[1].astype(np.float64) @ y[1])
+    assert losses[0] == pytest.approx(losses[1] + 2 * along, rel=1e-5)  # only the second row has a direction
 
 
 def test_targets_with_a_weight_of_1_are_the_rows():

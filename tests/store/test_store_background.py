@@ -3,74 +3,25 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from store_helpers import LARGE, SMALL
+from learning_stores import DIM, Gate, learners, made, rows
+from store_helpers import LARGE
 
 import interlace as il
-from helpers import HANGS, clustered
-from interlace.engine.calibrating import queries_needed
-from interlace.engine.margins import DEFAULT
+from helpers import HANGS
 from interlace.store import background, files, relearning, verify
 from raising import raises
-
-DIM = 8
-LEARNING: dict[str, Any] = {
-    "n_bytes": 4,
-    "n_words": 16,
-    "iterations": 1,
-    "effort": "fast",
-    "layout": "hybrid",
-    "threads": 1,
-}
-
-
-def made(folder: Path, **settings: Any) -> il.Store:
-    return il.create(folder, **{"dim": DIM, "learn_at": 500, "limits": SMALL, **LEARNING, **settings})
-
-
-def rows(n: int, seed: int = 0) -> np.ndarray:
-    """Whole numbers, which float16 keeps as they are."""
-    return np.rint(4 * clustered(n, DIM, seed=seed)).astype(np.float32)
-
-
-def learners() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "interlace-learning"]
 
 
 def named_files(folder: Path) -> bool:
     """Whether there are the files of the manifest, and no others."""
     names = set(il.open(folder).session.state.manifest.names)
     return {path.name for path in folder.iterdir()} - {"LOCK", "MANIFEST.json"} == names
-
-
-class Gate:
-    """Lets the thread learn as far as a step, and holds it there."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, module: Any, name: str) -> None:
-        self.reached, self.opened = threading.Event(), threading.Event()
-        real = getattr(module, name)
-
-        def held(*arguments: Any, **keywords: Any) -> Any:
-            if threading.current_thread().name == "interlace-learning":
-                self.reached.set()
-                assert self.opened.wait(HANGS)
-            return real(*arguments, **keywords)
-
-        patch.setattr(module, name, held)
-
-    def wait(self) -> None:
-        assert self.reached.wait(HANGS)
-
-    def open(self) -> None:
-        self.opened.set()
 
 
 @pytest.mark.parametrize("originals", ["float16", None])
@@ -373,176 +324,3 @@ def test_drift_learns_again(tmp_path: Path) -> None:
         assert store.codebooks != first
         assert not store.health().relearn
         assert len(store) == 6500
-
-
-def test_a_calibration_that_a_crash_prevented_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = rows(600)
-    with monkeypatch.context() as patch:
-        gate = Gate(patch, il.store.Snapshot, "calibrated")
-        store = made(tmp_path / "s")
-        store.add(x)
-        gate.wait()
-        assert not il.open(tmp_path / "s").health().calibrated  # learned, and nothing more
-        closing = threading.Thread(target=store.close)
-        closing.start()
-        gate.open()
-        closing.join(HANGS)
-    with il.open(tmp_path / "s", mode="a") as again:
-        assert again.wait_until_learned(HANGS)
-        assert again.health().calibrated
-
-
-def test_a_store_made_from_an_index_is_calibrated_again_when_it_has_grown(tmp_path: Path) -> None:
-    """With originals by itself; without, searches are exact, and health() says what to do."""
-    needed = queries_needed(DEFAULT)
-    x = rows(6 * needed)
-    index = il.Index.build(x[:needed], **{**LEARNING, "n_bytes": 4})
-    for originals in ("float16", None):
-        with il.create(tmp_path / f"{originals}", index.codebooks, originals=originals, limits=LARGE) as store:
-            store.add(x[: needed - 1])
-            assert store.wait_until_learned(HANGS)
-            assert (store.health().calibrated, learners()) == (False, [])
-            for n in (needed, len(x)):
-                store.add(x[len(store) : n])
-                assert store.wait_until_learned(HANGS)
-                found = store.snapshot.books.calibration
-                assert store.health().calibrated == (originals is not None)
-                assert (None if found is None else found.n) == (n if originals else None)
-            assert any("calibrate(queries)" in text for text in store.health().advice) == (originals is None)
-            assert store.health().state == "learned"
-
-
-def test_a_calibration_by_queries_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is made while the thread calibrates by rows."""
-    x = rows(queries_needed(DEFAULT))
-    books = il.Index.build(x, **LEARNING).codebooks
-    gate = Gate(monkeypatch, background, "thread_count")  # before the thread calibrates
-    with il.create(tmp_path / "s", books, originals="float16", limits=LARGE) as store:
-        store.add(x)
-        gate.wait()
-        health = store.health()
-        assert (health.state, health.calibrating, health.advice) == ("learned", True, [])
-        assert "in the background" in str(health)
-        store.calibrate(rows(500, seed=1), threads=1)
-        made = store.snapshot.books.calibration
-        gate.open()
-        assert store.wait_until_learned(HANGS)
-        assert made is not None
-        assert store.snapshot.books.calibration is made
-    with il.open(tmp_path / "s") as again:
-        found = again.snapshot.books.calibration
-        assert found is not None
-        assert (found.queries, found.n) == (made.queries, len(x))
-
-
-EXIT = """
-import sys
-import numpy as np
-import interlace as il
-store = il.create(sys.argv[1], dim=16, n_bytes=8, learn_at=2000)
-store.add(np.random.default_rng(0).normal(size=(6000, 16)))
-print(store.health().state, flush=True)
-"""
-
-
-def test_a_process_that_ends_while_it_learns(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", EXIT, str(tmp_path / "s")], capture_output=True, text=True, timeout=HANGS, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "learning\n", "")
-    assert verify(str(tmp_path / "s")).rows == 6000
-    assert len(il.open(tmp_path / "s", mode="a", limits=LARGE)) == 6000
-
-
-def test_a_forked_child_has_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = Gate(monkeypatch, background, "relearned")
-    store = made(tmp_path / "s")
-    store.add(rows(600))
-    gate.wait()
-    pid = os.fork()
-    if pid == 0:
-        state = 1
-        try:
-            found = store.search(np.zeros(DIM), 3, threads=1)
-            store.close()
-            state = 0 if found.counts == 3 else 2
-        finally:
-            os._exit(state)
-    assert os.waitpid(pid, 0)[1] == 0
-    gate.open()
-    assert store.wait_until_learned(HANGS)
-    assert store.health().state == "learned"
-    store.close()
-
-
-@pytest.mark.parametrize("metric", ["l2", "cosine"])
-@pytest.mark.parametrize("by", ["thread", "relearn"])
-def test_the_vectors_calibrate_although_they_are_not_kept(tmp_path: Path, metric: str, by: str) -> None:
-    """Decoded rows would be nearer to the codes than queries are."""
-    x = clustered(700, DIM)
-    relearn = "auto" if by == "thread" else "manual"
-    with made(tmp_path / "s", metric=metric, originals=None, relearn=relearn, learn_at=700) as store:
-        store.add(x[:3])
-        store.remove([1])
-        store.add(x[3:])
-        store.add(x[1:2])
-        if by == "relearn":
-            store.relearn()
-        assert store.wait_until_learned(HANGS)
-        rows = np.concatenate([x[:1], x[2:], x[1:2]])
-        searcher, found = store.searcher, store.snapshot.books.calibration
-        vectors = searcher.space.directed(rows, "x")
-        expected = searcher.engine.calibrated(vectors, np.arange(700), threads=1)
-        assert found is not None
-        assert np.array_equal(found.shares, expected.shares, equal_nan=True)
-        assert np.array_equal(found.slacks, expected.slacks, equal_nan=True)
-        assert (found.n, found.queries) == (700, expected.queries)
-
-
-READ = """
-import sys, threading
-import numpy as np
-import interlace as il
-reader, seen, ended = il.open(sys.argv[1]), [], threading.Event()
-threading.Thread(target=lambda: (sys.stdin.read(), ended.set())).start()
-q = np.zeros((2, reader.dim), np.float32)
-last = False
-while True:
-    last = ended.is_set()  # one more look after the end
-    reader.refresh()
-    rows = reader.get(reader.ids, originals=True)
-    found = reader.search(q, 5, rerank=len(rows), margin="exact", threads=1)
-    assert np.array_equal(found.distances[0], np.sort((rows**2).sum(1))[:5]), (found, rows)
-    state = reader.health().state
-    if not seen or seen[-1] != state:
-        seen.append(state)
-        print(state, flush=True)
-    if last:
-        break
-print(len(reader), flush=True)
-"""
-
-
-def test_a_reader_of_another_process_sees_it_pass(tmp_path: Path) -> None:
-    """Its answers are right before and after; what it finds is what it has read."""
-    x = rows(700)
-    with made(tmp_path / "s") as store:
-        store.add(x[:490])
-        command = [sys.executable, "-c", READ, str(tmp_path / "s")]
-        reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            assert reader.stdout is not None
-            assert reader.stdin is not None
-            assert reader.stdout.readline() == "collecting\n"
-            for start in range(490, 700, 7):
-                store.add(x[start : start + 7])
-            assert store.wait_until_learned(HANGS)
-            assert store.health().state == "learned"
-            reader.stdin.close()
-            assert reader.stdout.readline() == "learned\n"
-            assert reader.stdout.readline() == "700\n"
-            assert reader.wait(HANGS) == 0
-        finally:
-            reader.kill()
-            reader.wait()
-            reader.stdout.close()

@@ -134,16 +134,20 @@ std::int32_t Encoder::enough(const std::int16_t* sums) const {
     return minima[beam_ - 1];
 }
 
-// Every word of book j on every path competes for a place in the beam.
-void Encoder::extend(std::size_t j) {
-    constexpr std::int32_t start = BeamTables::kStart;
-    const float scale = books_.pair_terms().scale(), factor = finite_inverse(scale);
-    const std::size_t n_words = books_.books()[j].n_words;
+void Encoder::start_extending(std::size_t j) {
     if ((added_ += paths_.size() * j) > kAddedBetweenChecks) {
         checkpoint();
         added_ = 0;
     }
     kept_.clear();
+}
+
+// Every word of book j on every path competes for a place in the beam.
+void Encoder::extend(std::size_t j) {
+    constexpr std::int32_t start = BeamTables::kStart;
+    const float scale = books_.pair_terms().scale(), factor = finite_inverse(scale);
+    const std::size_t n_words = books_.books()[j].n_words;
+    start_extending(j);
     Trunk trunks[kLinkedCells];
     for (std::uint32_t slot = 0; slot < tables_.n_slots(); ++slot) trunks[slot] = trunk(slot, j);
     for (std::uint32_t p = 0; p < paths_.size(); ++p) {
@@ -167,11 +171,7 @@ void Encoder::extend(std::size_t j) {
 // The same with a loss that counts errors along the row: words of all books depend on each other.
 void Encoder::extend_parallel(std::size_t j) {
     const std::size_t n_words = books_.books()[j].n_words;
-    if ((added_ += paths_.size() * j) > kAddedBetweenChecks) {
-        checkpoint();
-        added_ = 0;
-    }
-    kept_.clear();
+    start_extending(j);
     Trunk trunks[kLinkedCells];
     if (tables_.linked(j))
         for (std::uint32_t slot = 0; slot < tables_.n_slots(); ++slot) trunks[slot] = trunk(slot, j);

@@ -48,6 +48,7 @@ private:
     void settle_cells();
     Trunk trunk(std::uint32_t slot, std::size_t j);
     std::int32_t enough(const std::int16_t* sums) const;
+    void start_extending(std::size_t j);
     void extend(std::size_t j);
     void extend_parallel(std::size_t j);
     void keep_best(std::uint32_t p, std::size_t n_words);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any, TypeVar
 
+from ..codec.limits import checked_weight
 from ..errors import InputError
 from ..inputs.literals import Auto, Cross, CrossWithLabels, Effort, Layout, Loss, Metric, Optimize, PriorFit, Rotation
 from ..learn.recipe import Recipe
@@ -84,6 +85,7 @@ class ICQ(Model):
         self.prior = prior
         self.metric = metric
         self.effort = effort
+        checked_weight(parallel_weight)
         self.parallel_weight = parallel_weight
         self.cells = cells
         self.iterations = iterations
@@ -117,8 +119,8 @@ class ICQ(Model):
         if pairs is not None and not self.supervised:
             raise InputError("pairs must be None with supervised=False")
         if self.supervised and (y is not None or pairs is not None or is_dataset(X)):
-            self._check_fixed_with_labels()
             self._refuse_unused(SupervisedICQ, "learning without labels; with labels, see recipe")
+            self._check_fixed_with_labels()
             return self._as(SupervisedICQ).learn(X, y, pairs)
         if self.supervised:
             self._refuse_unused(UnsupervisedICQ, "learning with labels: pass y, or set supervised=False")

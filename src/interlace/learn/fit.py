@@ -41,12 +41,13 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learn
     """Codebooks for checked settings. The same seed gives the same bytes for any number of threads."""
     if len(rows) == 0:
         raise InputError("x has no rows; codebooks are learned from at least one row")
-    settings, rng = settings.for_rows(len(rows)), np.random.default_rng(settings.seed)
+    asked, settings, rng = settings, settings.for_rows(len(rows)), np.random.default_rng(settings.seed)
     sample = training_rows(len(rows), train_rows_that_fit(len(rows), rows.dim, settings), rng)
     x, cells = _sampled(rows, sample, settings), None
     choice, done_before = Choice(settings.layout, settings.crude_books, "asked for"), 0.0
     if settings.layout == "auto":
-        choice = choose(x, _trial(settings, progress), settings, n_rows=len(rows), rng=rng)
+        choice = choose(x, _trial(asked, len(rows), progress), settings, n_rows=len(rows), rng=rng)
+        settings = asked.for_rows(len(rows), choice.layout)
         done_before = TRIAL_SHARE if choice.table else 0.0
     _warn_if_few(len(sample), rows.dim, settings, choice.layout)
 
@@ -73,13 +74,14 @@ def _sampled(rows: Rows, sample: RowNumbers, settings: Settings) -> FloatArray:
     return normalize(x, name="x", rows=sample) if METRICS[settings.metric].is_normalized else x
 
 
-def _trial(settings: Settings, progress: Progress) -> Callable[[FloatArray, str], Codebooks]:
-    """A function that learns one layout in a few rounds, for :func:`choose`."""
-    layouts = settings.layouts()
-    settings = replace(settings, cells=min(settings.n_cells, settings.n_words))  # a trial has few rows
+def _trial(asked: Settings, n_rows: int, progress: Progress) -> Callable[[FloatArray, str], Codebooks]:
+    """A function that learns one layout in a few rounds, for :func:`choose`; the index will have n rows."""
+    layouts = asked.for_rows(n_rows).layouts()
 
     def learn_quickly(part: FloatArray, layout: str) -> Codebooks:
         progress(f"trying {layout}", TRIAL_SHARE * layouts.index(layout) / len(layouts))
+        settings = asked.for_rows(n_rows, layout)
+        settings = replace(settings, cells=min(settings.n_cells, settings.n_words))  # a trial has few rows
         rounds = min(TRIAL_REFITS, settings.iterations)
         learner = Learner(part, settings=settings, n_crude=settings.crude_books, iterations=rounds, progress=silent)
         codebooks = learn(learner, layout)

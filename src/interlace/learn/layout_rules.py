@@ -31,8 +31,8 @@ LONG_RESIDUAL_DIMS = 512
 def scans_all(settings: Settings, n_books: int) -> bool:
     """Whether the crude step of ``hybrid`` books reads all of them, because codes are long.
 
-    The smallest entries of the tables that a short crude step does not read bound a distance too loosely: 40,000 text
-    vectors of 64 bytes had 37,000 survivors of nine crude books, and 50 of all.
+    The smallest entries of the tables that a short crude step does not read bound a distance too loosely: in a
+    one-off run, 40,000 text vectors of 64 bytes had 37,000 survivors of nine crude books, and 50 of all.
     """
     return settings.cross != "byte" and n_books > LONG_CODE
 

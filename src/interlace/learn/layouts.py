@@ -19,7 +19,7 @@ from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
 from ..codec.metric import METRICS
 from ..inputs.arrays import FloatArray
-from .axes import column_variances, principal_axes
+from .axes import column_variances, in_halves, principal_axes
 from .books import Learner
 from .cosine import with_query_length
 from .grouping import BOOK_BITS, Dims, balanced_groups, fair_bits, group_sizes, leading_groups
@@ -164,7 +164,8 @@ def _axes(learner: Learner, centred: FloatArray) -> tuple[FloatArray | None, Var
     """The rotation to principal axes, or None, and the variances on the axes."""
     if learner.settings.rotation == "none":
         return None, column_variances(centred)
-    return principal_axes(centred)
+    rotation, variances = principal_axes(centred)
+    return in_halves(rotation), variances
 
 
 def _rotated(x: FloatArray, rotation: FloatArray) -> FloatArray:
@@ -228,5 +229,5 @@ def _learned_rotation(
             words, labels = learner.clusters(part, ROTATION_KMEANS_ROUNDS)
             decoded[:, dims] = words[labels]
         left, _, right = np.linalg.svd(centred.T.astype(np.float64) @ decoded)
-        rotation = np.ascontiguousarray(left @ right, np.float32)
+        rotation = in_halves(np.ascontiguousarray(left @ right, np.float32))
     return rotation, _rotated(centred, rotation)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _native
 from ..codec.codebooks import Book
+from ..codec.limits import shortest_direction
 from ..inputs.arrays import FloatArray
 from .schedule import REFIT_PASSES
 
@@ -60,9 +61,10 @@ def parallel_targets(
 
     The loss (:mod:`interlace.codec.encode`) is that of the rows y + origin, with ``codes`` [n] of each book. Its
     gradient is M e for the errors e, with eigenvalues of M from 1 to the weight. Targets that are 2 / (1 + weight) M e
-    from the decoded rows make the best step of a fixed length (Richardson's iteration).
+    from the decoded rows make the best step of a fixed length (Richardson's iteration). Rows that are too short to have
+    a direction count by their squared error, as in the encoder.
     """
-    loss = 0.0
+    loss, shortest = 0.0, shortest_direction(origin, books)  # the origin is the mean, rotated: as long as it
     for start in range(0, len(y), BLOCK):
         block = slice(start, start + BLOCK)
         decoded, row = np.zeros_like(y[block]), y[block] + origin
@@ -70,7 +72,7 @@ def parallel_targets(
             decoded[:, book.support] += book.words[of[block]]
         error, squares = y[block] - decoded, np.einsum("ij,ij->i", row, row)
         along = np.einsum("ij,ij->i", error, row)
-        over = np.divide(along, squares, out=np.zeros_like(along), where=squares > 0)  # u.e divided by the length
+        over = np.divide(along, squares, out=np.zeros_like(along), where=squares > shortest**2)  # u.e / length
         loss += float(np.einsum("ij,ij->", error, error)) + (weight - 1) * float(along @ over)
         row *= np.float32(weight - 1) * over[:, None]
         out[block] = decoded + np.float32(2 / (1 + weight)) * (error + row)

@@ -27,8 +27,7 @@ ITERATIONS = 10
 #: smaller cells visit fewer rows, but a query compares itself with every cell, and visits each at a cost.
 ROWS_PER_CELL, CELLS_PER_ROOT = 250, 4
 #: The same for long codes, and their cells at least. The scan reads blocks of 64 rows, and a cell of a few rows shares
-#: its first and last one with others: 40,000 text vectors of 64 bytes took 212 us in 256 cells and 153 us in 64, at a
-#: recall@10 of .864 and .862.
+#: its first and last one with others.
 ROWS_PER_LONG_CELL, FEWEST_LONG_CELLS = 512, 32
 DEFAULT_BYTES = 8
 
@@ -96,14 +95,19 @@ class Settings:
         _check_conflicts(settings)
         return settings
 
-    def for_rows(self, n_rows: int) -> Settings:
-        """Checked settings with the number of cells filled in, for an index of n rows."""
+    def for_rows(self, n_rows: int, layout: str | None = None) -> Settings:
+        """Checked settings with the number of cells filled in, for an index of n rows.
+
+        ``layout``: of the books, once ``"auto"`` has chosen it. Fewer cells for long codes are for those layouts that
+        fold cells; the first book of ``subspace`` is one of its product books, and keeps all words.
+        """
         if self.cells != "auto":
             if self.many_cells and self.cells > n_rows:
                 raise InputError(f"cells={self.cells} needs at least as many rows, got {n_rows}")
             return self
         n_cells = self.n_words
-        if self.max_books > 1 and {"hybrid", "residual"} & set(self.layouts()):  # whose cells span all dimensions
+        layouts = self.layouts() if layout is None else (layout,)
+        if self.max_books > 1 and {"hybrid", "residual"} & set(layouts):  # whose cells span all dimensions
             most = min(max(n_rows, 1) / ROWS_PER_CELL, CELLS_PER_ROOT * math.sqrt(max(n_rows, 1)))
             n_cells = max(n_cells, min(2 ** round(math.log2(most)), MAX_CELLS))
             if self.max_books > LONG_CODE and self.cross != "byte":  # whose cells are folded

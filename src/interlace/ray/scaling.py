@@ -106,29 +106,33 @@ class Scaler:
     def _run(self) -> None:
         while True:
             time.sleep(STEP)
-            try:
-                self.step(time.monotonic())
-            except Exception:  # a node that is lost, a Ray that ends: the next step sees what is there then
-                LOG.exception("replicas could not be added or removed")
+            self.step(time.monotonic())
 
     def step(self, now: float) -> None:
-        """Add what is ready to the lists, start and end actors."""
+        """Add what is ready to the lists, start and end actors; a group that fails does not hold up the others."""
         with self._lock:
             self._reports = {name: one for name, one in self._reports.items() if now - one[0] < FRESH}
             waiting = [sum(one[1][i] for one in self._reports.values()) for i in range(len(self._actors))]
-        for number, extra in enumerate(self._extra):
-            self._settle(extra, now)
-            wanted = math.ceil(waiting[number] / self._scaling.target_calls)
-            wanted = min(max(wanted, self._replicas), self._scaling.max_replicas) - self._replicas
-            if wanted == extra.n:
-                extra.since = None
-                continue
-            if extra.since is None or extra.upwards != (wanted > extra.n):
-                extra.since, extra.upwards = now, wanted > extra.n
-            delay = self._scaling.add_after if extra.upwards else self._scaling.remove_after
-            if now - extra.since >= delay:
-                self._change(number, wanted, now)
-                extra.since = None
+        for number in range(len(self._actors)):
+            try:
+                self._step_group(number, waiting[number], now)
+            except Exception:  # a node that is lost, a Ray that ends: the next step sees what is there then
+                LOG.exception("replicas of group %d could not be added or removed", number)
+
+    def _step_group(self, number: int, waiting: int, now: float) -> None:
+        extra = self._extra[number]
+        self._settle(extra, now)
+        wanted = math.ceil(waiting / self._scaling.target_calls)
+        wanted = min(max(wanted, self._replicas), self._scaling.max_replicas) - self._replicas
+        if wanted == extra.n:
+            extra.since = None
+            return
+        if extra.since is None or extra.upwards != (wanted > extra.n):
+            extra.since, extra.upwards = now, wanted > extra.n
+        delay = self._scaling.add_after if extra.upwards else self._scaling.remove_after
+        if now - extra.since >= delay:
+            self._change(number, wanted, now)
+            extra.since = None
 
     def _settle(self, extra: _Extra, now: float) -> None:
         """Look at the actors that are starting or leaving."""
