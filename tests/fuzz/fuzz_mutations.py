@@ -150,13 +150,13 @@ def _arrays(rng: Rng, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
         flat = array.reshape(-1)
         view = flat.view(np.uint8)
         for _ in range(int(rng.integers(1, 6))):
-            if what == 0 or array.dtype == np.float32:
+            if what == 0 or array.dtype.kind == "f":
                 view[int(rng.integers(len(view)))] ^= 1 << int(rng.integers(8))
             else:
                 limits = np.iinfo(array.dtype)
                 value = NUMBERS[int(rng.integers(len(NUMBERS)))]
                 flat[int(rng.integers(len(flat)))] = min(max(value, limits.min), limits.max)
-        if array.dtype == np.float32 and what == 3:
+        if array.dtype.kind == "f" and what == 3:
             value = rng.choice([np.nan, np.inf, -np.inf, 1e38, 3e37, -3e37, 1e18, 1e-20, 1e-40, 0, -1])
             flat[int(rng.integers(len(flat))) if rng.integers(2) else slice(None)] = value
     elif what == 4:
