@@ -102,8 +102,10 @@ std::vector<Case> cases(Data& d) {
             add("inner_products" + size,
                 [&d, n, dim](const Kernels& k) { k.inner_products(d.from, n, d.words.data(), dim, d.to); });
             for (std::size_t width : {dim, dim - 1}) // [dim][dim] as a rotation has it, and a width with a remainder
-                add("rotate" + size + " x " + std::to_string(width),
-                    [&d, n, dim, width](const Kernels& k) { k.rotate(d.from, n, d.words.data(), dim, width, d.to); });
+                add(
+                    "rotate" + size + " x " + std::to_string(width),
+                    [&d, n, dim, width](const Kernels& k) { k.rotate(d.from, n, d.words.data(), dim, width, d.to); },
+                    n * dim > 16); // one sum of 16 terms in 16 lanes waits for its additions, at any level
         }
     for (std::size_t n : {std::size_t{1}, Data::kQueries})
         add("rotate " + std::to_string(n) + " x 512 x 512", [&d, n](const Kernels& k) {
