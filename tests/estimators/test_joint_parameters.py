@@ -54,9 +54,10 @@ def test_what_labels_make_meaningless_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [il.ICQ, il.UnsupervisedICQ])
 @pytest.mark.parametrize("weight", [99, 0.5, "2", True])
-def test_a_weight_that_cannot_be_is_refused_at_once(kind: type, weight: object) -> None:
+def test_a_weight_that_cannot_be_is_refused_by_fit(kind: type, weight: object) -> None:
+    model = kind(3, metric="ip", parallel_weight=weight)  # as scikit-learn wants it, no constructor checks its values
     with pytest.raises(il.InputError, match="parallel_weight must be a number from 1 to"):
-        kind(3, parallel_weight=weight)
+        model.fit(X)
 
 
 def test_a_weight_with_labels_is_named_before_its_metric() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any, TypeVar
 
-from ..codec.limits import checked_weight
 from ..errors import InputError
 from ..inputs.literals import Auto, Cross, CrossWithLabels, Effort, Layout, Loss, Metric, Optimize, PriorFit, Rotation
 from ..learn.recipe import Recipe
@@ -85,7 +84,6 @@ class ICQ(Model):
         self.prior = prior
         self.metric = metric
         self.effort = effort
-        checked_weight(parallel_weight)
         self.parallel_weight = parallel_weight
         self.cells = cells
         self.iterations = iterations

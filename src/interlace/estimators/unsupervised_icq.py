@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..codec.limits import checked_weight
 from ..errors import FitInterruptedWarning, warn_user
 from ..inputs.arrays import Rows
 from ..inputs.literals import Auto, Cross, Effort, Layout, Metric, PriorFit, Rotation
@@ -82,7 +81,6 @@ class UnsupervisedICQ(Model):
         self.prior = prior
         self.metric = metric
         self.effort = effort
-        checked_weight(parallel_weight)
         self.parallel_weight = parallel_weight
         self.cells = cells
         self.iterations = iterations
