@@ -15,7 +15,6 @@ public:
 
     Rotation(std::vector<float> matrix, std::size_t dim); // [dim][dim], or empty: the identity
     bool in_halves() const { return !halves_.empty(); }
-    std::size_t bytes() const { return floats_.size() * sizeof(float) + halves_.size() * sizeof(std::uint16_t); }
 
     // vectors [n][dim] -> (x - mean) R, or x R if mean is nullptr
     void apply(const float* x, std::size_t n, const float* mean, float* out) const;

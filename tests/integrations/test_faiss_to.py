@@ -104,6 +104,17 @@ def test_faiss_keeps_it_in_a_file_and_decodes_it(layout, ids):
         np.testing.assert_allclose(decoded, index.reconstruct(index.ids), atol=1e-5)
 
 
+def test_a_rotation_in_half_precision():
+    x = clustered(300, 512, seed=1) + 50
+    index = il.Index.build(x, n_bytes=4, n_words=16, layout="subspace", iterations=1, threads=1)
+    made = il.to_faiss(index)
+    decoded = [made.reconstruct(int(i)) for i in index.ids]
+    np.testing.assert_allclose(decoded, index.reconstruct(index.ids), atol=1e-3)
+    read = faiss.deserialize_index(faiss.serialize_index(made))  # which may search, but not decode
+    np.testing.assert_array_equal(made.search(x[:9], 5)[1], read.search(x[:9], 5)[1])
+    np.testing.assert_array_equal(il.from_faiss(made).codebooks.mean, index.codebooks.mean)
+
+
 @pytest.mark.parametrize("metric", ["l2", "ip"])
 def test_both_encoders_choose_the_same_words(metric):
     x = clustered(400, DIM, seed=1)

@@ -84,9 +84,18 @@ def test_causes_that_compare_measures_and_books() -> None:
     same = a.by_measure(a.gap, "real-sq", "SQ+CQ")({"real-sq": Results(lines())})
     assert same == "the same by either measure: the MAP of the whole ranking differs by +0.100 [+0.100, +0.100]"
     assert a.without_split({}) == "undecided"
-    for at_16, told in ((0.2, "not the split: SQ+CQ also has less"), (0.9, "the split: SQ+CQ has more")):
-        values = {4: 0.3, 8: 0.5, 16: at_16}
-        results = Results(made("SQ+CQ", "mnist", k, s, map=v + 0.01 * s) for k, v in values.items() for s in range(3))
+    for ours, theirs, told in (
+        (0.2, 0.2, "not the split: SQ+CQ has less"),
+        (0.9, 0.9, "not the split: SQ+CQ has more"),
+        (0.2, 0.9, "the split: SQ+CQ has more"),
+    ):
+        at_16 = {"ICQ": ours, "SQ+CQ": theirs}
+        results = Results(
+            made(label, "mnist", k, s, map=value + 0.01 * s)
+            for label in at_16
+            for k, value in ((4, 0.3), (8, 0.5), (16, at_16[label]))
+            for s in range(3)
+        )
         assert a.without_split({"real-sq": results}).startswith(told)
 
 

@@ -138,7 +138,7 @@ def plan_recall(
     points = []
     for i, of_length in enumerate(settings):
         progress(f"{lengths[i]} bytes", i / len(settings))
-        learned = learn_codebooks(Rows(vectors[:n_learned]), of_length.for_rows(n_learned), silent)
+        learned = learn_codebooks(Rows(vectors[:n_learned]), of_length, silent)
         points.append(_point(learned.codebooks, of_length, searched, asked, truth, k, rerank, n_rows))
     return RecallPlan(n_rows, given.dim, metric, k, rerank, len(searched), len(asked), tuple(points))
 

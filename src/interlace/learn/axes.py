@@ -38,7 +38,7 @@ def in_halves(rotation: FloatArray) -> FloatArray:
     """The rotation, rounded to float16 where it has many dimensions; still float32.
 
     Rows and queries are rotated by the same rounded matrix, so search loses nothing by it. No entry of R^T R changes by
-    more than 2^-10 (Cauchy and Schwarz on columns that are off by 2^-11), and Codebooks accepts 1e-3.
+    more than about 2^-10 (Cauchy and Schwarz on columns that are off by 2^-11), and Codebooks accepts 1e-3.
     """
     fewest, divisor = HALVES
     if len(rotation) < fewest or len(rotation) % divisor:

@@ -37,17 +37,21 @@ class Learned:
     interrupted: bool  #: Ctrl-C ended the refits early
 
 
-def learn_codebooks(rows: Rows, settings: Settings, progress: Progress) -> Learned:
-    """Codebooks for checked settings. The same seed gives the same bytes for any number of threads."""
+def learn_codebooks(rows: Rows, settings: Settings, progress: Progress, *, n_rows: int | None = None) -> Learned:
+    """Codebooks for checked settings. The same seed gives the same bytes for any number of threads.
+
+    ``n_rows``: of the index, if ``rows`` are a sample of them.
+    """
     if len(rows) == 0:
         raise InputError("x has no rows; codebooks are learned from at least one row")
-    asked, settings, rng = settings, settings.for_rows(len(rows)), np.random.default_rng(settings.seed)
+    wanted = len(rows) if n_rows is None else n_rows
+    asked, settings, rng = settings, settings.for_rows(wanted), np.random.default_rng(settings.seed)
     sample = training_rows(len(rows), train_rows_that_fit(len(rows), rows.dim, settings), rng)
     x, cells = _sampled(rows, sample, settings), None
     choice, done_before = Choice(settings.layout, settings.crude_books, "asked for"), 0.0
     if settings.layout == "auto":
-        choice = choose(x, _trial(asked, len(rows), progress), settings, n_rows=len(rows), rng=rng)
-        settings = asked.for_rows(len(rows), choice.layout)
+        choice = choose(x, _trial(asked, wanted, progress), settings, n_rows=len(rows), rng=rng)
+        settings = asked.for_rows(wanted, choice.layout)
         done_before = TRIAL_SHARE if choice.table else 0.0
     _warn_if_few(len(sample), rows.dim, settings, choice.layout)
 

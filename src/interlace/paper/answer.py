@@ -188,13 +188,12 @@ def by_measure(effect: Callable[[str, str, str], Effect], figure: str, theirs: s
 
 
 def without_split(figures: Figures) -> str:
-    """Whether books without a split also lose precision with 16 books."""
-    lost = most_books("real-sq", "SQ+CQ")(figures)
-    if lost is None or not lost.sign():
+    """Whether 16 books change the precision of books without a split in the same direction."""
+    ours, theirs = (most_books("real-sq", label)(figures) for label in ("ICQ", "SQ+CQ"))
+    if ours is None or theirs is None or not theirs.sign():
         return "undecided"
-    if lost.value < 0:
-        return f"not the split: SQ+CQ also has less, {lost.interval()}"
-    return f"the split: SQ+CQ has more, {lost.interval()}"
+    told = f"SQ+CQ has {'less' if theirs.value < 0 else 'more'}, {theirs.interval()}"
+    return f"not the split: {told}" if ours.value * theirs.value > 0 else f"the split: {told}"
 
 
 def _always(text: str) -> Callable[[Figures], str]:

@@ -126,8 +126,11 @@ def _present(store: ResultFolder) -> dict[str, Results]:
 
 
 def _full(store: ResultFolder) -> ResultFolder:
-    """Results of the full size, where they are by default: beside those of the standard size."""
-    return ResultFolder(store.folder / FULL, FULL, mixed=store.mixed)
+    """Results of the full size, where they are by default: beside those of the standard size.
+
+    Code that differs from theirs is no obstacle to the page: they are shown beside figures of other papers only.
+    """
+    return ResultFolder(store.folder / FULL, FULL, mixed=True)
 
 
 def page_text(store: ResultFolder, page: Path) -> str:

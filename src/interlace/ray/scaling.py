@@ -106,7 +106,10 @@ class Scaler:
     def _run(self) -> None:
         while True:
             time.sleep(STEP)
-            self.step(time.monotonic())
+            try:
+                self.step(time.monotonic())
+            except Exception:  # this thread is the only one: replicas would never be added or removed again
+                LOG.exception("replicas could not be added or removed")
 
     def step(self, now: float) -> None:
         """Add what is ready to the lists, start and end actors; a group that fails does not hold up the others."""

@@ -191,11 +191,12 @@ def _known(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _icq(settings: Settings, n_rows: int, progress: Progress) -> BookLearner:
-    chosen = settings.checked().for_rows(n_rows)
+    asked = settings.checked()
+    chosen = asked.for_rows(n_rows)
     most = sample_size(n_rows, chosen.max_train_rows, chosen.n_cells) if chosen.many_cells else chosen.max_train_rows
 
     def learn(x: FloatArray) -> Codebooks:
-        learned = learn_codebooks(Rows(x), chosen, progress)
+        learned = learn_codebooks(Rows(x), asked, progress, n_rows=n_rows)
         if learned.interrupted:
             raise KeyboardInterrupt
         return learned.codebooks

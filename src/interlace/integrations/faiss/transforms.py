@@ -24,19 +24,17 @@ def transforms_of(faiss: Any, codebooks: Codebooks) -> tuple[list[Any], FloatArr
     rotated = mean if rotation is None else np.asarray(mean.astype(np.float64) @ rotation, np.float32)
     l2 = codebooks.metric_type.is_squared
     chain: list[Any] = [faiss.NormalizationTransform(dim, 2.0)] if codebooks.metric_type.is_normalized else []
-    if rotation is not None:
-        turn = faiss.LinearTransform(dim, dim, bool(l2 and mean.any()))
-        faiss.copy_array_to_vector(np.ascontiguousarray(rotation.T).ravel(), turn.A)
-        if turn.have_bias:
-            faiss.copy_array_to_vector(-rotated, turn.b)
-        turn.is_trained = True
-        turn.set_is_orthonormal()
-        chain.append(turn)
-    elif l2 and mean.any():
+    if l2 and mean.any():
         centre = faiss.CenteringTransform(dim)
         faiss.copy_array_to_vector(mean, centre.mean)
         centre.is_trained = True
         chain.append(centre)
+    if rotation is not None:
+        turn = faiss.LinearTransform(dim, dim, False)
+        faiss.copy_array_to_vector(np.ascontiguousarray(rotation.T).ravel(), turn.A)
+        turn.is_trained = True
+        turn.is_orthonormal = True  # to 1e-3, which Codebooks checks; faiss wants 4e-5 to turn codes back
+        chain.append(turn)
     return chain, np.zeros(dim, np.float32) if l2 else rotated
 
 
