@@ -76,6 +76,7 @@ def test_causes() -> None:
 
     assert a.by_recipe(ablation()).startswith("our recipe (as written -0.100")
     assert a.by_recipe(ablation(as_written=0.7)).startswith("the method (as written +0.200")
+    assert a.by_recipe(ablation(as_written=0.5)) == "undecided"
     assert a.by_recipe({}) == "undecided"
 
 

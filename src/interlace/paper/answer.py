@@ -168,7 +168,7 @@ def by_recipe(figures: Figures) -> str:
     if pair[0] is None or pair[1] is None:
         return "undecided"
     ours, written = pair[0].sign(), pair[1].sign()
-    if ours is None or written is None:
+    if not ours or not written:  # one seed, or no difference
         return "undecided"
     told = f"as written {pair[1].interval()} against SQ+CQ at 8 books"
     return f"the method ({told})" if ours == written else f"our recipe ({told})"
