@@ -21,7 +21,6 @@ def transforms_of(faiss: Any, codebooks: Codebooks) -> tuple[list[Any], FloatArr
     transforms queries like rows, and q.(mean + w) is not (q - mean).w.
     """
     dim, rotation, mean = codebooks.dim, codebooks.rotation, codebooks.mean
-    rotated = mean if rotation is None else np.asarray(mean.astype(np.float64) @ rotation, np.float32)
     l2 = codebooks.metric_type.is_squared
     chain: list[Any] = [faiss.NormalizationTransform(dim, 2.0)] if codebooks.metric_type.is_normalized else []
     if l2 and mean.any():
@@ -35,7 +34,9 @@ def transforms_of(faiss: Any, codebooks: Codebooks) -> tuple[list[Any], FloatArr
         turn.is_trained = True
         turn.is_orthonormal = True  # to 1e-3, which Codebooks checks; faiss wants 4e-5 to turn codes back
         chain.append(turn)
-    return chain, np.zeros(dim, np.float32) if l2 else rotated
+    if l2:
+        return chain, np.zeros(dim, np.float32)
+    return chain, mean if rotation is None else np.asarray(mean.astype(np.float64) @ rotation, np.float32)
 
 
 @dataclass(frozen=True)
