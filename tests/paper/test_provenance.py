@@ -37,7 +37,7 @@ def written(folder: Path, *commits: str | None) -> ResultFolder:
 
 def test_a_page_of_mixed_commits_is_refused_unless_asked_for(tmp_path: Path) -> None:
     page = tmp_path / "RESULTS.md"
-    assert "Made by 2 of commit abc (code of-abc)." in page_text(written(tmp_path / "one", "abc", "abc"), page)
+    assert "Results: 2 of commit abc (code of-abc)." in page_text(written(tmp_path / "one", "abc", "abc"), page)
     store = written(tmp_path / "two", "abc", "abc", "def")
     with raises(il.InputError, "2 of commit abc", "1 of commit def", "--mixed", "--out"):
         page_text(store, page)

@@ -168,6 +168,31 @@ class TestReport:
         assert value_of(result, "map") == 0.4
         assert value_of(result, "milliseconds") == 2.0
 
+    def test_the_plot_of_protocols_has_a_row_for_every_line_and_the_reported_figures(self) -> None:
+        measured = [
+            made("SQ", "mnist-kernel", k, seed, figure="published", map=0.9 + 0.01 * seed)
+            for k in (4, 8)
+            for seed in (0, 1)
+        ]
+        measured.append(made("DQN (CNN)", "cifar10-54k", 6, 0, figure="published", map=0.4))
+        (ax,) = drawn("published", [*measured, made("class topline", "mnist-kernel", 0, 0, figure="published")])
+        rows = [
+            ("CIFAR-10 (54K rows), DQN (CNN), 48 bits", 0.4, [0.55, 0.58]),
+            ("MNIST (kernel features), SQ, 32 bits", 0.905, None),
+            ("MNIST (kernel features), SQ, 64 bits", 0.905, [0.94, 0.94]),
+        ]
+        assert sorted(label.get_text() for label in ax.get_yticklabels()) == [name for name, _, _ in rows]
+        places = {label.get_text(): at for at, label in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)}
+        for name, value, theirs in rows:
+            (bar,) = (bar for bar in ax.containers if bar.lines[0].get_ydata()[0] == places[name])
+            assert bar.lines[0].get_xdata() == pytest.approx([value])
+            reported = [
+                list(line.get_xdata())
+                for line in ax.lines
+                if line.get_label() == "reported" and line.get_ydata()[0] == places[name]
+            ]
+            assert reported == ([] if theirs is None else [theirs])
+
     @pytest.mark.parametrize("figure", FIGURES)
     def test_every_figure_is_drawn_and_reported(self, figure: str, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib", reason="the plot extra is not installed")

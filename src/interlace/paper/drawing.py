@@ -13,12 +13,14 @@ from typing import Any
 from ..errors import InputError
 from ..plot.style import BLUE, FAINT, GREY, INK, SMALL, VERMILION, tidy
 from .figures import BASELINES, TOPLINE, Figure
+from .literature import REPORTED
 from .looks import CASCADE, HOLLOW, look
 from .summary import OPS, Mean, Results
 
 NAMES = {
     **{"mnist": "MNIST", "cifar10": "CIFAR-10", "gist": "GIST", "lenet": "LeNet", "alexnet": "AlexNet"},
     **{"unseen": "unseen classes", "text": "text vectors", "images": "images", "cnn": "3-layer CNN"},
+    **{"kernel": "kernel features", "54k": "54K rows", "59k": "59K rows"},
 }
 PRECISION, OPERATIONS = "MAP@100", "table additions per vector"
 #: Smallest range of a precision axis: a narrower one would show noise.
@@ -49,7 +51,7 @@ def draw(figure: Figure, results: Results, path: Path) -> Path:
 def shape_of(figure: Figure, results: Results) -> tuple[int, int]:
     """Rows and columns of the plots of a figure."""
     n = len(_with_lines(results))
-    shapes = {"against_ops": (2, n), "against_books": (n, 3), "against_length": (1, 2), "variants": (1, 3)}
+    shapes = {"against_ops": (2, n), "against_books": (n, 3), "variants": (1, 3), "against_reported": (1, 1)}
     return shapes.get(figure.drawn, (1, 2))
 
 
@@ -232,6 +234,36 @@ def variants(axes: Any, results: Results) -> None:
     axes[0][0].figure.suptitle(f"{title(data)}, {n_books} books", fontsize=10)
 
 
+def against_reported(axes: Any, results: Results) -> None:
+    """MAP of the whole ranking of each method in each protocol, beside the figures that papers report for it."""
+    ax = axes[0][0]
+    rows = [
+        (data, label, n_books)
+        for data in results.data
+        for label in results.labels(data)
+        if label not in BASELINES
+        for n_books in results.books(data, label)
+    ]
+    reported = {one.run[1:]: one for one in REPORTED}
+    for place, (data, label, n_books) in enumerate(rows):
+        if (point := results.mean(data, label, n_books, "map")) is not None:
+            half = point.half if point.n > 1 else 0.0
+            ax.errorbar(
+                point.value, place, xerr=half, fmt="o", markersize=5, capsize=2, color=BLUE, label="measured here"
+            )
+        if (theirs := reported.get((data, label, n_books))) is not None:
+            ends = [min(theirs.values), max(theirs.values)]
+            ax.plot(
+                ends, [place, place], "D-", markersize=5, markerfacecolor="white", color=VERMILION, label="reported"
+            )
+    names = [f"{title(data)}, {label}, {8 * n_books} bits" for data, label, n_books in rows]
+    ax.set_yticks(range(len(rows)), names, fontsize=SMALL)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlabel("MAP of the whole ranking", fontsize=SMALL + 0.5)
+    ax.figure.set_size_inches(7.5, 0.28 * len(rows) + 1.4)
+    tidy(ax, "x")
+
+
 def codes(axes: Any, results: Results) -> None:
     """Error and recall against bytes."""
     data = "vectors"
@@ -245,7 +277,8 @@ def codes(axes: Any, results: Results) -> None:
 
 
 KINDS: dict[str, Callable[[Any, Results], None]] = {
-    function.__name__: function for function in (against_ops, against_books, against_length, variants, codes)
+    function.__name__: function
+    for function in (against_ops, against_books, against_length, against_reported, variants, codes)
 }
 
 

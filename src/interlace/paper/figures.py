@@ -223,7 +223,7 @@ FIGURES: dict[str, Figure] = {
         Figure(
             "published",
             "Baselines in the protocols of their own papers",
-            "against_books",
+            "against_reported",
             (
                 FigurePart(("mnist", "mnist-kernel"), (_series("SQ"), _WITHOUT_LABELS), books=(4, 8), open=False),
                 _baselines("mnist", "mnist-kernel"),

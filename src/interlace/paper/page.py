@@ -26,7 +26,7 @@ def made_by(found: Sequence[Result]) -> str:
         return "There are no results yet.\n"
     counted, odd = origins(found), other_recipes(found)
     listed = ", ".join(f"{n} of {origin.text}" for origin, n in sorted(counted.items()))
-    lines = [f"Made by {listed}." if not differ(counted) else f"**These results mix different code**: {listed}."]
+    lines = [f"Results: {listed}." if not differ(counted) else f"**These results mix different code**: {listed}."]
     if Origin() in counted:
         lines.append(
             f"**{counted[Origin()]} of {len(found)} results were made by older code, which recorded neither its commit "
@@ -97,7 +97,9 @@ def published_table(found: Mapping[str, Results], full: Mapping[str, Results] | 
     lines = [
         "## Published and measured",
         "",
-        "Each baseline in the protocol of its own paper. *reported* are figures from summaries of those papers.",
+        "Each baseline in the protocol of its own paper. *reported* are figures from summaries of those papers. The "
+        "network of DQN was trained on ImageNet first; here every network starts from random weights. In the "
+        "standard size the networks learn from 5,000 images (54K); the papers of PQN, DPQ and SUBIC use all 50,000.",
         "",
         "| method | data | code | reported | measured here | measure |",
         "| --- | --- | --- | --- | --- | --- |",
