@@ -55,6 +55,7 @@ bench: bench-cache  ## all comparisons with the peers, on an idle machine (hours
 	$(BIN)/python benchmarks/agreement.py --resume
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/fixed_cost.py
 	$(BIN)/python benchmarks/long_codes.py --resume
+	$(BIN)/python benchmarks/exact_cells.py
 	$(BIN)/python benchmarks/report.py --readme README.md
 
 bench-cache: $(STAMP)  ## build the indexes of the comparisons

@@ -49,7 +49,7 @@ def build_all(
     data: BenchSet, n_bytes: int, train: NDArray[np.int64], plan: Plan, say: Callable[[str], None]
 ) -> list[Method]:
     """All peers, trained and filled, with their level and nprobe chosen."""
-    builders = [_fastscan, _pq, _opq, _ivf_pq, _ivf_fastscan]
+    builders = [fast_scan, product_codes, _opq, _ivf_pq, _ivf_fastscan]
     builders += [_rq] if plan.rq else []
     builders += [_rq_table] if plan.rq_table else []
     methods = []
@@ -66,14 +66,16 @@ def quality(peer: Method, data: BenchSet, plan: Plan) -> dict[str, Any]:
     return {"recall": {str(k): round(recall(ids, truth, k), 5) for k, ids in found.items()}}
 
 
-def _fastscan(data: BenchSet, n_bytes: int, train: NDArray[np.int64], plan: Plan) -> Method:
+def fast_scan(data: BenchSet, n_bytes: int, train: NDArray[np.int64], plan: Plan) -> Method:
+    """The flat scan of 4-bit codes."""
     pad = _padding(data, 2 * n_bytes)
     index = faiss.IndexPQFastScan(data.x.shape[1] + pad, 2 * n_bytes, 4)
     index.pq.cp.max_points_per_centroid = len(train)  # the default trains 4-bit books on 4,096 rows only
     return _filled(FASTSCAN, index, data, train, plan, ops=2 * n_bytes, pad=pad)
 
 
-def _pq(data: BenchSet, n_bytes: int, train: NDArray[np.int64], plan: Plan) -> Method:
+def product_codes(data: BenchSet, n_bytes: int, train: NDArray[np.int64], plan: Plan) -> Method:
+    """The flat scan of 8-bit codes."""
     pad = _padding(data, n_bytes)
     index = faiss.IndexPQ(data.x.shape[1] + pad, n_bytes, 8)
     return _filled(PQ, index, data, train, plan, n_timed=plan.timed_slow, ops=n_bytes, pad=pad)

@@ -48,7 +48,9 @@ def main(argv: list[str] | None = None) -> int:
             print(f"building {layout}", file=sys.stderr)
             index, _ = ours.build(data, options.bytes, layout, plan)
             methods += _variants(index, data, plan)
-        peers = [builder(data, options.bytes, train, plan) for builder in (faiss_peers._fastscan, faiss_peers._pq)]
+        peers = [
+            builder(data, options.bytes, train, plan) for builder in (faiss_peers.fast_scan, faiss_peers.product_codes)
+        ]
         for peer in peers:
             found = peer.answers(data.queries[: plan.answered], 10)
             peer.facts["recall"] = round(recall(found, data.truth[: plan.answered], 10), 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from partition_bars import AGREED, RECALLS, fastest, us
@@ -225,3 +226,40 @@ def long_codes(found: Case) -> str:
         f"PQ of 4 bits and the same bytes is 1. Load of the machine at the end: {found['environment']['load_at_end']}."
     )
     return f"## Long codes\n\n{intro}\n\n{table(head, rows)}"
+
+
+def exact_cells(found: Case) -> str:
+    """The exact margin with few and with many cells, against FastScan of the same bytes."""
+    head = ("code bytes", "method", "bytes per vector", "recall@10", "rows scanned", "us batch", "us single")
+    head += ("times FastScan, batch", "single")
+    peers = {line["n_bytes"]: line["us"] for line in found["results"] if line["cells"] is None}
+    rows = []
+    for line in found["results"]:
+        scanned = f"{line['scanned_share']:.1%}" if "scanned_share" in line else "100%"
+        facts = (
+            str(line["n_bytes"]),
+            line["name"],
+            f"{line['bytes_per_vector']:.2f}",
+            f"{line['recall']:.3f}",
+            scanned,
+        )
+        times = tuple(f"{line['us'][mode]:.0f}" for mode in ("batch", "single"))
+        speeds = tuple(f"{peers[line['n_bytes']][mode] / line['us'][mode]:.2f}" for mode in ("batch", "single"))
+        rows.append((*facts, *times, *speeds))
+    protocol, data = found["protocol"], found["data"]
+    intro = (
+        f'{data["rows"]:,} vectors ({data["name"]}), `margin="exact"`, k = {protocol["ks"][0]}, SIMD level '
+        f"{found['simd']}. Microseconds of processor time of one query, alone and in a batch of {protocol['timed']}, "
+        f"one thread, medians over {protocol['rounds']} interleaved rounds; recall over {protocol['answered']:,} "
+        f"queries. Load of the machine at the end: {found['environment']['load_at_end']}."
+    )
+    return f"## Exact searches with few cells\n\n{intro}\n\n{table(head, rows)}"
+
+
+#: Results that are one table, in the order of the page.
+OF_KIND: dict[str, Callable[[Case], str]] = {
+    "fitting": fitting,
+    "fixed-cost": fixed_cost,
+    "long-codes": long_codes,
+    "exact-cells": exact_cells,
+}

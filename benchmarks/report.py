@@ -78,9 +78,7 @@ class Found:
     partitions: dict[str, dict[str, Any]] = field(default_factory=dict)  #: by data set
     growth: dict[str, Any] | None = None
     building: list[dict[str, Any]] = field(default_factory=list)
-    fitting: dict[str, Any] | None = None
-    fixed_cost: dict[str, Any] | None = None
-    long_codes: dict[str, Any] | None = None
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)  #: of one table each, by kind
 
 
 def read(folder: Path) -> Found:
@@ -108,9 +106,7 @@ def read(folder: Path) -> Found:
         },
         growth=next(iter(kinds.get("growth", [])), None),
         building=sorted(kinds.get("building", []), key=lambda found: found["rows"]),
-        fitting=next(iter(kinds.get("fitting", [])), None),
-        fixed_cost=next(iter(kinds.get("fixed-cost", [])), None),
-        long_codes=next(iter(kinds.get("long-codes", [])), None),
+        tables={kind: kinds[kind][0] for kind in partition_tables.OF_KIND if kind in kinds},
     )
 
 
@@ -142,9 +138,7 @@ def markdown(found: Found, plot_name: str) -> str:
     parts += [partition_tables.case(case) for case in found.partitions.values()]
     parts += [partition_tables.growth(found.growth)] if found.growth is not None else []
     parts += [partition_tables.building(found.building)] if found.building else []
-    parts += [partition_tables.fitting(found.fitting)] if found.fitting is not None else []
-    parts += [partition_tables.fixed_cost(found.fixed_cost)] if found.fixed_cost is not None else []
-    parts += [partition_tables.long_codes(found.long_codes)] if found.long_codes is not None else []
+    parts += [partition_tables.OF_KIND[kind](result) for kind, result in found.tables.items()]
     if cases:
         parts.append(f"![recall@10 against queries per second]({plot_name})")
     for front in found.fronts:
@@ -175,9 +169,7 @@ def _runs(results: Found) -> str:
     named += [(f"partitions-{name}", case) for name, case in results.partitions.items()]
     named += [("growth", results.growth)] if results.growth is not None else []
     named += [(f"building {found['data']}", found) for found in results.building]
-    named += [("fitting", results.fitting)] if results.fitting is not None else []
-    named += [("fixed-cost", results.fixed_cost)] if results.fixed_cost is not None else []
-    named += [("long-codes", results.long_codes)] if results.long_codes is not None else []
+    named += results.tables.items()
     for kind, found in results.living.items():
         slices = found.get("slices", {})
         named += [(f"{kind}: {name}", {"environment": e}) for name, e in slices.items()] or [(kind, found)]

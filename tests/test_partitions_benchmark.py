@@ -167,6 +167,27 @@ def test_page(results, tmp_path):
     assert "| bytes per vector |" in readme.read_text()
 
 
+def test_exact_searches_with_few_cells_are_compared_with_fast_scan(tmp_path):
+    report = import_module("report")
+    line = {"n_bytes": 8, "bytes_per_vector": 8.5, "recall": 0.35, "scanned_share": 0.25}
+    found = {
+        "format": 1, "kind": "exact-cells", "quick": False, "environment": ENVIRONMENT, "simd": "avx2",
+        "data": {"name": "a set", "rows": 1_000_000, "dim": 4},
+        "protocol": {"ks": [10], "timed": 100, "rounds": 5, "answered": 500},
+        "results": [
+            line | {"name": "hybrid, 256 cells", "cells": 256, "us": {"batch": 100.0, "single": 200.0}},
+            {"name": "faiss", "n_bytes": 8, "cells": None, "bytes_per_vector": 8.0, "recall": 0.26,
+             "us": {"batch": 300.0, "single": 500.0}},
+        ],
+    }  # fmt: skip
+    (tmp_path / "exact-cells.json").write_text(json.dumps(found))
+    page = report.markdown(report.read(tmp_path), "plot.png")
+    assert "| 8 | hybrid, 256 cells | 8.50 | 0.350 | 25.0% | 100 | 200 | 3.00 | 2.50 |" in page
+    assert "| 8 | faiss | 8.00 | 0.260 | 100% | 300 | 500 | 1.00 | 1.00 |" in page
+    assert "1,000,000 vectors (a set)" in page
+    assert "| exact-cells | 2026-01-01" in page  # among the runs
+
+
 def test_plots(results, tmp_path):
     pytest.importorskip("matplotlib")
     report = import_module("report")
