@@ -28,8 +28,10 @@ DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1
 QUERIES = 256
 #: Margins from this one on lose next to nothing.
 NEXT_TO_NOTHING = 0.999
-#: Of the neighbours that a recall may lose, this part is kept in reserve: queries to come are not these.
-RESERVE = 0.1
+#: Queries to come are not these: the lower end of the one-sided 95 % interval must reach a recall, by the normal
+#: distribution, which is a little short near 1 but leaves no recall out of reach of 256 queries. Neighbours of one
+#: query are lost together: the variance is 1.2 to 1.3 times that of independent ones on SIFT, a little more is assumed.
+DEVIATIONS, TOGETHER = 1.645, 1.5
 #: A margin that visits more cells is taken where it saves this much of the depth.
 WORTH = 2.0
 
@@ -103,20 +105,24 @@ def _grown(k: int, n: int, calibration: Calibration) -> float:
     return max(1.0, n / max(1, calibration.n)) * max(1.0, k / K)
 
 
+def at_least(found: float, n_queries: int) -> float:
+    """Lower end of the interval of a recall@10 that was measured with so many queries."""
+    return found - DEVIATIONS * math.sqrt(TOGETHER * found * (1 - found) / (K * max(1, n_queries)))
+
+
 def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:
     """Margin and re-rank depth that reach a recall@k among n rows; InputError if the calibration does not say."""
     if calibration is None or not calibration.recalls:
         raise InputError("recall needs a calibration: call calibrate(queries) once there are rows")
-    needed = recall + RESERVE * (1 - recall)
     reached: dict[float, int] = {}  # the smallest depth for each margin
     for margin, depth, found in calibration.recalls:
-        if found >= needed:
+        if at_least(found, min(QUERIES, calibration.queries)) >= recall:
             reached.setdefault(margin, depth)
     if not reached:
         _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
         raise InputError(
-            f"recall {recall:g} was not reached, with some reserve, by the calibration: the best {depth} "
-            f"rows by code contain {found:.4f} of the neighbours; ask for less, pass rerank=, or use codes of more "
+            f"recall {recall:g} was not reached with 95 % confidence by the calibration: the best {depth} rows by code "
+            f"contain {found:.4f} of the neighbours of its queries; ask for less, pass rerank=, or use codes of more "
             "bytes"
         )
     least = min(reached.values())
