@@ -66,6 +66,10 @@ void inner_products(const Book& book, const float* const* x, std::size_t n, floa
 
 void linear_scores(const Book& book, const float* const* x, std::size_t n, float* const* out) {
     inner_products(book, x, n, out);
+    to_linear_scores(book, n, out);
+}
+
+void to_linear_scores(const Book& book, std::size_t n, float* const* out) {
     for (std::size_t q = 0; q < n; ++q)
         for (std::size_t w = 0; w < book.padded(); ++w) out[q][w] = book.squares[w] - 2.0f * out[q][w];
 }

@@ -42,6 +42,7 @@ Book table_centres(const Book& book);
 void squared_distances(const Book& book, const float* const* x, std::size_t n, float* const* out); // |x - w|^2
 void inner_products(const Book& book, const float* const* x, std::size_t n, float* const* out);    // x.w
 void linear_scores(const Book& book, const float* const* x, std::size_t n, float* const* out);     // |w|^2 - 2 x.w
+void to_linear_scores(const Book& book, std::size_t n, float* const* out); // of x.w in their place
 
 // 2 v.w [first.n_words][256] for the words v of the first book and w of the second, which has at most 256.
 std::vector<float> doubled_products(const Book& first, const Book& second, std::size_t dim);

@@ -32,6 +32,13 @@ Books::Books(BooksSpec spec)
     }
     cells_.find_centres();
     find_overlaps();
+    half_words_.reserve(n_columns());
+    for (std::size_t j = 0; j < n_columns(); ++j) {
+        const Book* const book = book_of(j);
+        // Books that share no dimension have squared distances in their tables, which are not sums of products.
+        const bool products = book != nullptr && !(metric() == Metric::kL2 && book->alone);
+        half_words_.emplace_back(products ? *book : Book());
+    }
     std::vector<const Book*> with_cells(n_columns());
     for (std::size_t j = 0; j < n_columns(); ++j)
         if (columns()[j] >= 0 && overlap(0, static_cast<std::size_t>(columns()[j]))) with_cells[j] = book_of(j);
@@ -89,8 +96,10 @@ std::size_t Books::bytes() const {
     std::size_t floats = 0;
     for (const Book& book : books()) floats += book.words.size() + book.squares.size();
     floats += cells_.centres().words.size() + cells_.centres().squares.size();
+    std::size_t halves = 0;
+    for (const HalfWords& words : half_words_) halves += words.bytes();
     const CoarseWords* coarse = coarse_words_.known();
-    return floats * sizeof(float) + (has_table_terms_ ? cells_.term_bytes() : 0) + cross_sums_.bytes() +
+    return halves + floats * sizeof(float) + (has_table_terms_ ? cells_.term_bytes() : 0) + cross_sums_.bytes() +
            (coarse == nullptr ? 0 : coarse->bytes());
 }
 

@@ -18,6 +18,7 @@
 #include "cells.h"
 #include "coarse_words.h"
 #include "cross_terms.h"
+#include "half_words.h"
 #include "made_once.h"
 #include "rotation.h"
 
@@ -61,6 +62,7 @@ public:
     const std::vector<Norm>& norms() const { return spec_.norms; }
     const std::vector<int>& columns() const { return spec_.columns; }
     const Book* book_of(std::size_t column) const; // nullptr for a norm column
+    const HalfWords& half_words_of(std::size_t column) const { return half_words_[column]; } // of a book's column
     const std::vector<float>& mean() const { return spec_.mean; }
     float constant() const { return spec_.constant; }
     bool has_constant() const { return !spec_.ignored.empty(); } // distances are approximate, and may be below 0
@@ -97,6 +99,7 @@ private:
     Rotation rotation_; // takes that of the spec
     Cells cells_;
     std::vector<std::size_t> column_sizes_; // [n_columns] words or values of each
+    std::vector<HalfWords> half_words_;     // [n_columns], empty for norms
     std::vector<bool> overlap_;             // [n_books * n_books]
     bool folds_cells_ = false, has_table_terms_ = false;
     CrossSums cross_sums_;

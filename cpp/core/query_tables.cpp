@@ -9,7 +9,7 @@
 namespace interlace {
 
 QueryTables::QueryTables(const Books& books, const Rule& rule, std::size_t n, bool with_steps)
-    : books_(books), rotated_(n * books.dim()), gathered_(std::min(n, kGroup) * books.dim()),
+    : books_(books), rotated_(n * books.dim()), gathered_(std::min(n, kGroup) * books.dim()), scaled_(books.dim()),
       bases_(books, rule, std::min(n, kGroup)), tables_(std::min(n, kGroup) * books.n_columns() * kWords),
       steps_(with_steps && books.has_table_terms() ? tables_.size() : 0),
       low_(std::min(n, kGroup) * books.n_columns()) {}
@@ -50,7 +50,14 @@ void QueryTables::compute_column(std::size_t column, std::size_t n) {
     if (const Book* book = books_.book_of(column)) {
         const bool direct = l2 && book->alone;
         gather(*book, n, x);
-        (direct ? squared_distances : l2 ? linear_scores : inner_products)(*book, x, n, out);
+        if (direct) {
+            squared_distances(*book, x, n, out);
+        } else {
+            // A batch shares the words in the cache, a single query waits for them: it reads half the bytes.
+            if (n != 1 || !books_.half_words_of(column).products(x[0], scaled_.data(), out[0]))
+                inner_products(*book, x, n, out);
+            if (l2) to_linear_scores(*book, n, out);
+        }
         for (std::size_t q = 0; q < n; ++q) {
             for (std::size_t w = 0; !l2 && w < kWords; ++w) out[q][w] = -out[q][w];
             for (std::size_t w = book->n_words; w < kWords; ++w) out[q][w] = std::numeric_limits<float>::infinity();

@@ -41,6 +41,7 @@ private:
     std::size_t first_ = 0;          // of them: the first of the group
     Aligned<float> rotated_;         // [kRotated][dim]
     Aligned<float> gathered_;        // [kGroup][dim]
+    Aligned<float> scaled_;          // [dim] scratch of HalfWords
     CellBases bases_;
     Aligned<float> tables_;
     Aligned<std::int16_t> steps_;

@@ -15,6 +15,8 @@ import books
 import interlace as il
 from helpers import ID_KINDS, LAYOUTS, build, clustered, hand_made, ids_of, same_index, small_index
 from interlace.codec import embedding
+from interlace.codec.book import HALF_WIDTH
+from interlace.codec.codebooks import HALF_ROTATION
 from interlace.estimators.fitted import Fitted
 from interlace.files import storage
 
@@ -71,7 +73,18 @@ def documented_files() -> dict[str, il.Index]:
         "cosine": build(metric="cosine"),
         **{f"embedding {kind}": embedded_index(kind) for kind in ("identity", "linear", "mlp")},
         **{f"originals {kind}": build(400, originals=kind) for kind in ("float16", "int8")},
+        **{f"wide {layout}": build(400, HALF_WIDTH, layout=layout) for layout in LAYOUTS},
+        "wide rotation": half_rotation(),
     }
+
+
+def half_rotation() -> il.Index:
+    """A rotation that float16 numbers hold: a permutation of many axes."""
+    rotation = np.eye(HALF_ROTATION, dtype=np.float32)[::-1]
+    book = il.Book(np.random.default_rng(2).normal(size=(4, 2)), [0, 5])
+    index = il.Index(il.Codebooks([book], dim=HALF_ROTATION, n_crude=1, rotation=rotation))
+    index.add(np.random.default_rng(3).normal(size=(30, HALF_ROTATION)), threads=1)
+    return index
 
 
 def indexed(ids: np.ndarray) -> il.Index:
@@ -110,6 +123,20 @@ def overlapping(codebooks: il.Codebooks) -> bool:
     """Whether books after the first share a dimension."""
     supports = [set(book.support.tolist()) for book in codebooks.books[1:]]
     return any(a & b for i, a in enumerate(supports) for b in supports[:i])
+
+
+def half_words(book: il.Book) -> bool:
+    """Whether docs/format.md says that the words are stored in half precision."""
+    if len(book.support) < 64 and len(book.words) <= 256:
+        return False
+    largest = float(np.abs(book.words).max())
+    scaled = np.ldexp(book.words.astype(np.float64), 5 - math.frexp(largest)[1] if largest else 0)
+    return bool((scaled.astype(np.float16) == scaled).all())
+
+
+def half_matrix(rotation: np.ndarray) -> bool:
+    """The same for a rotation."""
+    return len(rotation) >= 512 and bool((rotation.astype(np.float16) == rotation).all())
 
 
 def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -174,7 +201,12 @@ def documented_sections(index: il.Index, kind: str = "index") -> dict[str, tuple
             parts = [{"n_out": weight.shape[0], "n_in": weight.shape[1]} for weight, _ in layers]
         for i, part in enumerate(parts):
             name = re.sub(r"\{\w\}", str(i), section)
-            expected[name] = (dtype, tuple(eval(shape, {"__builtins__": {}}, names | part)))
+            if dtype == "F32 or F16":
+                words = name.startswith("codebooks.words.")
+                dtype_here = ("F32", "F16")[half_words(learned.books[i]) if words else half_matrix(learned.rotation)]
+            else:
+                dtype_here = dtype
+            expected[name] = (dtype_here, tuple(eval(shape, {"__builtins__": {}}, names | part)))
     return expected
 
 
@@ -213,8 +245,17 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
         assert description.get("originals") == index.originals
         learned = list(description["codebooks"])
         assert ("query_length" in learned) == (index.metric == "cosine")
-        assert (metadata["version"] == "4") == (index.metric == "cosine" or bool(index.originals))
-        assert [key for key in learned if key != "query_length"] == [row[0] for row in table("codebooks")]
+        halves = [half_words(book) and len(book.words) <= 256 for book in index.codebooks.books]
+        assert ("exponents" in learned) == any(halves)
+        if any(halves):
+            assert [exponent is not None for exponent in description["codebooks"]["exponents"]] == halves
+        rotation = index.codebooks.rotation
+        half = any(halves) or (rotation is not None and half_matrix(rotation))
+        assert (metadata["version"] == "5") == half
+        assert half or (metadata["version"] == "4") == (index.metric == "cosine" or bool(index.originals))
+        assert [key for key in learned if key not in ("query_length", "exponents")] == [
+            row[0] for row in table("codebooks")
+        ]
         if description["embedding"] is not None:
             keys = [row[0] for row in table("embedding")]
             assert list(description["embedding"]) == (keys[:-1] if index.embedding.kind == "identity" else keys)
@@ -286,6 +327,7 @@ def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> Non
     made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled", "v4-cells-hybrid", "v4-cells-residual"}
     made |= {"v4-originals-float16", "v4-originals-int8", "v4-folded-hybrid", "v4-folded-residual"}
     made |= {f"v4-{kind}-{layout}" for kind in ("cosine", "parallel") for layout in LAYOUTS}
+    made |= {f"v5-halves-{layout}" for layout in ("hybrid", "residual")}
     assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
     assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
@@ -342,7 +384,7 @@ def test_golden_files_keep_their_calibration_from_version_2_on(name: str) -> Non
     for key in ("shares", "cells"):
         np.testing.assert_array_equal(getattr(index.calibration, key), np.array(stored[key], np.float32))
     assert (index.calibration.least, index.calibration.reach) == (stored["least"], stored["reach"])
-    if name.startswith("v4-"):
+    if name.startswith(("v4-", "v5-")):
         assert index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin == stored["margin"]
         return
     with pytest.warns(il.CalibrationWarning, match="older version"):  # it promised more than it kept
@@ -361,7 +403,8 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
     again = il.open(tmp_path / "i")
     again.verify()
     assert same_index(index, again)
-    assert storage.read(tmp_path / "i").version == (4 if name.startswith("v4-") else 3 if kind == "int64" else 2)
+    version = int(name[1]) if name.startswith(("v4-", "v5-")) else 3 if kind == "int64" else 2
+    assert storage.read(tmp_path / "i").version == version
     assert again.calibration is not None
 
 

@@ -4,7 +4,8 @@
 
 Files of a released format version are never made again: they are there to prove that they still open. Run this only for
 a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone; version 4 may have more than
-256 cells, folded ones, keep originals, have a weight of errors along the row, and ranks cosines by squares.
+256 cells, folded ones, keep originals, have a weight of errors along the row, and ranks cosines by squares; version 5
+may have words and rotations in half precision.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "store")]
 from store_helpers import filled, put, vectors  # noqa: E402
 
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
+from interlace.codec.book import HALF_WIDTH  # noqa: E402
 from interlace.codec.embedding import MLP  # noqa: E402
 
-VERSION = 4
+VERSION = 5
 
 
 def shown(distances: np.ndarray) -> list[list[float | str]]:
@@ -184,13 +186,29 @@ def write_stores() -> None:
     write_store("0.1.1-learned", learned=True)
 
 
+def write_version_4() -> None:
+    """What version 4 added; made by the library of that version."""
+    for layout in ("hybrid", "residual"):
+        write(f"v4-cells-{layout}", many_cells(layout))
+        write(f"v4-folded-{layout}", folded_cells(layout))
+    for kind in ("float16", "int8"):
+        write(f"v4-originals-{kind}", tiny(layout="subspace", originals=kind))
+    for layout in LAYOUTS:
+        write(f"v4-cosine-{layout}", tiny(layout=layout, metric="cosine"))
+        write(f"v4-parallel-{layout}", tiny(layout=layout, metric="ip", parallel_weight=2.0))
+
+
+def half_words(layout: str) -> il.Index:
+    """Words of so many dimensions that they are float16 numbers; every 32nd of them."""
+    learned = il.Index.build(clustered(2000, HALF_WIDTH), n_bytes=3, layout=layout, threads=1, progress=False)
+    arrays, description = learned.codebooks.to_arrays()
+    few = {name: array[::32] if name.startswith("words.") else array for name, array in arrays.items()}
+    index = il.Index(il.Codebooks.from_arrays(few, description | {"beam": 4}))
+    index.add(clustered(20, HALF_WIDTH, seed=7), threads=1)
+    index.calibrate(clustered(400, HALF_WIDTH, seed=8), threads=1)
+    return index
+
+
 if __name__ == "__main__":
     for layout in ("hybrid", "residual"):
-        write(f"v{VERSION}-cells-{layout}", many_cells(layout))
-        write(f"v{VERSION}-folded-{layout}", folded_cells(layout))
-    for kind in ("float16", "int8"):
-        write(f"v{VERSION}-originals-{kind}", tiny(layout="subspace", originals=kind))
-    for layout in LAYOUTS:
-        write(f"v{VERSION}-cosine-{layout}", tiny(layout=layout, metric="cosine"))
-    for layout in LAYOUTS:
-        write(f"v{VERSION}-parallel-{layout}", tiny(layout=layout, metric="ip", parallel_weight=2.0))
+        write(f"v{VERSION}-halves-{layout}", half_words(layout))

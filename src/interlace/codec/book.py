@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._threads import cached_property
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, check_numeric, describe, to_numpy
 
@@ -19,6 +20,9 @@ MAX_WORDS = 256  # a code is a byte
 #: (kLongCode of cpp/core/books.h).
 LONG_CODE = 24
 MAX_CELLS = 65536  # words of the first book, whose code is the cell: two bytes
+#: Dimensions from which on words are kept in half precision where nothing is lost by it, in files and for single
+#: queries (kNarrowest of cpp/core/half_words.h). Learning rounds such words, so that nothing is.
+HALF_WIDTH = 64
 
 
 def frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:
@@ -85,6 +89,21 @@ class Book:
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "support", support)
 
+    @cached_property
+    def halves(self) -> tuple[NDArray[np.float16], int] | None:
+        """The words as float16 numbers times a power of 2, and its exponent; None where some word is no such number,
+        and for narrow words, which take little memory."""
+        if len(self.support) < HALF_WIDTH and len(self.words) <= MAX_WORDS:
+            return None
+        halves, exponent = to_halves(self.words)
+        return (halves, exponent) if np.array_equal(from_halves(halves, exponent), self.words) else None
+
+    def rounded(self) -> Book:
+        """The same book with words that :attr:`halves` can hold, if they are wide or many."""
+        if len(self.support) < HALF_WIDTH and len(self.words) <= MAX_WORDS:
+            return self
+        return Book(from_halves(*to_halves(self.words)), self.support)
+
     def __reduce__(self) -> Any:
         return Book, (self.words, self.support)  # so that its copy is checked and frozen, too
 
@@ -122,23 +141,37 @@ class Norm:
 def arrays_of(books: Sequence[Book], norms: Sequence[Norm]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Named arrays of a file and their description; the inverse is :func:`stored_books`."""
     arrays: dict[str, NDArray[Any]] = {}
+    exponents: list[int | None] = []
     for i, book in enumerate(books):
         arrays[f"words.{i}"], arrays[f"support.{i}"] = book.words, book.support
+        exponents.append(None if book.halves is None else book.halves[1])
+        if book.halves is not None:
+            arrays[f"words.{i}"] = book.halves[0]
     for i, norm in enumerate(norms):
         arrays[f"norm.{i}"] = norm.values
     description: dict[str, Any] = {"norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in norms]}
-    if len(books[0].words) > MAX_WORDS:  # thousands of words: half the bytes, where nothing is lost
-        halves, exponent = to_halves(books[0].words)
-        if np.array_equal(from_halves(halves, exponent), books[0].words):
-            arrays["words.0"], description["cells_exponent"] = halves, exponent
+    if exponents[0] is not None and len(books[0].words) > MAX_WORDS:  # as before there were other halves
+        description["cells_exponent"], exponents[0] = exponents[0], None
+    if any(exponent is not None for exponent in exponents):
+        description["exponents"] = exponents
     return arrays, description
 
 
 def stored_books(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> tuple[list[Book], list[Norm]]:
-    """Books and norms of a file. The words of cells may be float16 numbers times a power of 2."""
-    words = [arrays[f"words.{i}"] for i in range(int(description["n_books"]))]
+    """Books and norms of a file. Words may be float16 numbers times a power of 2."""
+    n = int(description["n_books"])
+    exponents = [*description.get("exponents", [None] * n)]
+    if len(exponents) != n:
+        raise InputError(f"exponents must be {n}, one for each book, got {len(exponents)}")
     if "cells_exponent" in description:
-        words[0] = from_halves(words[0], integer_between(description["cells_exponent"], "cells_exponent", -200, 200))
-    books = [Book(of_book, arrays[f"support.{i}"]) for i, of_book in enumerate(words)]
+        exponents[0] = description["cells_exponent"]
+    books = []
+    for i, exponent in enumerate(exponents):
+        words = arrays[f"words.{i}"]
+        if (exponent is None) != (words.dtype != np.float16):
+            raise InputError(f"words of book {i} are {words.dtype}, and their exponent is {exponent}")
+        if exponent is not None:
+            words = from_halves(words, integer_between(exponent, "exponent", -200, 200))
+        books.append(Book(words, arrays[f"support.{i}"]))
     stored = enumerate(description["norms"])
     return books, [Norm(arrays[f"norm.{i}"], tuple(d["covers"]), bool(d["crude"])) for i, d in stored]

@@ -24,6 +24,9 @@ __all__ = ["LONG_CODE", "MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", 
 Codes = NDArray[np.uint8]  # [n, code_width]: the number of the cell, then a code for each column
 
 NEWER_VERSION = 4  # of files with more cells than a byte can number, folded cells, or a weight of parallel errors
+HALVES_VERSION = 5  # of files whose words or rotation are float16
+#: Dimensions from which on a rotation is stored as float16 where nothing is lost (kSmallest of cpp/core/rotation.h).
+HALF_ROTATION = 512
 MAX_BOOKS = 256  # kMaxBooks of cpp/core/coding/beam_tables.cpp
 
 
@@ -121,6 +124,14 @@ class Codebooks:
     def reach(self) -> float:
         """Sum over books of the length of their longest word: no decoded vector is farther from the mean."""
         return reach_of(self.books)
+
+    @cached_property
+    def half_rotation(self) -> NDArray[np.float16] | None:
+        """The rotation as float16, where it is large and nothing is lost by it."""
+        if self.rotation is None or self.dim < HALF_ROTATION:
+            return None
+        halves: NDArray[np.float16] = self.rotation.astype(np.float16)
+        return halves if np.array_equal(halves, self.rotation) else None
 
     @cached_property
     def shortest_direction(self) -> float:
@@ -266,7 +277,7 @@ class Codebooks:
         of_books, of_norms = arrays_of(self.books, self.norms)
         arrays |= of_books
         if self.rotation is not None:
-            arrays["rotation"] = self.rotation
+            arrays["rotation"] = self.rotation if self.half_rotation is None else self.half_rotation
         description = {
             "dim": self.dim,
             **self.metric_type.described(),
@@ -325,7 +336,10 @@ class Codebooks:
         """The oldest version of the file format that has such codebooks."""
         # An older reader would encode further rows by another loss, and drop the weight when it saves.
         newer = self.n_cells > MAX_WORDS or self.folded or self.parallel_weight != 1
-        return max(self.metric_type.file_version, NEWER_VERSION if newer else 0)
+        halves = self.half_rotation is not None or any(
+            book.halves is not None and len(book.words) <= MAX_WORDS for book in self.books
+        )
+        return max(self.metric_type.file_version, NEWER_VERSION if newer else 0, HALVES_VERSION if halves else 0)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the codebooks to a file, atomically."""

@@ -60,6 +60,8 @@ class Space:
             queries = as_one_query(q, self.codebooks.dim)
         if queries is None:
             queries, single = self.queries(q, embedded)
+        elif q.ndim == 2:
+            single = False
         if self.codebooks.metric_type.is_normalized:
             queries = self.directed(queries, "queries")
         return queries, single

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
 
-VERSION = 4  # older ones are read too
+VERSION = 5  # older ones are read too
 USUAL_VERSION = 2  # what is written unless a file has something that version 2 did not know
 ORIGINALS_VERSION = 4  # of an index that keeps its vectors beside their codes
 ALIGNMENT = 64

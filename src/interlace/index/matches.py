@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..codec.metric import METRICS
 from ..engine.hits import RangeHits, RowHits, SearchStats
+from ..engine.single import OneAnswer
 from ..inputs.arrays import FloatArray
 from .ids import Ids
 
@@ -36,6 +37,18 @@ class Matches:
         if single:
             return cls(found[0], hits.distances[0], int(hits.counts[0]), hits.stats, metric)
         return cls(found, hits.distances, hits.counts, hits.stats, metric)
+
+    @classmethod
+    def of_one(cls, found: OneAnswer, offset: int, ids: Ids, metric: str, single: bool) -> Matches:
+        """The same for one query in one call, without the first ``offset`` hits."""
+        rows, distances, count = found.rows, found.distances, found.n_found
+        if offset:
+            rows, distances = rows[:, offset:], np.ascontiguousarray(distances[:, offset:])
+            count = max(0, count - offset)
+        taken = ids.take(rows)
+        if single:
+            return cls(taken[0], distances[0], count, found.stats, metric)
+        return cls(taken, distances, np.array([count]), found.stats, metric)
 
     @property
     def scores(self) -> FloatArray:

@@ -61,14 +61,12 @@ class Searcher:
     ) -> Matches:
         """See :meth:`Searchable.search`."""
         vectors, single = self.space.search_vectors(q, embedded)
+        alone = len(vectors) == 1
         if threads is None:
-            threads = 1 if single else thread_count(None)  # one query runs on one thread
+            threads = 1 if alone else thread_count(None)  # one query runs on one thread
         options = self.options(k, offset, margin, threads, filter, rerank, recall)
-        if single and (found := search_one(self.engine, vectors, options, self.originals)) is not None:
-            ids, distances, count = self.ids.take(found.rows)[0], found.distances[0], found.n_found
-            if offset:
-                ids, distances, count = ids[offset:], distances[offset:], max(0, count - offset)
-            return Matches(ids, distances, count, found.stats, self.space.codebooks.metric)
+        if alone and (found := search_one(self.engine, vectors, options, self.originals)) is not None:
+            return Matches.of_one(found, offset, self.ids, self.space.codebooks.metric, single)
         hits = self.engine.search(vectors, options) if options.rerank is None else self._reranked(vectors, options)
         if offset:
             hits = hits.after(offset)

@@ -235,13 +235,13 @@ class Rows:
 
 
 def as_one_query(q: Any, dim: int) -> FloatArray | None:
-    """A single float32 vector as [1, dim], copied; None for anything else, which :func:`as_queries` reads.
+    """A float32 vector [dim] or [1, dim] as [1, dim], copied; None for anything else, which :func:`as_queries` reads.
 
     It is quick, and says no where a value may be too large or is not finite.
     """
-    if type(q) is not np.ndarray or q.dtype is not FLOAT32 or q.shape != (dim,):
+    if type(q) is not np.ndarray or q.dtype is not FLOAT32 or (q.shape != (dim,) and q.shape != (1, dim)):
         return None
-    row = np.array(q, ndmin=2)
+    row = np.array(q, ndmin=2, order="C")
     return row if row[0].dot(row[0]) <= SAFE_SQUARE else None
 
 

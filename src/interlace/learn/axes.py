@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec.codebooks import HALF_ROTATION
 from ..inputs.arrays import FloatArray
 
 Floats = NDArray[np.float64]
@@ -13,9 +14,9 @@ Floats = NDArray[np.float64]
 BLOCK = 4096
 #: Rows that :func:`effective_dims` looks at, at most.
 SPREAD_ROWS = 4096
-#: Dimensions from which on rotations are rounded to float16, if they are multiples of the second number: search keeps
-#: such a matrix in half the memory (cpp/core/rotation.h).
-HALVES = (512, 64)
+#: Rotations of ``HALF_ROTATION`` dimensions and more are rounded to float16, if they are multiples of this number:
+#: files and search keep such a matrix in half the memory (cpp/core/rotation.h).
+HALF_COLUMNS = 64
 
 
 def principal_axes(x: FloatArray) -> tuple[FloatArray, Floats]:
@@ -40,8 +41,7 @@ def in_halves(rotation: FloatArray) -> FloatArray:
     Rows and queries are rotated by the same rounded matrix, so search loses nothing by it. No entry of R^T R changes by
     more than about 2^-10 (Cauchy and Schwarz on columns that are off by 2^-11), and Codebooks accepts 1e-3.
     """
-    fewest, divisor = HALVES
-    if len(rotation) < fewest or len(rotation) % divisor:
+    if len(rotation) < HALF_ROTATION or len(rotation) % HALF_COLUMNS:
         return rotation
     return rotation.astype(np.float16).astype(np.float32)
 

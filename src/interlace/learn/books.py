@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.book import from_halves, to_halves
 from ..codec.codebooks import MAX_WORDS, Book, Codebooks, Codes, Norm
 from ..codec.encode import EFFORTS, encode
 from ..inputs.arrays import FloatArray
@@ -101,8 +100,7 @@ class Learner:
         beam = min(beam, MAX_WORDS)
         if overlap:
             books = self._refit_books(y, books)
-        if self.cells is not None:  # a file stores them in half the bytes; codes are made for what it stores
-            books[0] = Book(from_halves(*to_halves(books[0].words)), books[0].support)
+        books = [book.rounded() for book in books]  # a file stores them so; codes are made for what it stores
         # The book of the cells is never scanned, so the order of its words does not matter.
         books[1:] = [Book(near_words_together(book.words), book.support) for book in books[1:]]
         norms = self._norm_column(y, books, beam)

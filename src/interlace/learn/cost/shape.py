@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...codec.codebooks import LONG_CODE, MAX_WORDS
+from ...codec.book import HALF_WIDTH
+from ...codec.codebooks import HALF_ROTATION, LONG_CODE, MAX_WORDS
 from ...codec.encode import EFFORTS
 from ...codec.metric import METRICS
 from ...engine.margins import KS, TARGETS
 from ...engine.segments import BLOCK
+from ..axes import HALF_COLUMNS
 from ..grouping import group_sizes
 from ..layout_rules import compared_layouts, scans_all, usual_layout
 from ..schedule import default_crude
@@ -113,17 +115,20 @@ class Shape:
 
     def learned_bytes(self) -> int:
         """Words, supports, rotation, mean and variances, as a file stores them."""
-        words = sum(self.n_words * width + width for width in self.widths)
-        if self.n_cells > MAX_WORDS:  # in float16
-            words += self.n_cells * self.widths[0] // 2 - self.n_words * self.widths[0]
-        else:
-            words += (self.n_cells - self.n_words) * self.widths[0]
+        counts = [self.n_cells, *([self.n_words] * (self.n_books - 1))]
+        supports = sum(self.widths)
+        words = sum(  # in float16 where they are wide or many
+            n * width * (2 if width >= HALF_WIDTH or n > MAX_WORDS else 4)
+            for n, width in zip(counts, self.widths, strict=True)
+        )
         if self.layout == "residual":
             described = self.dim
         else:
             crude = [range(*span) for span in self.spans[self.layout == "hybrid" : self.n_crude]]
             described = self.dim + len(set().union(*crude))
-        return 4 * (words + self.n_norms * self.n_values + described + self.dim + self.rotated * self.dim**2)
+        half = self.dim >= HALF_ROTATION and self.dim % HALF_COLUMNS == 0
+        rotation = self.rotated * self.dim**2 * (2 if half else 4)
+        return words + rotation + 4 * (supports + self.n_norms * self.n_values + described + self.dim)
 
     def table_bytes(self) -> int:
         """Tables that the native core computes for searches (Books::bytes in cpp/core/books.cpp)."""
@@ -132,8 +137,12 @@ class Shape:
         if self.n_cell_tables > ALL_TABLES:
             padded += -(-self.n_cell_tables // MAX_WORDS) * MAX_WORDS * (self.widths[0] + 1)  # centres of tables
         dense = self.n_dense * MAX_WORDS + (self.n_cells if self.folds_cells else 0)
-        own = self.term_bytes() if METRICS[self.metric].is_squared and not self.folds_cells else 0
-        return 4 * (padded + dense) + own + 2 * dense * -(-self.dim // DENSE_STEP) * DENSE_STEP
+        squared = METRICS[self.metric].is_squared
+        overlapping = {book for pair in self.pairs for book in pair} if squared else set(range(self.n_books))
+        wide = (self.widths[book] for book in overlapping if book > 0 and self.widths[book] >= HALF_WIDTH)
+        halves = 2 * MAX_WORDS * sum(wide)
+        own = self.term_bytes() if squared and not self.folds_cells else 0
+        return halves + 4 * (padded + dense) + own + 2 * dense * -(-self.dim // DENSE_STEP) * DENSE_STEP
 
     def term_bytes(self) -> int:
         """Terms of the cells, int16; coding needs them in any case."""
