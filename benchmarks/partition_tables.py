@@ -56,11 +56,11 @@ PACKAGES = {"svs": "scalable-vs"}
 
 def _absent(found: Case) -> str:
     """Peers without a curve, and why; results of before ``left_out`` only say what was installed."""
-    missing = [name for name, version in found["libraries"].items() if version is None]
-    text = f" Not installed: {', '.join(missing)}." if missing else ""
     if "left_out" in found:
         why = "; ".join(f"{name}: {reason}" for name, reason in found["left_out"].items())
-        return text + (f" Without a curve: {why}." if why else "")
+        return f" Without a curve: {why}." if why else ""
+    missing = [name for name, version in found["libraries"].items() if version is None]
+    text = f" Not installed: {', '.join(missing)}." if missing else ""
     kinds = {method["kind"] for method in found["methods"]}
     silent = [
         name
