@@ -19,29 +19,31 @@ Case = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bar:
-    """A target; ``measured`` is None without a result."""
+    """A target; ``measured`` is None without a result, and ``needed`` as well if it depends on one."""
 
     where: str
     what: str
-    needed: float
+    needed: float | None
     measured: float | None
-    unit: str = "x"  # a ratio; "" for a recall or an agreement, "%" for a share
+    unit: str = "x"  # a ratio; "" for a recall or an agreement, "%" for a share, "n" for a count
     most: bool = False  # the measurement must be at most the target
 
     @property
     def reached(self) -> bool:
         """Whether the target is reached; False if it was not measured."""
-        if self.measured is None:
+        if self.measured is None or self.needed is None:
             return False
         return self.measured <= self.needed if self.most else self.measured >= self.needed
 
     def verdict(self) -> str:
         """Whether it is reached, and by how much."""
-        if self.measured is None:
+        if self.measured is None or self.needed is None:
             return "not measured"
         word = "reached" if self.reached else "**not reached**"
         if self.unit == "x":
             return f"{word}, {self.measured / self.needed - 1:+.0%}"
+        if self.unit == "n":
+            return word
         if self.unit == "%":
             return f"{word}, {100 * (self.measured - self.needed):+.1f} points"
         return f"{word}, {self.measured - self.needed:+.4f}"
@@ -50,11 +52,11 @@ class Bar:
         """A number with its unit."""
         if value is None:
             return "-"
-        return {"x": f"{value:.2f}x", "%": f"{value:.0%}"}.get(self.unit, f"{value:.4f}")
+        return {"x": f"{value:.2f}x", "%": f"{value:.0%}", "n": f"{value:.0f}"}.get(self.unit, f"{value:.4f}")
 
     def goal(self) -> str:
         """The target with its unit."""
-        return ("at most " if self.most else "") + self.show(self.needed)
+        return ("at most " if self.most and self.needed is not None else "") + self.show(self.needed)
 
 
 def all_bars(

@@ -166,13 +166,19 @@ def path_of(name: str, folder: Path) -> Path:
     return folder / f"{name}.graph"
 
 
+def is_there(name: str, folder: Path) -> bool:
+    """Whether the cache has an index and the facts of its build."""
+    path = path_of(name, folder)
+    return path.exists() and path.with_suffix(".json").exists()
+
+
 def ensure(name: str, data: BenchSet, folder: Path, plan: CurvePlan, say: Callable[[str], None]) -> bool:
     """Build an index unless it is in the cache; False if the library is not installed."""
     library, path = LIBRARIES[name], path_of(name, folder)
     if (version := library.installed()) is None:
         say(f"{name} is not installed")
         return False
-    if not path.exists() or not path.with_suffix(".json").exists():
+    if not is_there(name, folder):
         say(f"building {library.title}")
         written, clock = partial(path), Clock()
         with clock.step("add"):

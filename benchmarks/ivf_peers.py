@@ -189,7 +189,7 @@ def curve(text: str, data: BenchSet, folder: Path, plan: CurvePlan, probes: tupl
         _set_probes(index, setting["nprobe"], factory.lists)
 
     return Curve(
-        f"faiss {_shown(text)}",
+        title(text),
         "faiss",
         "codes",
         [{"nprobe": p} for p in probes if FEWEST * factory.lists <= p < factory.lists],
@@ -218,7 +218,7 @@ def refined(text: str, data: BenchSet, folder: Path, plan: CurvePlan, flat: Any)
         index.k_factor = setting["k_factor"]
 
     return Curve(
-        f"{codes.name},RFlat",
+        refined_title(text),
         "faiss",
         "refined",
         [{"nprobe": p, "k_factor": f} for p in REFINED_PROBES if p < factory.lists for f in REFINED_FACTORS],
@@ -247,5 +247,11 @@ def _tables(index: Any) -> int:
     return 0 if table is None or not getattr(ivf, "use_precomputed_table", 0) else 4 * int(table.size())
 
 
-def _shown(text: str) -> str:
-    return re.sub(r"(PQ\d+)np", r"\1", text)
+def title(text: str) -> str:
+    """Name of an index in tables."""
+    return "faiss " + re.sub(r"(PQ\d+)np", r"\1", text)
+
+
+def refined_title(text: str) -> str:
+    """Name of the same index followed by float32 rows."""
+    return f"{title(text)},RFlat"

@@ -28,8 +28,6 @@ def case(found: Case) -> str:
     """Bytes and building of every index, the time at each recall, and all points."""
     data, protocol = found["data"], found["protocol"]
     stand_in = " **Generated data, not representative of real vectors.**" if data["generated"] else ""
-    missing = [name for name, version in found["libraries"].items() if version is None]
-    absent = f" Not installed: {', '.join(missing)}." if missing else ""
     grown = CALIBRATED if "-grown-" in data["name"] else ""
     intro = (
         f"{data['description']}: {data['rows']:,} rows x {data['dim']}.{stand_in} Recall over {protocol['answered']:,} "
@@ -38,7 +36,7 @@ def case(found: Case) -> str:
         f"{found['simd']}; faiss at the fastest of its levels. Bytes are those of the saved index, ids included, "
         "divided by its rows; tables in memory are computed when an index is opened, and are not among them. Build "
         "times are processor time on one thread; faiss shares the lists of one number between its indexes, and "
-        f"*lists* is the time to learn them.{absent}{grown} Load of the machine at the start: "
+        f"*lists* is the time to learn them.{_absent(found)}{grown} Load of the machine at the start: "
         f"{found['environment']['load_at_start']}, at the end: {found['environment']['load_at_end']}."
     )
     parts = [
@@ -50,6 +48,26 @@ def case(found: Case) -> str:
         f"<details><summary>All settings</summary>\n\n{_points(found)}\n\n</details>",
     ]
     return "\n\n".join(parts)
+
+
+#: Libraries whose package has another name, which is the kind of their curves.
+PACKAGES = {"svs": "scalable-vs"}
+
+
+def _absent(found: Case) -> str:
+    """Peers without a curve, and why; results of before ``left_out`` only say what was installed."""
+    if "left_out" in found:
+        why = "; ".join(f"{name}: {reason}" for name, reason in found["left_out"].items())
+        return f" Without a curve: {why}." if why else ""
+    missing = [name for name, version in found["libraries"].items() if version is None]
+    text = f" Not installed: {', '.join(missing)}." if missing else ""
+    kinds = {method["kind"] for method in found["methods"]}
+    silent = [
+        name
+        for name, version in found["libraries"].items()
+        if version is not None and PACKAGES.get(name, name) not in kinds
+    ]
+    return text + (f" Installed, but not measured in this run: {', '.join(silent)}." if silent else "")
 
 
 def _number(value: float | None, digits: int = 1) -> str:

@@ -54,11 +54,13 @@ CASES = {
             *("IVF16384_HNSW32,PQ8np", "IVF16384_HNSW32,PQ16np", "IVF4096,SQ4"),
         ),
         refined=("IVF4096,PQ32x4fs", "IVF4096,PQ16x4fs"),
-        graphs=("hnswlib", "usearch"),
+        graphs=("hnswlib", "usearch", "svs"),
     ),
-    # The margins of `Index.build`, beside those of `calibrate(queries)` that the other case of this set has.
+    # Default settings: the margins of `Index.build`, beside those of `calibrate(queries)` that the case above has.
     "sift-grown-1m-by-rows": Case(
-        ours=(Spec(8, by_rows=True), Spec(8)), faiss=("IVF4096,PQ8np",), data="sift-grown-1m"
+        ours=(Spec(8, by_rows=True), Spec(16, by_rows=True), Spec(8), Spec(16)),
+        faiss=("IVF4096,PQ8np", "IVF4096,PQ16np", "IVF4096,PQ16x4fs", "IVF4096,PQ32x4fs"),
+        data="sift-grown-1m",
     ),
     "sift300k": Case(
         ours=(Spec(8), Spec(16), Spec(16, originals="float16")),
@@ -151,7 +153,7 @@ def _run(
         build(case, data, folder, plan, options, say)
         return None
     needed = 0 if options.cached else NEEDED_AT_LEAST.get(name, len(case.faiss))
-    loaded = load(case, data, folder, plan, options, say, needed)
+    loaded, left_out = load(case, data, folder, plan, options, say, needed)
     measured = curves.measured(loaded, data, plan, say)
     return {
         "format": FORMAT,
@@ -170,6 +172,7 @@ def _run(
         "environment": environment | {"load_at_end": round(machine.load(), 2)},
         "simd": _native.simd_level(),
         "libraries": {one: library.installed() for one, library in graph_peers.LIBRARIES.items()},
+        "left_out": left_out,
         "protocol": plan.as_json(),
         "methods": measured,
         "seconds": round(time.perf_counter() - began, 1),
@@ -202,12 +205,19 @@ def load(
     options: argparse.Namespace,
     say: Callable[[str], None],
     needed: int,
-) -> list[curves.Curve]:
-    """Curves of all indexes; the first ``needed`` peers of faiss are built if they are missing, others left out."""
+) -> tuple[list[curves.Curve], dict[str, str]]:
+    """Curves of all indexes, and why peers have none; the first ``needed`` ones of faiss are built if missing."""
     found: list[curves.Curve] = []
+    left_out: dict[str, str] = {}
+
+    def leave_out(name: str, why: str) -> None:
+        left_out[name] = why
+        say(f"{name} is left out: {why}")
+
     for spec in case.ours:
         partition_ours.ensure(spec, data, folder, plan, say, any_version=options.any_version)
         found.append(partition_ours.curve(spec, data, folder, plan, any_version=options.any_version))
+    absent = "not in the cache, and --cached builds no peer" if options.cached else "not in the cache"
     there = []
     for at, text in enumerate(case.faiss):
         if at < needed:
@@ -216,16 +226,26 @@ def load(
             found.append(ivf_peers.curve(text, data, folder, plan))
             there.append(text)
         else:
-            say(f"{text} is not in the cache: left out")
+            leave_out(ivf_peers.title(text), absent)
     if refined := [text for text in case.refined if text in there]:
         flat = ivf_peers.flat_rows(data)
         found += [ivf_peers.refined(text, data, folder, plan, flat) for text in refined]
+    for text in case.refined:
+        if text not in there:
+            leave_out(ivf_peers.refined_title(text), f"{ivf_peers.title(text)} is {absent}")
     for name in case.graphs:
-        if options.cached and not graph_peers.path_of(name, folder).exists():
-            say(f"{name} is not in the cache: left out")
-        elif graph_peers.ensure(name, data, folder, plan, say):
+        library = graph_peers.LIBRARIES[name]
+        if library.installed() is None:
+            leave_out(library.title, "not installed")
+        elif options.cached and not graph_peers.is_there(name, folder):
+            leave_out(library.title, absent)
+        else:
+            graph_peers.ensure(name, data, folder, plan, say)
             found.append(graph_peers.curve(name, data, folder))
-    return found
+    for name, library in graph_peers.LIBRARIES.items():
+        if name not in case.graphs:
+            left_out[library.title] = "not a peer of this case"
+    return found, left_out
 
 
 def spec(text: str) -> Spec:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import bars
+import code_bars
+import code_tables
 import living
 import partition_bars
 import partition_tables
@@ -24,6 +26,7 @@ import tables
 HERE = Path(__file__).resolve().parent
 ORDER = ("sift300k", "sift-grown-1m", "sift-grown-10m", "mnist784")  # then any other set by name
 Cases = dict[tuple[str, int], dict[str, Any]]
+TABLES = partition_tables.OF_KIND | code_tables.OF_KIND
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -106,7 +109,7 @@ def read(folder: Path) -> Found:
         },
         growth=next(iter(kinds.get("growth", [])), None),
         building=sorted(kinds.get("building", []), key=lambda found: found["rows"]),
-        tables={kind: kinds[kind][0] for kind in partition_tables.OF_KIND if kind in kinds},
+        tables={kind: kinds[kind][0] for kind in TABLES if kind in kinds},
     )
 
 
@@ -138,7 +141,7 @@ def markdown(found: Found, plot_name: str) -> str:
     parts += [partition_tables.case(case) for case in found.partitions.values()]
     parts += [partition_tables.growth(found.growth)] if found.growth is not None else []
     parts += [partition_tables.building(found.building)] if found.building else []
-    parts += [partition_tables.OF_KIND[kind](result) for kind, result in found.tables.items()]
+    parts += [TABLES[kind](result) for kind, result in found.tables.items()]
     if cases:
         parts.append(f"![recall@10 against queries per second]({plot_name})")
     for front in found.fronts:
@@ -201,6 +204,7 @@ def _runs(results: Found) -> str:
 def _bars(results: Found) -> str:
     cases = results.cases
     found = partition_bars.all_bars(results.partitions, results.growth)
+    found += code_bars.all_bars(results.tables, results.living.get("agreement"))
     found += bars.all_bars(cases, results.streaming, results.codes)
     levels = sorted({case["simd"] for case in [*results.partitions.values(), *cases.values()]})
     reached = sum(bar.reached for bar in found)

@@ -98,7 +98,7 @@ def verdicts(cases, grown):
 def test_targets():
     """The fastest of our settings with enough recall is compared with the peer where it agrees with all its lists."""
     found = verdicts({"sift-grown-1m": hand_made()}, growth())
-    short, long = (f"sift-grown-1m, {n} code bytes" for n in (8, 16))
+    short, long = (f"sift-grown-1m, {n} code bytes, after calibrate(queries)" for n in (8, 16))
     recall = "recall@10 no less than faiss IVF4096,PQ{} at any nprobe + 0.02"
     speed = "speed against faiss IVF4096,PQ{} where it agrees 0.99 with all its lists"
     assert found[short, f"margin 0.999: {recall.format(8)}"] == "reached, +0.0050"
@@ -115,12 +115,97 @@ def test_targets():
     assert found["sift-grown-1m", reranked.format(0.98, graph)] == "**not reached**, -20%"
     assert found["sift-grown-1m", reranked.format(0.95, graph)] == "reached, +60%"
     assert found["sift-grown-1m", reranked.format(0.9, "faiss IVF4096,PQ16x4fs,RFlat")] == "not measured"
+    alone = "recall@10 of {} by re-ranking: single speed against {}"
+    assert found["sift-grown-1m", alone.format(0.95, graph)] == "reached, +60%"
+    assert found["sift-grown-1m", alone.format(0.9, "faiss IVF4096,PQ16x4fs,RFlat")] == "not measured"
+    default = "sift-grown-1m, 8 code bytes, as Index.build makes it"
+    assert found[default, f"batch {speed.format(8)}"] == "not measured"
     memory = "bytes per vector in memory, without the mapped originals, against hnswlib M=16"
     assert found["sift-grown-1m", memory] == "reached, -6.3 points"
 
 
 def test_nothing_measured():
     assert set(verdicts({}, None).values()) == {"not measured"}
+
+
+def test_default_settings_are_a_case_of_their_own():
+    """The index as Index.build makes it, not the calibrated one beside it in the same case."""
+    case = hand_made()
+    case["methods"].append(
+        ours(8, 10.0, [point({"margin": 0.99}, 0.415, 160, 0.992)], suffix=", calibrated by rows"),
+    )
+    found = verdicts({"sift-grown-1m-by-rows": case}, None)
+    speed = "speed against faiss IVF4096,PQ8 where it agrees 0.99 with all its lists"
+    assert found["sift-grown-1m, 8 code bytes, as Index.build makes it", f"margin 0.99: batch {speed}"] == (
+        "**not reached**, -38%"
+    )
+    assert found["sift-grown-1m, 8 code bytes, after calibrate(queries)", f"batch {speed}"] == "not measured"
+
+
+def test_fast_scan_is_judged_where_it_agrees_or_at_its_best():
+    case = hand_made()
+    fast = [point({"nprobe": 64}, 0.27, 50, 0.95), point({"nprobe": 512}, 0.26, 90, 0.972)]
+    slow = [point({"nprobe": 64}, 0.44, 60, 0.95), point({"nprobe": 256}, 0.45, 90, 0.981)]
+    case["methods"] += [
+        method("faiss IVF4096,PQ16x4fs", fast, 18.7),
+        method("faiss IVF4096,PQ32x4fs", [*slow, point({"nprobe": 512}, 0.44, 300, 0.99)], 27.2),
+    ]
+    found = verdicts({"sift-grown-1m": case}, None)
+    short, long = (f"sift-grown-1m, {n} code bytes, after calibrate(queries)" for n in (8, 16))
+    best = "speed against faiss IVF4096,PQ16x4fs at its best agreement, 0.972 (it never agrees 0.98)"
+    assert found[short, f"margin 0.99: batch {best}"] == "reached, +50%"
+    assert found[short, f"margin 0.999: single {best}"] == "reached, +12%"
+    agreed = "speed against faiss IVF4096,PQ32x4fs where it agrees 0.98"
+    assert found[long, f"margin 0.999: batch {agreed}"] == "**not reached**, -10%"
+    recall = "recall@10 no less than faiss IVF4096,PQ32x4fs at any nprobe + 0.1"
+    assert found[long, f"margin 0.999: {recall}"] == "reached, +0.0500"
+
+
+def test_peers_without_a_curve_are_named_with_the_reason(results):
+    tables, case = import_module("partition_tables"), hand_made()
+    case["libraries"] |= {"usearch": "2.26", "hnswlib": "0.8.0"}
+    assert "Installed, but not measured in this run: usearch." in tables.case(case)  # results of before `left_out`
+    case["left_out"] = {"USearch M=16 float16": "not in the cache, and --cached builds no peer"}
+    text = tables.case(case)
+    assert "Without a curve: USearch M=16 float16: not in the cache, and --cached builds no peer." in text
+    assert "not measured in this run" not in text
+
+
+def test_why_peers_are_left_out(with_faiss, tmp_path, monkeypatch):
+    """One that is not installed, one that the cache lacks, and those that are no peers of the case."""
+    partitions, graphs = with_faiss("partitions"), with_faiss("graph_peers")
+    monkeypatch.setattr(graphs.Library, "installed", lambda self: None if self.package == "usearch" else "1.0")
+    options = argparse.Namespace(build=False, peers=False, any_version=False, cached=True)
+    case = partitions.Case(
+        ours=(), faiss=("IVF16,PQ4np",), refined=("IVF16,PQ4np",), graphs=("hnswlib", "usearch", "svs")
+    )
+    plan = with_faiss("curves").CurvePlan(quick=True)
+    said = []
+    found, left_out = partitions.load(case, None, tmp_path, plan, options, said.append, 0)
+    assert found == []
+    absent = "not in the cache, and --cached builds no peer"
+    assert left_out == {
+        "faiss IVF16,PQ4": absent, "faiss IVF16,PQ4,RFlat": f"faiss IVF16,PQ4 is {absent}", "hnswlib M=16": absent,
+        "USearch M=16 float16": "not installed", "SVS Vamana 32": absent, "turbovec 4 bits": "not a peer of this case",
+    }  # fmt: skip
+    assert len(said) == 5
+
+
+def test_our_grid_of_re_ranking_is_as_large_as_that_of_the_peers(with_faiss):
+    ours_module, ivf = with_faiss("partition_ours"), with_faiss("ivf_peers")
+    settings = ours_module._settings(ours_module.Spec(16, originals="float16"))
+    grid = [s for s in settings if "rerank" in s]
+    assert len(grid) == len(ivf.REFINED_PROBES) * len(ivf.REFINED_FACTORS) == 24
+    assert len({(s["rerank"], s["margin"]) for s in grid}) == 24
+    assert min(s["margin"] for s in grid) == 0.9  # a lower one has the rule of 0.9
+    assert [s for s in settings if "recall" in s] == [{"recall": r} for r in (0.9, 0.95, 0.98)]
+
+
+def test_default_settings_have_all_their_peers(with_faiss):
+    partitions = with_faiss("partitions")
+    case = partitions.CASES["sift-grown-1m-by-rows"]
+    assert {(s.n_bytes, s.by_rows) for s in case.ours} == {(n, by) for n in (8, 16) for by in (True, False)}
+    assert case.faiss == ("IVF4096,PQ8np", "IVF4096,PQ16np", "IVF4096,PQ16x4fs", "IVF4096,PQ32x4fs")
 
 
 @pytest.fixture
@@ -257,8 +342,9 @@ def test_a_whole_case(with_faiss, tmp_path):
     first = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert sum(name.startswith("centroids-16.npy") for name in first) == 1
     said.clear()
-    loaded = partitions.load(case, data, tmp_path, plan, options, said.append, len(case.faiss))
+    loaded, left_out = partitions.load(case, data, tmp_path, plan, options, said.append, len(case.faiss))
     assert said == []
+    assert set(left_out.values()) == {"not a peer of this case"}
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == first
     found = curves.measured(loaded, data, plan, said.append)
     assert json.loads(json.dumps(found)) == found
