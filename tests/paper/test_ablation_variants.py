@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("torch", reason="the train extra is not installed")
 
-import interlace as il  # noqa: E402
-from interlace.paper import controls, judge  # noqa: E402
-from interlace.paper.figures import FIGURES  # noqa: E402
+import interlace as il
+from interlace.paper import controls, judge
+from interlace.paper.figures import FIGURES
 
 #: Three classes in twelve dimensions: fewer than the likelihood would level, so that the cap at classes - 1 matters.
 RNG = np.random.default_rng(3)

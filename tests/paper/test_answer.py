@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from interlace.paper import answer as a
+from interlace.paper.behind import behind_table, cases
 from interlace.paper.checks import FAILED, HELD, LEVEL, OPEN, SINGLE
 from interlace.paper.literature import REPORTED, published_rows
 from interlace.paper.page import claims_table, finding, published_table
@@ -80,6 +81,28 @@ def test_causes() -> None:
     assert a.by_recipe({}) == "undecided"
 
 
+def test_settings_as_a_cause() -> None:
+    assert a.by_settings(a.by_recipe)({}) == "undecided"
+
+    def found(same: float) -> str:
+        lines = {
+            "ICQ, rate_embedding = 0.001": 0.6,
+            "SQ+CQ, scale = 4": 0.5,
+            "ICQ, both": 0.6,
+            "SQ+CQ, both": 0.6 - same,
+        }
+        results = [
+            made(label, "cifar10-gist", 8, s, map=v + (0.001 * s if label.startswith("ICQ") else 0.0))
+            for label, v in lines.items()
+            for s in range(3)
+        ]
+        return a.by_settings(a.by_recipe)({"controls/settings": Results(results)})
+
+    assert found(0.1).startswith("not the settings: with the same settings the lead on GIST is +0.101")
+    assert found(0.05).startswith("partly tuning: with the same settings the lead on GIST is +0.051")
+    assert found(0.0).startswith("possibly tuning: ")
+
+
 def test_causes_that_compare_measures_and_books() -> None:
     assert a.by_measure(a.gap, "real-sq", "SQ+CQ")({}) == "undecided"
     same = a.by_measure(a.gap, "real-sq", "SQ+CQ")({"real-sq": Results(lines())})
@@ -143,11 +166,64 @@ def test_published_figures_are_called_reported() -> None:
     assert all(row[3].endswith("(reported)") and row[4] == "not measured" for row in rows)
     figure, data, label, n_books = REPORTED[0].run
     results: dict[str, Any] = {figure: Results([made(label, data, n_books, s, map=0.9) for s in range(2)])}
-    assert published_rows(results)[0][4] == "0.900 ± 0.000"
-    assert "0.900 ± 0.000" in published_table(results)
+    assert published_rows(results)[0][4:] == ("0.900 ± 0.000", "MAP", "standard", "2", "c0ffee")
+    assert "0.900 ± 0.000 | MAP | standard | 2 | c0ffee |" in published_table(results)
     full = {figure: Results([made(label, data, n_books, 0, map=0.8)])}
-    assert published_rows({}, full)[0][4] == f"{Mean.of([0.8]).text()} (full size)"
-    assert published_rows(results, full)[0][4] == "0.900 ± 0.000"
+    for beside in ({}, results):  # the full size is the one of the papers
+        assert published_rows(beside, full)[0][4:] == ("0.800", "MAP", "full", "1", "c0ffee")
+
+
+def test_data_sets_that_disagree_are_not_averaged_away() -> None:
+    def both(gist: tuple[float, ...]) -> a.Verdict:
+        noise = (0.0, 0.001, -0.001, 0.002, -0.002)
+        gaps = {"mnist": tuple(0.1 + n for n in noise), "cifar10-gist": gist}
+        results = [
+            made(label, data, k, seed, map=0.5 + (gap if label == "ICQ" else 0.0))
+            for data, found in gaps.items()
+            for seed, gap in enumerate(found)
+            for label in ("ICQ", "SQ+CQ")
+            for k in (4, 8)
+        ]
+        return of("ICQ is as precise as SQ+CQ (MNIST, CIFAR-10)", {"real-sq": Results(results)})
+
+    same = both((0.05, 0.051, 0.049, 0.052, 0.048))
+    assert (same.verdict, same.disagree) == (HELD, False)
+    worse = both((-0.02, -0.021, -0.019, -0.022, -0.018))
+    assert worse.effect is not None
+    assert worse.effect.value > 0
+    assert (worse.verdict, worse.disagree) == (a.MIXED, True)
+    undecided = both((-0.2, 0.2, 0.1, -0.1, 0.0))
+    assert undecided.parts["cifar10-gist"].sign() == 0
+    assert (undecided.verdict, undecided.disagree) == (a.MIXED, True)  # the average does not decide, MNIST does
+    assert a.parts_of(a.Statement("x", "-", a.informative, "MAP@100"), {}) == {}
+
+
+def test_the_page_lists_every_case_behind() -> None:
+    noise = (0.0, 0.001, -0.001)
+    values = {("ICQ", 4): 0.5, ("SQ+CQ", 4): 0.4, ("SQ+PQ", 4): 0.6, ("ICQ", 8): 0.7, ("SQ+PQ", 8): 0.6}
+    synthetic = [
+        made(label, "synthetic2", k, seed, map=value + (noise[seed] if label == "ICQ" else 0.0))
+        for (label, k), value in values.items()
+        for seed in range(3)
+    ]
+    deep = [made(label, "cifar10-54k", 6, map=value) for label, value in (("ICQ (CNN)", 0.3), ("DPQ (CNN)", 0.4))]
+    figures = {"synthetic-pq": Results(synthetic), "published": Results(deep)}
+    found, n = cases(figures)
+    assert n == 3
+    assert [(one.data, one.n_books, one.theirs) for one in found] == [
+        ("cifar10-54k", 6, "DPQ (CNN)"),
+        ("synthetic2", 4, "SQ+PQ"),
+    ]
+    assert "| CIFAR-10 (54K rows) | DPQ (CNN) | 6: -0.100 (one seed) (3.00) | none |" in behind_table(figures)
+    tried = {"SQ+PQ": 0.6, "ICQ": 0.5, "ICQ, half of the books on psi": 0.58}
+    figures["controls/gap"] = Results(
+        made(label, "synthetic2", 4, seed, figure="gap", map=value)
+        for label, value in tried.items()
+        for seed in (11, 12)
+    )
+    row = next(line for line in behind_table(figures).splitlines() if line.startswith("| Dataset 2"))
+    assert row.endswith("| 4: half of the books on psi, -0.020 [-0.020, -0.020] in place of -0.100 [-0.100, -0.100] |")
+    assert behind_table({}) == ""
 
 
 def test_equal_cost_compares_at_the_effective_length() -> None:
