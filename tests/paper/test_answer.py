@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from interlace.paper import answer as a
+from interlace.paper import causes, effects
 from interlace.paper.behind import behind_table, cases
 from interlace.paper.checks import FAILED, HELD, LEVEL, OPEN, SINGLE
 from interlace.paper.literature import REPORTED, published_rows
@@ -64,25 +65,28 @@ def test_p_values_are_corrected_for_the_number_of_claims() -> None:
 
 def test_causes() -> None:
     figures = {"real-sq": Results(lines())}
-    assert a.share_of_cascade(figures["real-sq"], "ICQ", "SQ+CQ") == pytest.approx(0.5 / 0.75)
-    assert a.by_cascade("real-sq", "SQ+CQ")(figures) == "the method's search: SQ+CQ saves 67% of it in the same search"
+    assert causes.share_of_cascade(figures["real-sq"], "ICQ", "SQ+CQ") == pytest.approx(0.5 / 0.75)
+    assert (
+        causes.by_cascade("real-sq", "SQ+CQ")(figures)
+        == "the method's search: SQ+CQ saves 67% of it in the same search"
+    )
     dear = {"real-sq": Results(lines(**{"SQ+CQ": 0.9}))}
-    assert a.by_cascade("real-sq", "SQ+CQ")(dear).startswith("the method's split")
-    assert a.by_cascade("pqn", "PQN")(figures) == "undecided"
+    assert causes.by_cascade("real-sq", "SQ+CQ")(dear).startswith("the method's split")
+    assert causes.by_cascade("pqn", "PQN")(figures) == "undecided"
     levels = {"ICQ": 0.6, "as written": 0.4, "SQ+CQ": 0.5}
 
     def ablation(**changed: float) -> dict[str, Results]:
         maps = levels | {key.replace("_", " "): value for key, value in changed.items()}
         return {"ablation": Results(made(n, n_books=8, seed=s, map=v) for n, v in maps.items() for s in range(3))}
 
-    assert a.by_recipe(ablation()).startswith("our recipe (as written -0.100")
-    assert a.by_recipe(ablation(as_written=0.7)).startswith("the method (as written +0.200")
-    assert a.by_recipe(ablation(as_written=0.5)) == "undecided"
-    assert a.by_recipe({}) == "undecided"
+    assert causes.by_recipe(ablation()).startswith("our recipe (as written -0.100")
+    assert causes.by_recipe(ablation(as_written=0.7)).startswith("the method (as written +0.200")
+    assert causes.by_recipe(ablation(as_written=0.5)) == "undecided"
+    assert causes.by_recipe({}) == "undecided"
 
 
 def test_settings_as_a_cause() -> None:
-    assert a.by_settings(a.by_recipe)({}) == "undecided"
+    assert causes.by_settings(causes.by_recipe)({}) == "undecided"
 
     def found(same: float) -> str:
         lines = {
@@ -96,7 +100,7 @@ def test_settings_as_a_cause() -> None:
             for label, v in lines.items()
             for s in range(3)
         ]
-        return a.by_settings(a.by_recipe)({"controls/settings": Results(results)})
+        return causes.by_settings(causes.by_recipe)({"controls/settings": Results(results)})
 
     assert found(0.1).startswith("not the settings: with the same settings the lead on GIST is +0.101")
     assert found(0.05).startswith("partly tuning: with the same settings the lead on GIST is +0.051")
@@ -104,10 +108,10 @@ def test_settings_as_a_cause() -> None:
 
 
 def test_causes_that_compare_measures_and_books() -> None:
-    assert a.by_measure(a.gap, "real-sq", "SQ+CQ")({}) == "undecided"
-    same = a.by_measure(a.gap, "real-sq", "SQ+CQ")({"real-sq": Results(lines())})
+    assert causes.by_measure(effects.gap, "real-sq", "SQ+CQ")({}) == "undecided"
+    same = causes.by_measure(effects.gap, "real-sq", "SQ+CQ")({"real-sq": Results(lines())})
     assert same == "the same by either measure: the MAP of the whole ranking differs by +0.100 [+0.100, +0.100]"
-    assert a.without_split({}) == "undecided"
+    assert causes.without_split({}) == "undecided"
     for ours, theirs, told in (
         (0.2, 0.2, "not the split: SQ+CQ has less"),
         (0.9, 0.9, "not the split: SQ+CQ has more"),
@@ -120,13 +124,13 @@ def test_causes_that_compare_measures_and_books() -> None:
             for k, value in ((4, 0.3), (8, 0.5), (16, at_16[label]))
             for s in range(3)
         )
-        assert a.without_split({"real-sq": results}).startswith(told)
+        assert causes.without_split({"real-sq": results}).startswith(told)
 
 
 def test_the_claim_about_most_books_and_informative_features() -> None:
     values = {2: 0.1, 4: 0.3, 8: 0.5, 16: 0.4}
     results = Results(made("ICQ", "mnist", k, s, map=v) for k, v in values.items() for s in range(3))
-    effect = a.most_books("real-sq")({"real-sq": results})
+    effect = effects.most_books("real-sq")({"real-sq": results})
     assert effect is not None
     assert effect.value == pytest.approx(-0.1)
     gains = {"synthetic1": 0.05, "synthetic3": 0.2}
@@ -136,7 +140,7 @@ def test_the_claim_about_most_books_and_informative_features() -> None:
         for label in ("ICQ", "SQ+CQ")
         for s in range(3)
     )
-    found = a.informative({"synthetic-cq": both})
+    found = effects.informative({"synthetic-cq": both})
     assert found is not None
     assert found.value == pytest.approx(-0.15)
 
@@ -195,7 +199,7 @@ def test_data_sets_that_disagree_are_not_averaged_away() -> None:
     undecided = both((-0.2, 0.2, 0.1, -0.1, 0.0))
     assert undecided.parts["cifar10-gist"].sign() == 0
     assert (undecided.verdict, undecided.disagree) == (a.MIXED, True)  # the average does not decide, MNIST does
-    assert a.parts_of(a.Statement("x", "-", a.informative, "MAP@100"), {}) == {}
+    assert a.parts_of(a.Statement("x", "-", effects.informative, "MAP@100"), {}) == {}
 
 
 def test_the_page_lists_every_case_behind() -> None:
@@ -229,8 +233,8 @@ def test_the_page_lists_every_case_behind() -> None:
 def test_equal_cost_compares_at_the_effective_length() -> None:
     results = [made("SQ+CQ", n_books=k, seed=s, map=v) for k, v in ((2, 0.3), (4, 0.5)) for s in range(2)]
     results += [made("ICQ", n_books=4, seed=s, map=0.45, ops=2.0) for s in range(2)]
-    found = a.equal_cost("effective", "SQ+CQ")({"effective": Results(results)})
+    found = effects.equal_cost("effective", "SQ+CQ")({"effective": Results(results)})
     assert found is not None
     assert found.value == pytest.approx(0.15)  # two additions are worth 16 bits
-    assert a.equal_cost("effective", "SQ+CQ")({}) is None
-    assert a.gap("effective", "SQ+CQ", OPS)({"effective": Results(results)}) is not None
+    assert effects.equal_cost("effective", "SQ+CQ")({}) is None
+    assert effects.gap("effective", "SQ+CQ", OPS)({"effective": Results(results)}) is not None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .answer import MIXED, leads, share_of_cascade, verdicts
+from .answer import MIXED, verdicts
 from .behind import attempt
+from .causes import leads, share_of_cascade
 from .controls import GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, table
 from .literature import published_rows
 from .names import title
