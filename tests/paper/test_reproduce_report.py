@@ -290,6 +290,23 @@ class TestReport:
         assert "| sigma = 4 | 8 |" not in text
         assert "every measure of every fit equals that of ICQ: sigma = 4 (the code of these results searched" in text
 
+    def test_all_images_are_shown_from_the_full_size_and_do_not_mix(self, tmp_path: Path) -> None:
+        for size, data, label, k, commit in (
+            ("standard", "cifar10-54k", "DQN (CNN)", 6, "abc"),
+            ("full", "cifar10-images", "PQN (CNN)", 6, "def"),
+        ):
+            result = made(label, data, k, figure="published", map=0.76)
+            result |= {"size": size, "provenance": {"commit": commit, "code": commit}}
+            folder = tmp_path / ("" if size == "standard" else size) / "published"
+            folder.mkdir(parents=True)
+            (folder / f"{data}.json").write_text(json.dumps(result))
+        text = page_text(ResultFolder(tmp_path), tmp_path / "RESULTS.md")
+        assert "Results: 1 of commit abc (code abc)." in text
+        assert "| .786 (reported) | 0.760 | MAP | full | 1 | def |" in text
+        assert "*(Ours:) PQN reaches .75 on CIFAR-10.* held: MAP 0.760 (6 books)." in text
+        assert "**CIFAR-10 (all images), full size**" in text
+        assert "different code" not in text
+
     def test_searches_that_were_repeated_are_noted(self, tmp_path: Path) -> None:
         results = Results([made(n_books=16, ops=17.5), made(n_books=16, ops=16.2, seed=1), made(n_books=16, seed=2)])
         (note,) = notes_of(results)
