@@ -102,8 +102,8 @@ def test_settings_as_a_cause() -> None:
         ]
         return causes.by_settings(causes.by_recipe)({"controls/settings": Results(results)})
 
-    assert found(0.1).startswith("not the settings: with the same settings the lead on GIST is +0.101")
-    assert found(0.05).startswith("partly tuning: with the same settings the lead on GIST is +0.051")
+    assert found(0.1).startswith("not the settings: with the same two settings the lead on GIST is +0.101")
+    assert found(0.05).startswith("partly tuning: with the same two settings the lead on GIST is +0.051")
     assert found(0.0).startswith("possibly tuning: ")
 
 

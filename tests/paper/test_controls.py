@@ -73,7 +73,7 @@ class TestPage:
         found = controls.figures_of(written(tmp_path))
         text = controls_summary(found)
         assert text.startswith("## Controls, run later at commit c0ffee (code beef)\n")
-        assert "ICQ minus SQ+CQ on GIST features is" in text
+        assert "ICQ minus SQ+CQ on GIST features, 2 books: " in text
         assert "Dataset 1: 0.900 (2.00 ops) with 0.25, 0.900 (2.00 ops) with 1, 0.900 (2.00 ops) with 4" in text
         assert "Dataset 2, 4: half of the books on psi, " in text
         assert "text vectors, 4: half of the books on psi, " in text

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .checks import LISTS
-from .controls import RATE, SCALE, SETTINGS, key
+from .controls import BOTH, RATE, SCALE, SETTINGS, key
 from .effects import Effect, Figures, more_books, most_books
 from .summary import OPS, Mean, Results
 
 #: A lead that is smaller than this share of another one differs from it.
 MOST_OF_IT = 0.75
+AS_TUNED = "as in the figures"
 
 
 def share_of_cascade(
@@ -71,11 +72,11 @@ def by_settings(otherwise: Callable[[Figures], str]) -> Callable[[Figures], str]
     """Whether a lead over SQ+CQ on GIST features remains if both methods have the same settings."""
 
     def cause(figures: Figures) -> str:
-        pair = leads(figures)
-        if pair is None:
+        found = leads(figures)
+        if AS_TUNED not in found or BOTH not in found or found[AS_TUNED].n < 2:
             return otherwise(figures)
-        tuned, same = pair
-        told = f"with the same settings the lead on GIST is {same.interval()} in place of {tuned.interval()}"
+        tuned, same = found[AS_TUNED], found[BOTH]
+        told = f"with the same two settings the lead on GIST is {same.interval()} in place of {tuned.interval()}"
         if same.sign() != 1:
             return f"possibly tuning: {told}"
         return f"partly tuning: {told}" if same.value < MOST_OF_IT * tuned.value else f"not the settings: {told}"
@@ -83,13 +84,16 @@ def by_settings(otherwise: Callable[[Figures], str]) -> Callable[[Figures], str]
     return cause
 
 
-def leads(figures: Figures, books: Callable[[int], bool] = more_books) -> tuple[Mean, Mean] | None:
-    """MAP@100 of ICQ minus SQ+CQ on GIST: with the settings of the figures, and with both changes for both."""
+def leads(figures: Figures, books: Callable[[int], bool] = more_books) -> dict[str, Mean]:
+    """MAP@100 of ICQ minus SQ+CQ on GIST features: with the settings of the figures, and with the same for both."""
     if (results := figures.get(key(SETTINGS))) is None:
-        return None
-    lines = ((f"ICQ, {RATE}", f"SQ+CQ, {SCALE}"), ("ICQ, both", "SQ+CQ, both"))
-    tuned, same = (results.pooled(ours, theirs, LISTS, books=books) for ours, theirs in lines)
-    return None if tuned is None or same is None or tuned.n < 2 else (tuned, same)
+        return {}
+    lines = {AS_TUNED: (RATE, SCALE), RATE: (RATE, RATE), SCALE: (SCALE, SCALE), BOTH: (BOTH, BOTH)}
+    found = {
+        name: results.pooled(f"ICQ, {ours}", f"SQ+CQ, {theirs}", LISTS, books=books)
+        for name, (ours, theirs) in lines.items()
+    }
+    return {name: lead for name, lead in found.items() if lead is not None}
 
 
 def without_split(figures: Figures) -> str:

@@ -33,7 +33,7 @@ GROUPS = {
 SEEDS, DRAWS = (0, 1, 2), (11, 12, 13)
 
 #: The settings that tuning chose for ICQ and for SQ+CQ, as in labels.
-RATE, SCALE = "rate_embedding = 0.001", "scale = 4"
+RATE, SCALE, BOTH = "rate_embedding = 0.001", "scale = 4", "both"
 _RATE: Settings = (("rate_embedding", 1e-3),)
 _SCALE: Settings = (("scale", 4.0),)
 #: Label -> method and changes to the recipe. The first of each method is the setting of the figures.
@@ -41,10 +41,10 @@ Lines = dict[str, tuple[str, Settings]]
 SWAPPED: Lines = {
     f"ICQ, {RATE}": ("ICQ", _RATE),
     f"ICQ, {SCALE}": ("ICQ", _SCALE),
-    "ICQ, both": ("ICQ", (*_RATE, *_SCALE)),
+    f"ICQ, {BOTH}": ("ICQ", (*_RATE, *_SCALE)),
     f"SQ+CQ, {SCALE}": ("SQ+CQ", _SCALE),
     f"SQ+CQ, {RATE}": ("SQ+CQ", _RATE),
-    "SQ+CQ, both": ("SQ+CQ", (*_RATE, *_SCALE)),
+    f"SQ+CQ, {BOTH}": ("SQ+CQ", (*_RATE, *_SCALE)),
 }
 MARGINS: Lines = {
     "ICQ": ("ICQ", ()),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from .answer import MIXED, verdicts
 from .behind import attempt
-from .causes import leads, share_of_cascade
-from .controls import GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, table
+from .causes import AS_TUNED, leads, share_of_cascade
+from .controls import BOTH, GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, table
 from .literature import published_rows
 from .names import title
 from .provenance import Origin, differ, origins, other_recipes
@@ -162,15 +164,18 @@ def _of_settings(found: Mapping[str, Results]) -> list[str]:
         return []
     texts = []
     for k in results.books():
-        if (pair := leads(found, lambda n, k=k: n == k)) is not None:  # type: ignore[misc]
-            texts.append(f"{pair[1].interval()} in place of {pair[0].interval()} with {k} books")
-    if not texts:
-        return []
+        told = leads(found, partial(operator.eq, k))
+        if told:
+            texts.append(f"{k} books: " + ", ".join(f"{lead.interval()} {_setting(s)}" for s, lead in told.items()))
     return [
         f"*Is the lead of ICQ over SQ+CQ tuning?* The figures give ICQ {RATE} and SQ+CQ {SCALE}, each the best of four "
-        "settings on MNIST. With both changes for both, ICQ minus SQ+CQ on GIST features is "
-        f"{', '.join(texts)}. With two books both are the same method, so a lead there is one of settings alone."
+        f"settings on MNIST. ICQ minus SQ+CQ on GIST features, {'; '.join(texts)}. With two books both are the same "
+        "method, so a lead there is one of settings alone."
     ]
+
+
+def _setting(name: str) -> str:
+    return name if name == AS_TUNED else f"with {'both changes' if name == BOTH else name} for both"
 
 
 def _of_margins(results: Results) -> list[str]:
@@ -187,16 +192,16 @@ def _of_margins(results: Results) -> list[str]:
         )
         for label in ("no cap", "no cap, axes not levelled"):
             if (gap := results.gap(data, k, label, "ICQ", "map@100")) is not None:
-                psi = results.mean(data, label, k, "psi")
-                caps.append(f"{label} {gap.interval()} on {title(data)}" + (f" (psi {psi.text(1)})" if psi else ""))
+                same = label in results.only(data).with_effect("ICQ").left_out
+                caps.append(f"{label} {'the same fits' if same else gap.interval()} on {title(data)}")
     texts = [
         "*The factor of sigma* in the paper's margin, 8 books, agreement with the exhaustive scan: "
         f"{'; '.join(agreed)}. The figure `ablation` ran these lines with factor 1, so it does not show them."
     ]
     if caps:
         texts.append(
-            f"*No cap at classes - 1*, MAP@100 minus the default: {', '.join(caps)}. Without levelled axes there is "
-            "nothing to cap, so the second is the effect of levelling."
+            f"*No cap at classes - 1*, MAP@100 minus the default: {', '.join(caps)}. Where fits are the same, the "
+            "likelihood levels no more axes than the cap allows; without levelled axes there is nothing to cap."
         )
     return texts
 
