@@ -226,7 +226,9 @@ def test_the_page_lists_every_case_behind() -> None:
         for seed in (11, 12)
     )
     row = next(line for line in behind_table(figures).splitlines() if line.startswith("| Dataset 2"))
-    assert row.endswith("| 4: half of the books on psi, -0.020 [-0.020, -0.020] in place of -0.100 [-0.100, -0.100] |")
+    assert row.endswith(
+        "| 4: half of the books on psi, -0.020 [-0.020, -0.020] (2.00) in place of -0.100 [-0.100, -0.100] (2.00) |"
+    )
     assert behind_table({}) == ""
 
 
