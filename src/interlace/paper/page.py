@@ -9,7 +9,7 @@ from functools import partial
 from .answer import MIXED, verdicts
 from .behind import attempt
 from .causes import AS_TUNED, leads, share_of_cascade
-from .controls import BOTH, GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, table
+from .controls import BOTH, GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, runs, table
 from .literature import published_rows
 from .names import title
 from .provenance import Origin, differ, origins, other_recipes
@@ -151,7 +151,8 @@ def controls_summary(found: Mapping[str, Results]) -> str:
         f"## Controls, run later at {origin.text}",
         "",
         "These fits (`experiments/controls.py`) answer questions that the figures left open. They have a folder and a "
-        "commit of their own, and no figure uses them. The appendix has all of them.",
+        f"commit of their own, and no figure uses them. {sum(map(len, groups.values()))} of the {len(runs())} planned "
+        "fits were made, the most informative first; the appendix has all of them.",
         "",
         *(f"- {text}" for text in texts),
     ]
