@@ -4,7 +4,7 @@
 
 MNIST, linear embedding, K = 8, seed 0, the split of the figure `unseen`. For rows of
 seen and unseen classes, measures the share of the variance in psi, and the share of it that codes lose on psi and off
-it. PROTOCOL.md discusses the results. Methods that have a JSON file are skipped.
+it. archive/NOTES.md discusses the results. Methods that have a JSON file are skipped.
 """
 
 from __future__ import annotations

@@ -162,6 +162,23 @@ def test_both_sigmas():
     assert "two-step, paper, codes" in searches
 
 
+def test_the_factor_of_the_recipe_reaches_the_margin():
+    """Regression: the sweep of sigma was measured with the factor 1 throughout."""
+    x = clustered(500, 6)
+    made = il.ICQ(n_books=4, n_words=16, layout="subspace", threads=1, iterations=2).fit(x)
+    codes = made.encode(x)
+    plain, wide = judge.sigmas(made.codebooks_, codes), judge.sigmas(made.codebooks_, codes, 4.0)
+    assert wide == {name: pytest.approx(4 * value) for name, value in plain.items()}
+    assert judge.sigma_factor(made) == 1.0  # no recipe
+    agreements = []
+    for factor in (0.0, 1.0, 1e4):
+        made.fit_info_ = {**made.fit_info_, "recipe": {"sigma": factor}}
+        found = judge.judge(made, x[:50], np.arange(50) % 4, x[100:200], x, np.arange(500) % 4)["searches"]
+        agreements.append((found["crude order, paper"]["ops"], found["crude order, paper"]["agreement"]))
+    assert agreements[0] < agreements[1] < agreements[2]
+    assert agreements[2][1] == 1.0
+
+
 def test_another_database_is_coded_and_searched():
     made = model()
     result = judge.judge(made, QUERIES, QUERY_LABELS, HELD_OUT, DATABASE, DATABASE_LABELS, full=True)

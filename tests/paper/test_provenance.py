@@ -70,6 +70,16 @@ def test_runs_are_not_added_to_results_of_other_code(tmp_path: Path, monkeypatch
         assert result["provenance"] == {"commit": "abc", "code": "of-abc"}
 
 
+@pytest.mark.parametrize("folder", ["tuning", "settings"])  # of another kind than figures
+def test_settings_that_other_code_chose_are_refused(folder: str, tmp_path: Path, monkeypatch: Any) -> None:
+    store = written(tmp_path, "abc")
+    (tmp_path / "synthetic-cq").rename(tmp_path / folder)
+    run = Run(label="random codes", method="random codes", figure=folder, data="synthetic1", n_books=0)
+    monkeypatch.setattr(runner, "current", lambda: Origin("def", "code"))
+    with raises(il.InputError, "1 of commit abc (code of-abc), now runs commit def (code code)"):
+        runner.run_all([run], store, size_of("tiny"))
+
+
 def test_the_hash_follows_names_and_contents(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "one.py").write_text("x = 1")

@@ -18,11 +18,12 @@ from interlace.paper import drawing
 from interlace.paper.claims import CLAIMS
 from interlace.paper.coverage import coverage_table
 from interlace.paper.figures import BASELINES, FIGURES, runs_of
-from interlace.paper.looks import look
+from interlace.paper.looks import METHODS, look
 from interlace.paper.report import ORIGINATED, notes_of, page_text, table_of, write_report
 from interlace.paper.results import Result, ResultFolder
 from interlace.paper.sizes import SIZES
 from interlace.paper.summary import Mean, Results, value_of
+from interlace.plot.style import INK
 from raising import raises
 from reproduce_data import made
 
@@ -231,6 +232,86 @@ class TestReport:
                     if label in lines:
                         shown = handle if hasattr(handle, "get_color") else handle.lines[0]
                         assert shown.get_color() == look(label)["color"]
+
+    @pytest.mark.parametrize("figure", [name for name in FIGURES if FIGURES[name].drawn != "variants"])
+    def test_no_two_lines_of_a_figure_look_the_same(self, figure: str) -> None:
+        """Regression: PQN and ICQ with its loss, SQ+CQ and DQN (CNN), and others had one colour and marker."""
+        labels = [label for label in FIGURES[figure].lines if label not in BASELINES]
+        looks = [(look(label)["color"], look(label)["marker"]) for label in labels]
+        assert len(set(looks)) == len(labels)
+        assert INK not in [colour for colour, _ in looks]  # of "all tables"
+
+    def test_lines_of_one_method_have_its_colour(self) -> None:
+        for figure in FIGURES.values():
+            for series in (series for part in figure.parts for series in part.series):
+                if series.method not in BASELINES and series.label != "one book":
+                    assert look(series.label)["color"] == look(series.method)["color"]
+        assert len({colour for colour, _ in METHODS.values()}) == len(METHODS)
+
+    def test_every_line_of_the_legend_is_drawn(self) -> None:
+        """Regression: ICQ on a network had no SQ+CQ beside it, hence no effective length, but a legend."""
+        lines = [("ICQ", "cifar10-gist"), ("SQ+CQ", "cifar10-gist"), ("ICQ (CNN)", "cifar10-cnn3")]
+        for ax in drawn("effective", [made(label, data, k) for label, data in lines for k in (4, 8)]):
+            found = {line.get_label(): line.get_xdata().tolist() for line in ax.lines}
+            assert found["ICQ (CNN), effective"] == [16, 32]
+            assert all(found.values())
+
+    def test_numbers_beside_points_do_not_cover_each_other(self) -> None:
+        ops = {2: 2.0, 4: 1.1, 8: 1.97, 16: 2.1}
+        results = [
+            made(label, n_books=k, ops=v, map=0.5 + 0.001 * k * (label == "ICQ"))
+            for label in ("ICQ", "SQ+CQ")
+            for k, v in ops.items()
+        ]
+        ax = drawn("synthetic-cq", results)[0]
+        unit = ax.figure.dpi / 72
+        middles = [ax.transData.transform(text.xy) / unit + text.xyann for text in ax.texts]
+        assert len(middles) == 8
+        assert min(math.dist(a, b) for i, a in enumerate(middles) for b in middles[:i]) > 4
+
+    def test_bars_of_agreement_end_at_one(self) -> None:
+        shares = (1.0, 0.9, 1.0)
+        results = [made("ICQ", "synthetic2", 8, seed, figure="ablation") for seed in range(3)]
+        for result, share in zip(results, shares, strict=True):
+            result["measures"]["searches"]["crude order, paper"] = {"ops": 2.0, "agreement": share}
+        ax = drawn("ablation", results)[2]
+        ((low, _), (high, _)) = ax.containers[0].lines[2][0].get_segments()[0]
+        assert high == pytest.approx(1.0)
+        assert low == pytest.approx(Mean.of(shares).value - Mean.of(shares).half)
+
+    def test_variants_that_measured_nothing_are_left_out(self, tmp_path: Path) -> None:
+        (tmp_path / "ablation").mkdir()
+        for label, value in (("ICQ", 0.5), ("sigma = 4", 0.5), ("pi2 = 0.1", 0.6)):
+            result = made(label, "synthetic2", 8, figure="ablation", map=value)
+            result["run"]["method"] = "ICQ"
+            (tmp_path / "ablation" / f"{label}.json").write_text(json.dumps(result))
+        text = page_text(ResultFolder(tmp_path), tmp_path / "RESULTS.md")
+        assert "| pi2 = 0.1 | 8 |" in text
+        assert "| sigma = 4 | 8 |" not in text
+        assert "every measure of every fit equals that of ICQ: sigma = 4 (the code of these results searched" in text
+
+    def test_all_images_are_shown_from_the_full_size_and_do_not_mix(self, tmp_path: Path) -> None:
+        for size, data, label, k, commit in (
+            ("standard", "cifar10-54k", "DQN (CNN)", 6, "abc"),
+            ("full", "cifar10-images", "PQN (CNN)", 6, "def"),
+        ):
+            result = made(label, data, k, figure="published", map=0.76)
+            result |= {"size": size, "provenance": {"commit": commit, "code": commit}}
+            folder = tmp_path / ("" if size == "standard" else size) / "published"
+            folder.mkdir(parents=True)
+            (folder / f"{data}.json").write_text(json.dumps(result))
+        text = page_text(ResultFolder(tmp_path), tmp_path / "RESULTS.md")
+        assert "Results: 1 of commit abc (code abc)." in text
+        assert "| .786 (reported) | 0.760 | MAP | full | 1 | def |" in text
+        assert "*(Ours:) PQN reaches .75 on CIFAR-10.* held: MAP 0.760 (6 books)." in text
+        assert "**CIFAR-10 (all images), full size**" in text
+        assert "different code" not in text
+
+    def test_searches_that_were_repeated_are_noted(self, tmp_path: Path) -> None:
+        results = Results([made(n_books=16, ops=17.5), made(n_books=16, ops=16.2, seed=1), made(n_books=16, seed=2)])
+        (note,) = notes_of(results)
+        assert note.startswith("Fits with more operations than books")
+        assert note.endswith(": ICQ (2, up to 17.50 of 16)")
 
     def test_gaps_are_paired_and_have_their_intervals(self) -> None:
         draws = {"ICQ": (0.5, 0.7, 0.6), "SQ+CQ": (0.4, 0.61, 0.5)}

@@ -429,7 +429,7 @@ class TestPlugin:
         assert with_plugin[2].count("SIFT file not found: vectors are generated") == 1
         page = (tmp_path / "experiments" / "results" / "tiny" / "RESULTS.md").read_text()
         assert "| sampled words | 2 |" in page
-        assert "**generated**" in page
+        assert "**generated vectors**" in page
         result = next((tmp_path / "experiments" / "results" / "tiny" / "codes").glob("*sampled-words-4*.json"))
         found = json.loads(result.read_text())["measures"]
         assert found["bytes"] == 4

@@ -206,8 +206,9 @@ def _print_figure(store: ResultFolder, name: str) -> None:
     from ..errors import InputError
     from ..paper.checks import OPEN
     from ..paper.claims import answers
-    from ..paper.drawing import draw, title_of
+    from ..paper.drawing import draw
     from ..paper.figures import figure_of
+    from ..paper.names import title_of
     from ..paper.report import SHORT, SHORT_VECTORS, notes_of, picture, results_of, rows_of
     from ..paper.sizes import size_of
     from .output import aligned

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .checks import FAILED, HELD, LISTS, OPEN, PARTLY, SINGLE, Answer, Check
 from .summary import OPS, Results
 
 #: Changes of MAP, and relative changes of operations, that count as small.
 LITTLE, FEW_OPS = 0.01, 0.05
+#: Why a variant may have measured nothing, by the start of its label.
+WITHOUT_EFFECT = {
+    "sigma": "the code of these results searched with the factor 1 whatever the recipe said",
+    "no cap": "the likelihood levels no more axes than the cap allows",
+}
+
+
+def left_out_note(labels: Sequence[str]) -> str:
+    """Why lines are not shown; empty if all are."""
+    if not labels:
+        return ""
+    reasons = [next((why for start, why in WITHOUT_EFFECT.items() if one.startswith(start)), "") for one in labels]
+    told = "; ".join(f"{label} ({why})" if why else label for label, why in zip(labels, reasons, strict=True))
+    return f"Left out, because every measure of every fit equals that of ICQ: {told}. *Controls* has other runs of them"
 
 
 def moves_little(prefix: str, limit: float = LITTLE, needed: bool = True) -> Check:

@@ -12,16 +12,13 @@ from typing import Any
 
 from ..errors import InputError
 from ..plot.style import BLUE, FAINT, GREY, INK, SMALL, VERMILION, tidy
+from .annotations import Note, annotate
 from .figures import BASELINES, TOPLINE, Figure
 from .literature import REPORTED
-from .looks import CASCADE, HOLLOW, look
+from .looks import CASCADE, HOLLOW, METHODS, look
+from .names import title, title_of
 from .summary import OPS, Mean, Results
 
-NAMES = {
-    **{"mnist": "MNIST", "cifar10": "CIFAR-10", "gist": "GIST", "lenet": "LeNet", "alexnet": "AlexNet"},
-    **{"unseen": "unseen classes", "text": "text vectors", "images": "images", "cnn": "3-layer CNN"},
-    **{"kernel": "kernel features", "54k": "54K rows", "59k": "59K rows"},
-}
 PRECISION, OPERATIONS = "MAP@100", "table additions per vector"
 #: Smallest range of a precision axis: a narrower one would show noise.
 LEAST_RANGE = 0.04
@@ -75,25 +72,17 @@ def _curve(
     x: str,
     y: str,
     name: str = "",
-    *,
-    books: bool = False,
     **style: Any,
-) -> None:
-    """One measure against another; ``books`` annotates each point with its number of books."""
+) -> list[Note]:
+    """One measure against another; returns the numbers of books of its points."""
     xs, ys, ks = _points(results, data, label, x, y, "exhaustive")
     _line(ax, xs, ys, name or label, **look(label) | style)
-    if books:
-        _numbers(ax, label, xs, ys, ks, below="markerfacecolor" in style)
+    return _notes(label, xs, ys, ks)
 
 
-def _numbers(
-    ax: Any, label: str, x: Sequence[Mean], y: Sequence[Mean], books: Sequence[Mean], *, below: bool = False
-) -> None:
-    """Annotate points with numbers of books: above to the right, or ``below`` to the left for a neighbouring line."""
-    for at, value, k in zip(x, y, books, strict=True):
-        place: dict[str, Any] = {"xytext": (-5, -11) if below else (5, 4), "ha": "right" if below else "left"}
-        place |= {"textcoords": "offset points", "fontsize": SMALL - 0.5}
-        ax.annotate(f"{k.value:.0f}", (at.value, value.value), color=look(label)["color"], **place)
+def _notes(label: str, x: Sequence[Mean], y: Sequence[Mean], books: Sequence[Mean]) -> list[Note]:
+    colour = look(label)["color"]
+    return [(f"{k.value:.0f}", a.value, b.value, colour) for a, b, k in zip(x, y, books, strict=True)]
 
 
 def _points(results: Results, data: str, label: str, *measures: str) -> list[list[Mean]]:
@@ -138,15 +127,17 @@ def _gap(results: Results, data: str, n_books: int, label: str, measure: str) ->
 def against_ops(axes: Any, results: Results) -> None:
     """Above precision against operations; below the gaps to ICQ."""
     for above, below, data in zip(axes[0], axes[1], _with_lines(results), strict=True):
+        notes: list[Note] = []
         for label in results.labels(data):
             if label.startswith("ICQ"):
-                _curve(above, results, data, label, OPS, "map@100", books=True)
+                notes += _curve(above, results, data, label, OPS, "map@100")
             else:  # as many additions as books
                 _curve(above, results, data, label, "exhaustive", "map@100")
             if label == "SQ+CQ":
-                _curve(above, results, data, label, OPS, "map@100", label + CASCADE, books=True, **HOLLOW)
+                notes += _curve(above, results, data, label, OPS, "map@100", label + CASCADE, **HOLLOW)
         _baselines(above, results, data)
         _finish(above, title(data), f"{OPERATIONS} (at points: books)", PRECISION)
+        annotate(above, notes)
         _gaps(below, results, data)
         _finish(below, "", "books", f"{PRECISION} minus ICQ")
 
@@ -189,21 +180,25 @@ def _additions(ax: Any, results: Results, data: str) -> None:
 def against_length(axes: Any, results: Results) -> None:
     """Precision against the effective code length, by MAP@100 and by MAP of the whole ranking."""
     for ax, measure, name in zip(axes[0], ("map@100", "map"), (PRECISION, "MAP of the whole ranking"), strict=True):
+        notes: list[Note] = []
         for data in results.data:
             for label in results.labels(data):
                 x, y, books = [], [], []
                 own = label.startswith("ICQ")
                 for k in results.books(data, label):
-                    bits = results.effective_length(data, label, k, "SQ+CQ", "exhaustive") if own else 8.0 * k
+                    # The reference adds as many tables as it has books.
+                    bits = results.effective_length(data, label, k, label, "exhaustive") if own else 8.0 * k
                     point = results.mean(data, label, k, measure)
                     if bits is not None and point is not None:
                         x.append(Mean(bits, 0, 1))
                         y.append(point)
                         books.append(Mean(k, 0, 1))
-                _line(ax, x, y, label + (", effective" if own else ""), **look(label))
+                if x:
+                    _line(ax, x, y, label + (", effective" if own else ""), **look(label))
                 if own:
-                    _numbers(ax, label, x, y, books)
+                    notes += _notes(label, x, y, books)
         _finish(ax, "CIFAR-10", "effective code length, bits (at points: books)", name)
+        annotate(ax, notes)
 
 
 def variants(axes: Any, results: Results) -> None:
@@ -222,9 +217,11 @@ def variants(axes: Any, results: Results) -> None:
             gap = results.gap(data, n_books, label, "ICQ", measure)
             point = results.mean(data, label, n_books, measure) if measure == "paper agreement" else gap
             if point is not None:
-                colour = BLUE if label == "ICQ" else VERMILION if label.startswith("SQ") else FAINT
+                colour = look(label)["color"] if label in METHODS else FAINT
                 half = point.half if point.n > 1 else 0.0
-                ax.errorbar(point.value, place, xerr=half, fmt="o", markersize=4, capsize=2, color=colour)
+                upper = min(half, 1.0 - point.value) if measure == "paper agreement" else half  # at most all agree
+                bar = [[half], [upper]]
+                ax.errorbar(point.value, place, xerr=bar, fmt="o", markersize=4, capsize=2, color=colour)
         if measure != "paper agreement":
             ax.axvline(0.0, color=BLUE, linewidth=0.8, linestyle=":")
         ax.set_yticks(range(len(labels)), labels if measure == "map@100" else [""] * len(labels), fontsize=SMALL)
@@ -302,19 +299,6 @@ def _finish(ax: Any, heading: str, x: str, y: str) -> None:
     ax.set_xlabel(x, fontsize=SMALL + 0.5)
     ax.set_ylabel(y, fontsize=SMALL + 0.5)
     tidy(ax, "both")
-
-
-def title_of(results: Results, data: str) -> str:
-    """Title of a data set in tables and plots: the paper's name."""
-    return results.data_name(data) if data == "vectors" else title(data)
-
-
-def title(data: str) -> str:
-    """The same for data sets of one source."""
-    first, _, rest = data.partition("-")
-    if data.startswith("synthetic"):
-        return f"Dataset {data[-1]}"
-    return NAMES.get(first, first) + (f" ({NAMES.get(rest, rest)})" if rest else "")
 
 
 def _legend(canvas: Any, axes: Any) -> None:

@@ -176,7 +176,7 @@ def _by_codebooks(
         for index in made.values():
             index.calibrate(calibrating)
     searches: Searches = {(order, str(m)): (made[order], m) for order in made for m in (TARGET, "exact")}
-    for name, sigma in sigmas(codebooks, codes).items():
+    for name, sigma in sigmas(codebooks, codes, sigma_factor(model)).items():
         other = codebooks.with_sigma(sigma)
         searches[FLAT, name] = flat_index(other, codes), "paper"
         searches[CELLS, name] = Index.from_codes(other, codes), "paper"
@@ -186,8 +186,14 @@ def _by_codebooks(
     return result, ordered, vectors, labels
 
 
-def sigmas(codebooks: Codebooks, codes: NDArray[np.uint8]) -> dict[str, float]:
-    """The constants of the paper's margin by the names of their searches, without the recipe's factor.
+def sigma_factor(model: Model) -> float:
+    """``sigma`` of the recipe that a model was fitted with; 1 for models without a recipe."""
+    recipe = getattr(model, "fit_info_", {}).get("recipe")
+    return float(recipe.get("sigma", 1.0)) if isinstance(recipe, dict) else 1.0
+
+
+def sigmas(codebooks: Codebooks, codes: NDArray[np.uint8], factor: float = 1.0) -> dict[str, float]:
+    """The constants of the paper's margin by the names of their searches, times the ``factor`` of the recipe.
 
     ``paper`` is the sum of the variances off psi, ``paper, codes`` the variance of what the books after the crude ones
     add to the codes. Without psi, ``paper`` is the second. Books without stored variances keep their own constant.
@@ -199,10 +205,10 @@ def sigmas(codebooks: Codebooks, codes: NDArray[np.uint8]) -> dict[str, float]:
         if column >= codebooks.n_crude:
             book = codebooks.books[column]
             rest[:, book.support] += book.words[columns[:, place]]
-    of_codes = float(rest.var(0).sum())
+    of_codes = factor * float(rest.var(0).sum())
     if not len(psi) or len(variances) != codebooks.dim:
         return {"paper": of_codes if len(variances) else codebooks.residual_variance}
-    off = 0.0 if codebooks.n_crude == codebooks.n_books else float(np.delete(variances, psi).sum())
+    off = 0.0 if codebooks.n_crude == codebooks.n_books else factor * float(np.delete(variances, psi).sum())
     return {"paper": off, "paper, codes": of_codes}
 
 

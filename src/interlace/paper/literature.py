@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .sizes import FULL, STANDARD
 from .summary import Mean, Results
 
 
@@ -39,17 +40,20 @@ REPORTED: tuple[Reported, ...] = (
 
 
 def published_rows(figures: Mapping[str, Results], full: Mapping[str, Results] | None = None) -> list[tuple[str, ...]]:
-    """Cells of the table: method, data, code, reported, measured, measure.
+    """Cells of the table: method, data, code, reported, measured, measure, size, seeds, commit.
 
-    Runs that these figures do not have are taken from those of the full size, if it has them.
+    Where the full size (all images) has results, they are shown.
     """
     rows: list[tuple[str, ...]] = []
     for one in REPORTED:
-        measured = "not measured"
-        for known, mark in ((figures, ""), (full or {}, " (full size)")):
-            if measured == "not measured" and (found := _measured(one, known)) is not None:
-                measured = found.text() + mark
-        rows.append((one.method, one.data, one.code, f"{one.text} (reported)", measured, one.measure.upper()))
+        measured, made = "not measured", ("-", "-", "-")
+        for known, size in ((full or {}, FULL), (figures, STANDARD)):
+            if (found := _measured(one, known)) is not None:
+                figure, data, label, n_books = one.run
+                commits = known[figure].commits(data, label, n_books)
+                measured, made = found.text(), (size, str(found.n), ", ".join(commits))
+                break
+        rows.append((one.method, one.data, one.code, f"{one.text} (reported)", measured, one.measure.upper(), *made))
     return rows
 
 

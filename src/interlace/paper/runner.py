@@ -73,7 +73,7 @@ def run_all(
         store.forget(run)
     if missing:
         store.check_writable()
-        store.check_origin(FIGURES, current())
+        store.check_origin(dict.fromkeys((*FIGURES, TUNING, *(run.figure for run in runs))), current())
     left, clock = sum(_cost(run, size) for run in missing), _Clock()
     worker = _Worker(store, size, threads, progress, say)
     for number, run in enumerate(missing, 1):

@@ -47,6 +47,8 @@ MEASURES: dict[str, tuple[tuple[str, ...], ...]] = {
     "seconds": (("searches", _OURS, "seconds"),),
     "exhaustive seconds": (("exhaustive_seconds", "crude order"),),
 }
+#: Digits of a commit in tables.
+COMMIT = 7
 #: Measures in another unit than that of the JSON file.
 FACTORS = {"milliseconds": ("seconds", 1e3), "exhaustive milliseconds": ("exhaustive seconds", 1e3)}
 
@@ -114,11 +116,19 @@ def value_of(result: Result, measure: str) -> float | None:
     return None
 
 
+def _untimed(measures: Any) -> Any:
+    """Measures without seconds."""
+    if isinstance(measures, dict):
+        return {name: _untimed(value) for name, value in measures.items() if "seconds" not in name}
+    return measures
+
+
 class Results:
     """Results of one figure. ``order`` lists its labels; other labels follow by name, those of ICQ first."""
 
-    def __init__(self, results: Iterable[Result], order: Sequence[str] = ()) -> None:
+    def __init__(self, results: Iterable[Result], order: Sequence[str] = (), left_out: Sequence[str] = ()) -> None:
         self._results, self._order = list(results), list(order)
+        self.left_out = list(left_out)  #: labels that were removed by :meth:`with_effect`
         sums: dict[tuple[str, int], tuple[str, str]] = {}
         for result in self._results:
             run = result["run"]
@@ -135,9 +145,43 @@ class Results:
     def by_seed(self) -> list[Results]:
         """The results of each seed."""
         return [
-            Results((r for r in self._results if r["run"]["seed"] == seed), self._order)
+            Results((r for r in self._results if r["run"]["seed"] == seed), self._order, self.left_out)
             for seed in sorted(self._named("seed"))
         ]
+
+    def only(self, data: str) -> Results:
+        """The results of one data set."""
+        return Results((r for r in self._results if r["run"]["data"] == data), self._order, self.left_out)
+
+    def and_those(self, others: Results) -> Results:
+        """These results and those of data sets that are not among them."""
+        more = (r for r in others._results if r["run"]["data"] not in self.data)
+        return Results([*self._results, *more], self._order, self.left_out)
+
+    def with_effect(self, reference: str) -> Results:
+        """Without variants of the reference whose measures equal its own in every fit: they measured nothing."""
+        empty = [label for label in self.labels() if label != reference and self._equal(label, reference)]
+        return Results((r for r in self._results if r["run"]["label"] not in empty), self._order, empty)
+
+    def _equal(self, label: str, reference: str) -> bool:
+        pairs = []
+        for data in self.data:
+            for k in self.books(data, label):
+                ours, theirs = self.of(data, label, k), self.of(data, reference, k)
+                if any(result["run"]["method"] != "ICQ" or seed not in theirs for seed, result in ours.items()):
+                    return False
+                pairs += [(result["measures"], theirs[seed]["measures"]) for seed, result in ours.items()]
+        return bool(pairs) and all(_untimed(mine) == _untimed(other) for mine, other in pairs)
+
+    def most_ops(self) -> dict[str, tuple[int, float, int]]:
+        """Labels with more operations than books in some fits: the number of such fits, the most, and its books."""
+        found: dict[str, tuple[int, float, int]] = {}
+        for result in self._results:
+            label, k, ops = result["run"]["label"], int(result["run"]["n_books"]), value_of(result, OPS)
+            if k and ops is not None and ops > k * (1 + 1e-4):
+                n, most, books = found.get(label, (0, 0.0, 0))
+                found[label] = (n + 1, *max((most, books), (ops, k)))
+        return found
 
     def _named(self, name: str) -> list[Any]:
         return list(dict.fromkeys(result["run"][name] for result in self._results))
@@ -198,6 +242,11 @@ class Results:
         return {
             r["run"]["seed"]: r for r in self._results if all(r["run"][name] == value for name, value in wanted.items())
         }
+
+    def commits(self, data: str, label: str, n_books: int) -> list[str]:
+        """First digits of the commits of these results."""
+        found = {Origin.of(result).commit[:COMMIT] for result in self.of(data, label, n_books).values()}
+        return sorted(found)
 
     def mean(self, data: str, label: str, n_books: int, measure: str) -> Mean | None:
         """Mean over seeds; None if nothing was measured."""

@@ -32,6 +32,14 @@ def test_a_degenerate_psi_is_fitted_again_and_then_reported(monkeypatch):
     assert (model.fit_info_["psi"], model.fit_info_["psi_share"] < 0.5) == (1, True)
 
 
+def test_a_psi_that_loses_its_variance_while_learning_is_reported(monkeypatch):
+    monkeypatch.setattr("interlace.learn.joint.fit._share", lambda codebooks: 0.3)
+    _, found = caught(lambda: icq(n_books=8).fit(X, Y))
+    assert found.count(il.DegeneratePsiWarning) == 1
+    monkeypatch.setattr("interlace.learn.joint.fit._share", lambda codebooks: None)  # no split
+    assert il.DegeneratePsiWarning not in caught(lambda: icq(n_books=8).fit(X, Y))[1]
+
+
 def test_theta_that_lags_behind_is_no_reason_to_warn(monkeypatch):
     fitted = []
     real = PriorLoss.high

@@ -78,6 +78,8 @@ def learn_jointly(data: TrainingRows, settings: Joint, progress: Progress) -> Jo
     split = state.plan is not None and state.plan.xi is not None
     prior = state.prior_of(codebooks.variances) if split else None
     score = None if math.isinf(trainer.best_score) else trainer.best_score
+    share = _share(codebooks)
+    trainer.phases.check_psi(len(codebooks.crude_dims), codebooks.dim, share, " after learning")
     info = {
         "kind": settings.kind,
         "loss": settings.loss,
@@ -90,7 +92,7 @@ def learn_jointly(data: TrainingRows, settings: Joint, progress: Progress) -> Jo
         "validation_map": score,
         "network": describe(network),
         "psi": len(codebooks.crude_dims),
-        "psi_share": _share(codebooks),
+        "psi_share": share,
     }
     return JointlyLearned(
         codebooks, to_embedding(network), learn.rows, prior, trainer.history, score, stopped or not complete, info

@@ -50,6 +50,7 @@ class Phases:
         recipe = state.recipe
         #: Epochs of the three phases.
         self.lengths = (recipe.warm_up, recipe.shape if state.has_split else 0, recipe.epochs)
+        self._psi_warned = False
 
     @property
     def total(self) -> int:
@@ -189,13 +190,19 @@ class Phases:
             if self._share(variances, mask) < LEAST_SHARE:  # Theta may lag behind the variances: EM fits it to them
                 state.prior.fit_em(variances)
                 mask = np.asarray(state.prior.high(variances).cpu().numpy())
-        if (share := self._share(variances, mask)) < LEAST_SHARE:
-            warn_user(
-                f"psi has {int(mask.sum())} of {len(mask)} dimensions and {share:.0%} of the variance, so the crude "
-                "books tell few rows apart and searches read most codes whole; see docs/joint.md",
-                DegeneratePsiWarning,
-            )
+        self.check_psi(int(mask.sum()), len(mask), self._share(variances, mask))
         return mask
+
+    def check_psi(self, n_psi: int, dim: int, share: float | None, when: str = "") -> None:
+        """Warn, once in a run, if psi holds little of the variance: when it is chosen, or after learning."""
+        if share is None or share >= LEAST_SHARE or self._psi_warned:
+            return
+        self._psi_warned = True
+        warn_user(
+            f"psi has {n_psi} of {dim} dimensions and {share:.0%} of the variance{when}, so the crude books tell few "
+            "rows apart and searches read most codes whole; see docs/joint.md",
+            DegeneratePsiWarning,
+        )
 
     @staticmethod
     def _share(variances: Tensor, mask: NDArray[np.bool_]) -> float:
