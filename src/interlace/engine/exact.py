@@ -22,7 +22,7 @@ from .engine import Engine, RuleOf
 from .explaining import BEYOND, FILTER, FOUND, REMOVED, Explanation
 from .filters import Allowed
 from .hits import WORK, RangeHits, RowHits, SearchStats
-from .margins import EVERYTHING, EXACT, Calibration, Rule, check_margin
+from .margins import EVERYTHING, EXACT, Among, Calibration, Rule, check_margin
 from .options import MAX_ANSWERS, SearchOptions
 from .originals import KeptVectors
 from .rerank import ANSWERS, rerank
@@ -48,7 +48,7 @@ class ExactEngine(Engine):
         assert self.vectors is not None
         return self.vectors
 
-    def rule(self, margin: Any, k: int, *, filtered: bool = False, reranked: bool = False) -> Rule:
+    def rule(self, margin: Any, k: int, *, among: Among = Among.ALL, reranked: bool = False) -> Rule:
         """All rules find what the exhaustive scan finds; they differ in what stats call them."""
         check_margin(margin)
         if margin == "exact":
