@@ -218,6 +218,7 @@ def plan(
     n_indexes = -(-n // MAX_ROWS)
     rows = -(-n // n_indexes)  # of one index, which is built at a time
     kept = original_bytes(originals, rows, dim)
+    checked.check_rows(rows, "the index")
     n_train = train_rows_that_fit(rows, dim, checked, id_bytes(ids, rows, kept))
     checked = checked.for_rows(rows)
     shape, tried = shape_of(dim, checked, n_train), compared_layouts(checked, dim, n_train)
@@ -286,6 +287,7 @@ def refuse_early(rows: Rows, ids: Any, originals: OriginalsKind | None, settings
         kind = "int64" if parse_ids(ids, len(rows)).dtype == np.int64 else "string"
     kept = original_bytes(originals, len(rows), rows.dim)
     if len(rows):
+        settings.check_rows(len(rows))
         train_rows_that_fit(len(rows), rows.dim, settings, id_bytes(kind, len(rows), kept))
 
 
