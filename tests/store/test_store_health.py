@@ -236,7 +236,7 @@ def test_health_of_a_new_store_and_of_one_full_of_removed_rows(tmp_path: Path) -
 
 @pytest.mark.parametrize("originals", [None, "float16"])
 def test_rows_that_outgrow_their_cells_ask_for_more_cells(tmp_path: Path, originals: str | None) -> None:
-    """Two cells, which suit 500 rows, of 2,000 and more: with or without a plan to learn again, of an index and a store."""
+    """Two cells, which suit 500 rows, of 2,000 and more; of an index and of a store."""
     x = clustered(2200, 8, seed=1, clusters=40)
     index = il.Index.build(x[:500], n_bytes=4, layout="hybrid", cells=2, effort="fastest", threads=1)
     with il.create(tmp_path / "s", index.codebooks, originals=originals) as store:
@@ -259,10 +259,19 @@ def test_rows_that_outgrow_their_cells_ask_for_more_cells(tmp_path: Path, origin
             assert not store.health().outgrown
 
 
+def test_a_store_that_learns_by_itself_asks_for_more_cells_than_its_plan_has(tmp_path: Path) -> None:
+    learning = {"n_bytes": 3, "layout": "hybrid", "cells": 2, "effort": "fastest", "threads": 1}
+    with il.create(tmp_path / "s", dim=8, relearn="manual", learn_at=500, **learning) as store:
+        store.add(clustered(2200, 8, seed=1, clusters=40), threads=1)
+        assert not store.health().outgrown
+        store.relearn()
+        assert [text.partition(",")[0] for text in store.health().advice] == ["relearn(cells='auto')"]
+
+
 def test_the_limit_of_rows_per_cell_follows_the_rule_that_chooses_cells(tmp_path: Path) -> None:
-    for settings, n, layout in (({}, 10**5, "hybrid"), ({}, 10**7, "residual"), ({"n_bytes": 32}, 10**6, "hybrid")):
-        chosen = Settings(**settings).checked().for_rows(n, layout).n_cells
-        long = settings.get("n_bytes", 8) > LONG_CODE
+    for n_bytes, n, layout in ((8, 10**5, "hybrid"), (8, 10**7, "residual"), (32, 10**6, "hybrid")):
+        chosen = Settings(n_bytes=n_bytes).checked().for_rows(n, layout).n_cells
+        long = n_bytes > LONG_CODE
         limit = CELLS_GROWTH * rows_per_cell_aim(n, long=long)
         assert n / chosen < limit / 2
         assert n / (chosen / 8) > limit

@@ -74,7 +74,8 @@ class ExactEngine(Engine):
         check_padding(len(queries), k, len(rows))
         found, distances = self._nearest(queries, rows, min(k, len(rows)), threads)
         counts = np.full(len(queries), found.shape[1], np.int64)
-        stats = self._stats(len(queries), len(rows), started, rule_of(allowed is not None).label, threads)
+        label = rule_of(Among.ALL if allowed is None else Among.ALLOWED).label
+        stats = self._stats(len(queries), len(rows), started, label, threads)
         return RowHits(*padded(found, distances, k), counts, stats)
 
     def range(
