@@ -1,4 +1,4 @@
-"""Exact search is the exhaustive scan is a plain sort, for any number of cells: crowded ones, empty ones, of one row."""
+"""Exact search is the exhaustive scan is a plain sort, for any number of cells: crowded, empty, of one row."""
 
 from __future__ import annotations
 
