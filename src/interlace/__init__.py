@@ -36,6 +36,7 @@ from .errors import (
     UnlikeQueriesWarning,
 )
 from .index.evaluation import Evaluation
+from .index.health import IndexHealth
 from .index.index import Index
 from .index.matches import Matches, RangeMatches
 from .index.planning import Plan, plan
@@ -70,6 +71,7 @@ __all__ = [
     "FileError",
     "FitInterruptedWarning",
     "Index",
+    "IndexHealth",
     "InputError",
     "InterlaceError",
     "Matches",

@@ -140,7 +140,7 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 class FewRowsWarning(UserWarning):
-    """There are too few rows or dimensions for the settings: smaller codebooks are learned."""
+    """There are too few rows or dimensions for the settings: smaller codebooks are learned, or small cells."""
 
 
 class CalibrationWarning(UserWarning):

@@ -24,6 +24,7 @@ from interlace.engine.margins import (
     GROWTH,
     KS,
     MOST_GROWTH,
+    Among,
     Calibration,
     check_margin,
     gaps,
@@ -43,9 +44,9 @@ STRAYS = np.array([[1, 1, 1], [0.5, 0.25, 0.125], [0.3, 0.2, 0.1]], np.float32)
 CALIBRATION = Calibration(1000, SHARES, CELLS, SLACKS, STRAYS, np.array([2, 4, 6], np.float32), 0.25, 7.0, 5000)
 
 
-def rule(margin, k=10, n=1000, calibration=CALIBRATION, filtered=False):
+def rule(margin, k=10, n=1000, calibration=CALIBRATION, among=Among.ALL):
     check_margin(margin)
-    return rule_of(margin, k=k, n=n, calibration=calibration, sigma=2.5, filtered=filtered)
+    return rule_of(margin, k=k, n=n, calibration=calibration, sigma=2.5, among=among)
 
 
 # --- which rule a margin is -------------------------------------------------------------------------------------------
@@ -112,21 +113,32 @@ def test_beyond_that_searches_are_exact_and_say_so_once(n, k):
 
 
 @pytest.mark.parametrize(
-    ("margin", "k", "calibration", "filtered", "why"),
+    ("margin", "k", "calibration", "among", "why"),
     [
-        (0.9999, 10, CALIBRATION, False, "needs more calibration queries than the 5,000"),
-        (0.9999, 11, CALIBRATION, False, "needs more calibration queries than the 5,000"),  # at the next smaller k
-        (0.99999, 10, CALIBRATION, False, "0.9999"),
-        (0.999, 101, CALIBRATION, False, "k = 101"),
-        (0.999, 10, None, False, "not calibrated"),
-        (0.999, 10, CALIBRATION, True, "has no rule for filters"),
+        (0.9999, 10, CALIBRATION, Among.ALL, "needs more calibration queries than the 5,000"),
+        (0.9999, 11, CALIBRATION, Among.ALL, "needs more calibration queries than the 5,000"),  # at the next smaller k
+        (0.99999, 10, CALIBRATION, Among.ALL, "0.9999"),
+        (0.999, 101, CALIBRATION, Among.ALL, "k = 101"),
+        (0.999, 10, None, Among.ALL, "not calibrated"),
+        (0.999, 10, CALIBRATION, Among.ALLOWED, "has no rule for filters"),
+        (0.9999, 10, CALIBRATION, Among.ALLOWED, "has no rule for filters"),  # more queries would not help
+        (0.999, 101, CALIBRATION, Among.ALLOWED, "has no rule for filters"),
+        (0.999, 10, None, Among.ALLOWED, "has no rule for filters"),
+        (0.999, 10, CALIBRATION, Among.KEPT, "most rows are removed: call compact()"),
+        (0.9999, 10, CALIBRATION, Among.KEPT, "needs more calibration queries than the 5,000"),
     ],
 )
-def test_what_is_not_covered_falls_back_to_exact_and_says_so(margin, k, calibration, filtered, why):
-    found = rule(margin, k, 1000, calibration, filtered)
+def test_what_is_not_covered_falls_back_to_exact_and_says_so(margin, k, calibration, among, why):
+    found = rule(margin, k, 1000, calibration, among)
     assert found.native.is_exact
     assert found.label.startswith(f"exact ({margin:g} ")
     assert why in found.label
+
+
+def test_a_filter_is_the_reason_even_if_the_rows_have_changed():
+    calibration = dataclasses.replace(CALIBRATION)
+    found = rule(0.999, 10, 100_000, calibration, Among.ALLOWED)  # no warning, which would raise: it would not help
+    assert found.label == "exact (0.999 has no rule for filters)"
 
 
 def test_calibrations_of_older_versions_are_not_used():
@@ -151,7 +163,7 @@ def test_named_margins():
     assert rule("exact").native.is_exact
     assert (rule("paper").native.kind, rule("paper").native.sigma) == ("paper", 2.5)
     assert rule(math.inf).native.kind == "everything"
-    assert rule("exact", filtered=True).label == "exact"
+    assert rule("exact", among=Among.ALLOWED).label == "exact"
 
 
 def test_native_rules_say_what_they_are_and_cannot_be_changed():

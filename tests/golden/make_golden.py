@@ -21,8 +21,9 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "store")]
 
-from store_helpers import filled, put, vectors  # noqa: E402
+from store_helpers import RICH, SMALL, filled, put, vectors  # noqa: E402
 
+from books import random_codebooks, with_cells  # noqa: E402
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 from interlace.codec.book import HALF_WIDTH  # noqa: E402
 from interlace.codec.embedding import MLP  # noqa: E402
@@ -168,8 +169,28 @@ def write_store(name: str, *, learned: bool) -> None:
         store.relearn(progress=False)
         put(store, "upsert", vectors(4, 40), [11, 500, 501, 502])
         store.remove([12 + 1, 501])
-    ids = store.ids.tolist()
+    write_answers(store, path)
+
+
+def write_store_of_cells(name: str) -> None:
+    """A store of more cells than a byte can number, with removed rows and rows in the log."""
+    rng = np.random.default_rng(13)
+    few = random_codebooks(rng, "hybrid", dim=4, n_books=3, n_words=6, integers=True)
+    path, cells = HERE / "stores" / name, rng.integers(-9, 10, (300, 4)).astype(np.float32) / 2
+    store = il.create(path, with_cells(few, cells), limits=SMALL, **RICH)
+    for first in (0, 40):
+        put(store, "add", vectors(40, first), list(range(first, first + 40)))
+        store.compact()
+    store.remove([3, 41])
+    put(store, "upsert", vectors(3, 80), [5, 80, 81])
+    write_answers(store, path)
+
+
+def write_answers(store: il.Store, path: Path) -> None:
+    """What a store answers today, beside its directory; closes it."""
+    ids, found = store.ids.tolist(), store.search(vectors(3, 1000), 5, margin="exact", threads=1)
     answers = {
+        "searched": {"ids": found.ids.tolist(), "distances": found.distances.tolist()},
         "ids": ids,
         "vectors": store.get(ids).tolist(),
         "payload": store.payload(ids).to_pylist(),
@@ -177,7 +198,7 @@ def write_store(name: str, *, learned: bool) -> None:
     }
     store.close()
     (path / "LOCK").unlink()
-    (path.parent / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
+    (path.parent / f"{path.name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
 
 
 def write_stores() -> None:
@@ -210,5 +231,6 @@ def half_words(layout: str) -> il.Index:
 
 
 if __name__ == "__main__":
+    write_store_of_cells("0.2.0-cells")
     for layout in ("hybrid", "residual"):
         write(f"v{VERSION}-halves-{layout}", half_words(layout))

@@ -387,3 +387,17 @@ def test_what_build_refuses_is_refused_in_the_same_words(setting: dict[str, Any]
 def test_bad_input_is_named(arguments: tuple[Any, Any], setting: dict[str, Any], facts: Facts) -> None:
     with raises(il.InputError, *facts):
         il.plan(*arguments, **setting)
+
+
+@pytest.mark.parametrize(
+    "given", [(spread(30, 4),), (spread(30, 4), 8), ([[1.0, 2.0]], 2)], ids=["x", "x, dim", "list"]
+)
+def test_vectors_in_place_of_their_number_are_refused_without_printing_them(given: tuple[Any, ...]) -> None:
+    with raises(il.InputError, "n", "plan_recall") as refused:
+        il.plan(*given, measure=False)
+    assert len(str(refused.value)) < 300
+    with raises(il.InputError, "dim", "(30, 4)") as refused:
+        il.plan(30, spread(30, 4), measure=False)
+    assert "[" not in str(refused.value)
+    with raises(il.InputError, "dim", "None"):
+        il.plan(30, measure=False)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from interlace import Codebooks, InputError
+import interlace as il
+from interlace import Codebooks, FewRowsWarning, InputError
 from interlace.codec.encode import encode
 from interlace.inputs.arrays import Rows
 from interlace.learn.cells import cell_sample, in_tables, learn_cells, sample_size
@@ -14,7 +15,7 @@ from interlace.learn.fit import learn_codebooks
 from interlace.learn.kmeans import nearest
 from interlace.learn.settings import Settings
 from interlace.progress import silent
-from raising import raises
+from raising import has_fact, raises
 
 
 def blobs(n: int, dim: int = 8, seed: int = 0) -> np.ndarray:
@@ -121,9 +122,33 @@ def test_cells_that_cannot_be(settings, facts):
         Settings(**settings).checked()
 
 
-def test_more_cells_than_rows_are_refused():
-    with raises(InputError, "cells", 5000, 3000):
-        learned(blobs(3000), cells=5000)
+@pytest.mark.parametrize(("cells", "n"), [(5000, 3000), (200, 100), (256, 255), (2, 1)])
+def test_more_cells_than_rows_are_refused(cells, n):
+    with raises(InputError, "cells", cells, n, "auto"):
+        learned(blobs(n), cells=cells)
+    with raises(InputError, "cells", cells, n):
+        il.plan(n, 8, cells=cells, measure=False)
+    with raises(InputError, "cells", cells, n):
+        il.Index.build(blobs(n), cells=cells, progress=False)
+
+
+def test_more_cells_than_rows_to_learn_from_are_refused():
+    for cells, most in ((2000, 500), (200, 199)):
+        with raises(InputError, "cells", cells, "max_train_rows", most):
+            learned(blobs(3000), cells=cells, max_train_rows=most)
+    assert learned(blobs(3000), n_bytes=4, max_train_rows=200, effort="fastest").n_cells <= 256  # not asked for
+    with raises(InputError, "cells", 1900, 1800):  # of which a store holds some out
+        learned(blobs(1800), cells=1900)
+    with raises(InputError, "cells", 30_000):
+        il.plan_recall(blobs(3000), rows=10**6, cells=30_000)
+
+
+def test_cells_of_few_rows_warn():
+    with pytest.warns(FewRowsWarning) as said:
+        learned(blobs(2000), n_bytes=4, layout="residual", cells=1900, effort="fastest")
+    assert len(said) == 1
+    assert all(has_fact(str(said[0].message), fact) for fact in ("cells=1900", 2000, "cells=256"))
+    assert learned(blobs(2000), n_bytes=4, cells=500, effort="fastest").n_cells > 400  # no warning, which would raise
 
 
 def test_fewer_cells_than_words_of_a_book():

@@ -109,8 +109,8 @@ def learned(x: np.ndarray, **given: Any) -> il.Codebooks:
 def test_the_training_error_falls_from_round_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, float]] = []
 
-    def noted(books: list[il.Book], y: np.ndarray, codes: np.ndarray, threads: int) -> tuple[list[il.Book], float]:
-        new, before = refit(books, y, codes, threads)
+    def noted(books: list[il.Book], y: np.ndarray, codes: np.ndarray, *given: Any) -> tuple[list[il.Book], float]:
+        new, before = refit(books, y, codes, *given)
         seen.append((before, error(new, y, codes)))
         return new, before
 
@@ -127,6 +127,33 @@ def test_the_training_error_falls_from_round_to_round(monkeypatch: pytest.Monkey
     coded = [before for before, _ in seen]
     assert all(b <= a * 1.02 for a, b in zip(coded[:-1], coded[1:], strict=True))
     assert coded[-1] < 0.9 * coded[0]
+
+
+def test_words_are_shrunk_as_a_plain_loop_shrinks_them() -> None:
+    rng = np.random.default_rng(0)
+    words, counts, starts = rng.normal(size=(5, 3)).astype(np.float32), np.array([4, 0, 2, 1, 3]), np.array([0, 2, 5])
+    for book, error in ((range(2), 7.0), (range(2, 5), 0.5)):
+        found = module._shrunk(words, counts, starts, error)
+        energy = sum(int(counts[w]) * float((words[w].astype(np.float64) ** 2).sum()) for w in book)
+        for w in book:
+            share = energy / (energy + error) if counts[w] else 1
+            np.testing.assert_allclose(found[w], share * words[w], rtol=1e-6)
+    np.testing.assert_array_equal(module._shrunk(words, counts, starts, 0.0), words)  # codes without errors stay
+
+
+def test_shrunk_words_code_other_rows_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows spread over many dimensions; where they do not, nothing is shrunk."""
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(4000, 64)) * 0.98 ** np.arange(64)).astype(np.float32)
+    given: dict[str, Any] = {"layout": "residual", "n_bytes": 8, "n_words": 64, "iterations": 4}
+    shrunk = learned(x[:2000], **given)
+    monkeypatch.setattr("interlace.learn.books.refit", lambda *given: refit(*given[:4]))
+    plain = learned(x[:2000], **given)
+    assert coded_error(x[2000:], shrunk) < 0.99 * coded_error(x[2000:], plain)
+    few = correlated(1000)
+    same = learned(few, layout="residual", n_words=32, iterations=2)
+    monkeypatch.undo()
+    assert learned(few, layout="residual", n_words=32, iterations=2) == same
 
 
 def test_residual_codes_better_than_cells_than_product_books() -> None:

@@ -18,6 +18,9 @@ from test_store_damage import changed
 
 import interlace as il
 from helpers import clustered
+from interlace.codec.codebooks import LONG_CODE
+from interlace.index.health import CELLS_GROWTH
+from interlace.learn.settings import Settings, rows_per_cell_aim
 from interlace.store import Health, Limits, drift
 from interlace.store.drift import Drift, ErrorSum
 
@@ -229,6 +232,52 @@ def test_health_of_a_new_store_and_of_one_full_of_removed_rows(tmp_path: Path) -
     assert found.removed_share == pytest.approx(0.4)
     assert [text.partition(":")[0] for text in found.advice] == ["calibrate(queries)", "compact()"]
     assert isinstance(found, Health)
+
+
+@pytest.mark.parametrize("originals", [None, "float16"])
+def test_rows_that_outgrow_their_cells_ask_for_more_cells(tmp_path: Path, originals: str | None) -> None:
+    """Two cells, which suit 500 rows, of 2,000 and more; of an index and of a store."""
+    x = clustered(2200, 8, seed=1, clusters=40)
+    index = il.Index.build(x[:500], n_bytes=4, layout="hybrid", cells=2, effort="fastest", threads=1)
+    with il.create(tmp_path / "s", index.codebooks, originals=originals) as store:
+        for first, last, outgrown in ((0, 2000, False), (2000, 2200, True)):
+            index = il.Index(index.codebooks) if first == 0 else index
+            index.add(x[first:last], threads=1)
+            store.add(x[first:last], threads=1)
+            for found in (store.health(), index.health()):
+                assert (found.cells, found.rows_per_cell) == (2, last / 2)
+                assert found.rows_per_cell_limit == 1000
+                assert found.outgrown == outgrown
+                advised = [text for text in found.advice if "cells='auto'" in text]
+                assert len(advised) == outgrown
+                assert ("above the limit of 1,000" in str(found)) == outgrown
+            assert isinstance(index.health(), il.IndexHealth)
+        assert "relearn(cells='auto')" in store.health().advice[0]
+        if originals is not None:
+            store.relearn(cells="auto", effort="fastest", threads=1)
+            assert store.codebooks.n_cells == 256
+            assert not store.health().outgrown
+
+
+def test_a_store_that_learns_by_itself_asks_for_more_cells_than_its_plan_has(tmp_path: Path) -> None:
+    learning = {"n_bytes": 3, "layout": "hybrid", "cells": 2, "effort": "fastest", "threads": 1}
+    with il.create(tmp_path / "s", dim=8, relearn="manual", learn_at=500, **learning) as store:
+        store.add(clustered(2200, 8, seed=1, clusters=40), threads=1)
+        assert not store.health().outgrown
+        store.relearn()
+        assert [text.partition(",")[0] for text in store.health().advice] == ["relearn(cells='auto')"]
+
+
+def test_the_limit_of_rows_per_cell_follows_the_rule_that_chooses_cells(tmp_path: Path) -> None:
+    for n_bytes, n, layout in ((8, 10**5, "hybrid"), (8, 10**7, "residual"), (32, 10**6, "hybrid")):
+        chosen = Settings(n_bytes=n_bytes).checked().for_rows(n, layout).n_cells
+        long = n_bytes > LONG_CODE
+        limit = CELLS_GROWTH * rows_per_cell_aim(n, long=long)
+        assert n / chosen < limit / 2
+        assert n / (chosen / 8) > limit
+    index = il.Index.build(clustered(300, 8), n_bytes=4, layout="subspace", n_words=16, threads=1)
+    assert index.health().rows_per_cell_limit is None  # learning again makes no more cells
+    assert il.create(tmp_path / "s", dim=8).health().cells == 0
 
 
 def test_a_calibration_that_counts_is_one_that_search_uses(tmp_path: Path) -> None:

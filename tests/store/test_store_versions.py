@@ -17,7 +17,7 @@ from raising import raises
 STORES = Path(__file__).parents[1] / "golden" / "stores"  # each with its answers in JSON beside it
 
 
-@pytest.mark.parametrize("name", ["0.1.0-plain", "0.1.0-rich", "0.1.1-collecting", "0.1.1-learned"])
+@pytest.mark.parametrize("name", ["0.1.0-plain", "0.1.0-rich", "0.1.1-collecting", "0.1.1-learned", "0.2.0-cells"])
 def test_a_store_of_an_older_version(name: str, tmp_path: Path) -> None:
     stored = json.loads((STORES / f"{name}.json").read_text())
     shutil.copytree(STORES / name, tmp_path / "s")
@@ -29,6 +29,10 @@ def test_a_store_of_an_older_version(name: str, tmp_path: Path) -> None:
         if "payload" in stored:
             assert store.payload(ids).to_pylist() == stored["payload"]
             np.testing.assert_array_equal(store.get(ids, originals=True), stored["originals"])
+        if "searched" in stored and len(store) == len(ids):
+            hits = store.search(vectors(3, 1000), 5, margin="exact", threads=1)
+            np.testing.assert_array_equal(hits.ids, stored["searched"]["ids"])
+            np.testing.assert_array_equal(hits.distances, np.array(stored["searched"]["distances"], np.float32))
 
     with il.open(tmp_path / "s") as reader:
         check(reader)
@@ -50,6 +54,12 @@ def test_a_store_of_an_older_version(name: str, tmp_path: Path) -> None:
         check(reader)
         reader.verify()
         assert reader.session.state.manifest.store == mark
+
+
+def test_a_store_has_more_cells_than_a_byte_can_number() -> None:
+    store = il.open(STORES / "0.2.0-cells")
+    assert store.codebooks.n_cells == 300
+    assert {part.segment.unpack().shape[1] for part in store.snapshot.rows.parts} == {2 + 2}
 
 
 def test_the_segments_of_an_older_version_hold_ids_in_its_ways() -> None:

@@ -21,7 +21,7 @@ from . import calibrating, margins
 from .evidence import gathered
 from .filters import Allowed, Mask, filters_of
 from .hits import STRAYS, UNLIKE, RangeHits, RowHits, SearchStats
-from .margins import Calibration, Rule
+from .margins import Among, Calibration, Rule
 from .options import MAX_ANSWERS, SearchOptions
 from .originals import KeptVectors
 from .scan import Scanned, codes_of, range_rows, search_rows
@@ -34,7 +34,7 @@ WIDEST = 8
 #: Rules that an engine keeps for single queries.
 MOST_RULES = 256
 
-RuleOf = Callable[[bool], Rule]  #: the rule to run, for allowed rows only or for all rows
+RuleOf = Callable[[Among], Rule]  #: the rule of a pass, by the rows that it may return
 
 
 class Pass(NamedTuple):
@@ -80,7 +80,7 @@ class Engine:
 
     # --- searching
 
-    def rule(self, margin: Any, k: int, *, filtered: bool = False, reranked: bool = False) -> Rule:
+    def rule(self, margin: Any, k: int, *, among: Among = Among.ALL, reranked: bool = False) -> Rule:
         """The rule that a search with this margin runs."""
         return margins.rule_of(
             margin,
@@ -88,7 +88,7 @@ class Engine:
             n=self.n_kept,
             calibration=self.calibration,
             sigma=self.codebooks.residual_variance,
-            filtered=filtered,
+            among=among,
             reranked=reranked,
         )
 
@@ -116,7 +116,7 @@ class Engine:
         return self.search_by_rule(
             queries,
             depth,
-            lambda filtered: self.rule(options.margin, depth, filtered=filtered, reranked=reranked),
+            lambda among: self.rule(options.margin, depth, among=among, reranked=reranked),
             options.threads,
             options.filter,
         )
@@ -156,7 +156,7 @@ class Engine:
         n_unlike = len(unlike) + int(found.work[:, UNLIKE].sum())
         margins.warn_unlike(self.calibration, n_unlike, len(queries))
         if len(unlike):
-            again, more = self._scan(queries[unlike], k, lambda filtered: margins.EXACT, threads, allowed)
+            again, more = self._scan(queries[unlike], k, lambda _: margins.EXACT, threads, allowed)
             found.rows[unlike], found.distances[unlike], found.counts[unlike] = again[:3]
             found.work[unlike] += again.work
             passes += more
@@ -179,7 +179,10 @@ class Engine:
         """Of rows that are allowed and not removed."""
         if allowed is None and self.removed is not None:
             return self._scan_kept(self.removed, queries, k, rule_of, threads)
-        only = Pass(rule_of(allowed is not None), k, () if allowed is None else allowed.filters)
+        if allowed is None:
+            only = Pass(rule_of(Among.ALL), k)
+        else:
+            only = Pass(rule_of(Among.ALLOWED), k, allowed.filters)
         return self._run(only, queries, threads), [only]
 
     def _scan_kept(
@@ -197,7 +200,7 @@ class Engine:
             return self._run(masked, queries, threads), [masked]
         # The rule for k: with the distance of a later hit in place of the k-th it skips less than in an index of the
         # kept rows alone, and visits the same cells.
-        passes = [Pass(rule_of(False), asked)]
+        passes = [Pass(rule_of(Among.ALL), asked)]
         rows, distances, found, work = self._run(passes[0], queries, threads)
         work[:, STRAYS] = work[:, STRAYS] * k // asked  # of k hits
         kept = (rows >= 0) & ~removed.has(np.maximum(rows, 0))
@@ -217,7 +220,7 @@ class Engine:
 
     def _masked(self, removed: Removed, k: int, rule_of: RuleOf) -> Pass:
         """Over rows that were not removed, by a mask."""
-        return Pass(rule_of(True), k, filters_of(self.codebooks, self.segments, kept_mask(removed)))
+        return Pass(rule_of(Among.KEPT), k, filters_of(self.codebooks, self.segments, kept_mask(removed)))
 
     def range(
         self,

@@ -22,7 +22,7 @@ from .engine import Engine, RuleOf
 from .explaining import BEYOND, FILTER, FOUND, REMOVED, Explanation
 from .filters import Allowed
 from .hits import WORK, RangeHits, RowHits, SearchStats
-from .margins import EVERYTHING, EXACT, Calibration, Rule, check_margin
+from .margins import EVERYTHING, EXACT, Among, Calibration, Rule, check_margin
 from .options import MAX_ANSWERS, SearchOptions
 from .originals import KeptVectors
 from .rerank import ANSWERS, rerank
@@ -48,7 +48,7 @@ class ExactEngine(Engine):
         assert self.vectors is not None
         return self.vectors
 
-    def rule(self, margin: Any, k: int, *, filtered: bool = False, reranked: bool = False) -> Rule:
+    def rule(self, margin: Any, k: int, *, among: Among = Among.ALL, reranked: bool = False) -> Rule:
         """All rules find what the exhaustive scan finds; they differ in what stats call them."""
         check_margin(margin)
         if margin == "exact":
@@ -74,7 +74,8 @@ class ExactEngine(Engine):
         check_padding(len(queries), k, len(rows))
         found, distances = self._nearest(queries, rows, min(k, len(rows)), threads)
         counts = np.full(len(queries), found.shape[1], np.int64)
-        stats = self._stats(len(queries), len(rows), started, rule_of(allowed is not None).label, threads)
+        label = rule_of(Among.ALL if allowed is None else Among.ALLOWED).label
+        stats = self._stats(len(queries), len(rows), started, label, threads)
         return RowHits(*padded(found, distances, k), counts, stats)
 
     def range(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import math
 import weakref
@@ -47,6 +48,14 @@ class Rule:
 
 EXACT = Rule(_native.Rule.exact(), "exact")
 EVERYTHING = Rule(_native.Rule.everything(), "inf")
+
+
+class Among(enum.Enum):
+    """The rows that a pass may return."""
+
+    ALL = enum.auto()
+    ALLOWED = enum.auto()  #: those that a filter of the user allows
+    KEPT = enum.auto()  #: those that were not removed, by a mask, because many were
 
 
 @dataclass(frozen=True)
@@ -282,26 +291,28 @@ def rule_of(
     n: int,
     calibration: Calibration | None,
     sigma: float,
-    filtered: bool = False,
+    among: Among = Among.ALL,
     reranked: bool = False,
 ) -> Rule:
-    """The rule of a valid margin, to find k hits among n rows: allowed rows only, or hits that are re-ranked."""
+    """The rule of a valid margin, to find k hits among n rows; ``reranked``: the hits are re-ranked."""
     if margin == "exact":
         return EXACT
     if margin == "paper":
         return Rule(_native.Rule.paper(sigma=sigma), f"paper (sigma {sigma:.4g})")
-    return _number(float(margin), k, n, calibration, filtered, reranked)
+    return _number(float(margin), k, n, calibration, among, reranked)
 
 
 @functools.lru_cache(maxsize=256)  # single queries ask for the same rule again and again
-def _number(margin: float, k: int, n: int, calibration: Calibration | None, filtered: bool, reranked: bool) -> Rule:
+def _number(margin: float, k: int, n: int, calibration: Calibration | None, among: Among, reranked: bool) -> Rule:
     if margin == math.inf:
         return EVERYTHING
     found: Covered | Uncovered = Uncovered("not calibrated")
-    if calibration is not None:
-        found = calibration.rule(k, margin, n, reranked=reranked)
-    if isinstance(found, Covered) and filtered:
+    if among is Among.ALLOWED:  # whatever the calibration: another one would not change it
         found = Uncovered("has no rule for filters")
+    elif calibration is not None:
+        found = calibration.rule(k, margin, n, reranked=reranked)
+    if isinstance(found, Covered) and among is Among.KEPT:
+        found = Uncovered("has no rule where most rows are removed: call compact()")
     if isinstance(found, Uncovered):
         if found.stale and calibration is not None:
             _warn_once(

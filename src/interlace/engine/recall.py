@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..codec.exact import nearest_rows
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
+from .binomial import lower_bound
 from .engine import Engine, RuleOf
 from .margins import TARGETS, Calibration
 from .originals import KeptVectors
@@ -28,10 +29,10 @@ DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1
 QUERIES = 256
 #: Margins from this one on lose next to nothing.
 NEXT_TO_NOTHING = 0.999
-#: Queries to come are not these: the lower end of the one-sided 95 % interval must reach a recall, by the normal
-#: distribution, which is a little short near 1 but leaves no recall out of reach of 256 queries. Neighbours of one
-#: query are lost together: the variance is 1.2 to 1.3 times that of independent ones on SIFT, a little more is assumed.
-DEVIATIONS, TOGETHER = 1.645, 1.5
+#: Queries to come are not these: the lower end of the one-sided interval of this confidence must reach a recall. Even
+#: if 256 queries find everything, it is .99825. Neighbours of one query are lost together: the variance is 1.2 to 1.3
+#: times that of independent ones on SIFT, a little more is assumed.
+CONFIDENCE, TOGETHER = 0.95, 1.5
 #: A margin that visits more cells is taken where it saves this much of the depth.
 WORTH = 2.0
 
@@ -73,7 +74,7 @@ def measured(
 
 def _rule(engine: Engine, margin: float, depth: int) -> RuleOf:
     """That of a search which re-ranks ``depth`` rows, whatever number of rows is asked for here."""
-    return lambda filtered: engine.rule(margin, depth, filtered=filtered, reranked=True)
+    return lambda among: engine.rule(margin, depth, among=among, reranked=True)
 
 
 def _ranks(by_code: Rows, true: Rows, own: Rows | None) -> NDArray[np.int64]:
@@ -105,25 +106,28 @@ def _grown(k: int, n: int, calibration: Calibration) -> float:
     return max(1.0, n / max(1, calibration.n)) * max(1.0, k / K)
 
 
+@functools.lru_cache(maxsize=1024)  # each search with a recall asks for those of its calibration
 def at_least(found: float, n_queries: int) -> float:
-    """Lower end of the interval of a recall@10 that was measured with so many queries."""
-    return found - DEVIATIONS * math.sqrt(TOGETHER * found * (1 - found) / (K * max(1, n_queries)))
+    """Lower end of the interval of a recall@10 that was measured with n queries; below 1 whatever was found."""
+    return lower_bound(found, K * max(1, n_queries) / TOGETHER, CONFIDENCE)
 
 
 def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tuple[float, int]:
     """Margin and re-rank depth that reach a recall@k among n rows; InputError if the calibration does not say."""
     if calibration is None or not calibration.recalls:
         raise InputError("recall needs a calibration: call calibrate(queries) once there are rows")
+    n_queries = min(QUERIES, calibration.queries)
     reached: dict[float, int] = {}  # the smallest depth for each margin
     for margin, depth, found in calibration.recalls:
-        if at_least(found, min(QUERIES, calibration.queries)) >= recall:
+        if at_least(found, n_queries) >= recall:
             reached.setdefault(margin, depth)
     if not reached:
         _, depth, found = max(calibration.recalls, key=lambda measured: measured[2])
+        more = "pass rerank=" if found == 1 else "pass rerank=, or use codes of more bytes"
         raise InputError(
             f"recall {recall:g} was not reached with 95 % confidence by the calibration: the best {depth} rows by code "
-            f"contain {found:.4f} of the neighbours of its queries; ask for less, pass rerank=, or use codes of more "
-            "bytes"
+            f"contain {found:.4f} of the neighbours of {n_queries} queries, which promises "
+            f"{math.floor(1e4 * at_least(found, n_queries)) / 1e4:.4f}; ask for that or less, {more}"
         )
     least = min(reached.values())
     margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)

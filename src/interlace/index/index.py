@@ -31,6 +31,7 @@ from ..learn.settings import Settings
 from ..progress import Progress, as_progress, silent
 from .adding import appended
 from .calibration import calibrated, calibrated_by_added, calibrated_by_rows, outgrown
+from .health import IndexHealth
 from .id_values import IdArray
 from .ids import Ids
 from .planning import largest_ids, original_bytes, refuse_early
@@ -365,6 +366,10 @@ class Index(SavedSearchable):
         """Bytes by part."""
         file = None if self._file is None else self._file.n_bytes
         return Report.of(self.searcher, file)
+
+    def health(self) -> IndexHealth:
+        """Rows per cell and validity of the calibration, and what to do."""
+        return IndexHealth.of(self.searcher)
 
     @classmethod
     def from_bytes(cls, data: bytes, embedding: Any = None) -> Index:

@@ -11,7 +11,7 @@ import numpy as np
 from ..codec.originals import OriginalsFormat
 from ..engine.segments import MAX_ROWS
 from ..errors import InputError
-from ..inputs.arrays import Rows, positive
+from ..inputs.arrays import Rows, describe, positive
 from ..inputs.literals import Auto, Cross, Effort, IdKind, Layout, Metric, OriginalsKind, PriorFit, Rotation
 from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
 from ..learn.cost.memory import IdBytes, build_memory
@@ -162,7 +162,7 @@ class Plan:
 
 def plan(
     n: int,
-    dim: int,
+    dim: int | None = None,
     *,
     ids: IdKind = "default",
     originals: OriginalsKind | None = None,
@@ -193,7 +193,7 @@ def plan(
     the times, for which the first call measures this machine for a tenth of a second. Nothing is allocated in
     proportion to n. Raises the InputError of ``Index.build`` where ``max_memory`` is too small.
     """
-    n, dim = positive(n, "n"), positive(dim, "dim")
+    n, dim = _row_count(n), positive(dim, "dim")
     checked = Settings(
         n_bytes=n_bytes,
         n_books=n_books,
@@ -218,6 +218,7 @@ def plan(
     n_indexes = -(-n // MAX_ROWS)
     rows = -(-n // n_indexes)  # of one index, which is built at a time
     kept = original_bytes(originals, rows, dim)
+    checked.check_rows(rows, "the index")
     n_train = train_rows_that_fit(rows, dim, checked, id_bytes(ids, rows, kept))
     checked = checked.for_rows(rows)
     shape, tried = shape_of(dim, checked, n_train), compared_layouts(checked, dim, n_train)
@@ -269,6 +270,16 @@ def plan(
     )
 
 
+def _row_count(n: Any) -> int:
+    """A number of rows; InputError points to ``plan_recall`` for vectors."""
+    if isinstance(n, list | tuple) or getattr(n, "shape", ()) != ():
+        raise InputError(
+            f"n must be the number of rows, got {describe(n)}: call plan(n, dim) with two numbers, or plan_recall(x), "
+            "which predicts the recall of codes from a sample of vectors"
+        )
+    return positive(n, "n")
+
+
 def refuse_early(rows: Rows, ids: Any, originals: OriginalsKind | None, settings: Settings) -> None:
     """Raise InputError before minutes of learning: for invalid ids or kinds, or where memory will not do."""
     kind = "default"
@@ -276,6 +287,7 @@ def refuse_early(rows: Rows, ids: Any, originals: OriginalsKind | None, settings
         kind = "int64" if parse_ids(ids, len(rows)).dtype == np.int64 else "string"
     kept = original_bytes(originals, len(rows), rows.dim)
     if len(rows):
+        settings.check_rows(len(rows))
         train_rows_that_fit(len(rows), rows.dim, settings, id_bytes(kind, len(rows), kept))
 
 

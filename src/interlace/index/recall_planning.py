@@ -133,6 +133,7 @@ def plan_recall(
     else:
         asked = kind.prepare(as_queries(queries, given.dim)[0][:QUERIES], name="queries")
     n_learned = int(LEARNED * len(vectors))
+    settings[0].check_rows(min(n_rows, n_learned), "the part of the sample that is learned from")
     searched = vectors[n_learned:]  # rows that were learned from are coded better, the more so the fewer there are
     truth = kind.distances(asked, searched)
     points = []

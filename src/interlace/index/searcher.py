@@ -162,7 +162,7 @@ class Searcher:
                 vectors,
                 row,
                 options.k,
-                lambda filtered: self.engine.rule(margin, options.k, filtered=filtered),
+                lambda among: self.engine.rule(margin, options.k, among=among),
                 options.filter,
             )
         return replace(found, id=self.ids.take(np.array([row])).tolist()[0])

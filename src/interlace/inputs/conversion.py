@@ -101,7 +101,6 @@ def positive(value: Any, name: str, *, least: int = 1) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not least <= number < 2**63:
-        raise InputError(
-            f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {value!r}"
-        )
+        got = describe(value) if getattr(value, "shape", ()) != () else f"{value!r:.60}"
+        raise InputError(f"{name} must be {'a positive integer' if least else 'an integer of at least 0'}, got {got}")
     return number

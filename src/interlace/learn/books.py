@@ -64,6 +64,7 @@ class Learner:
     origin: FloatArray | None = field(default=None, init=False)  # the mean, rotated, if the loss depends on it
     interrupted: bool = field(default=False, init=False)
     fitted_prior: Prior | None = field(default=None, init=False)
+    spread: bool = field(default=False, init=False)  # residuals of some book have no clusters: refits shrink words
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.settings.seed)
@@ -132,6 +133,7 @@ class Learner:
                 words, labels = np.zeros((1, len(dims)), np.float32), np.zeros(len(part), np.int32)
             else:
                 no_clusters = n_before[dims].min() >= SPREAD_AFTER and effective_dims(part) >= SPREAD_DIMS
+                self.spread |= bool(no_clusters)
                 words, labels = self.clusters(part, rounds, START_SPREAD if no_clusters else 1.0, cells=i == 0)
             n_before[dims] += 1
             book = Book(words, dims.astype(np.uint32))
@@ -151,7 +153,7 @@ class Learner:
                 books, error = self._refit_once(part, NARROW_BEAM, books)
                 if n_rows == len(y) and error > (1 - MIN_GAIN) * before:
                     break
-                before = error
+                before = error if step or not self.spread else np.inf  # the words of k-means were not shrunk
             for step in range(n_narrow, n_narrow + n_wide):
                 self._report_refit(step, n_narrow + n_wide)
                 books, _ = self._refit_once(y, WIDE_BEAM, books)
@@ -183,11 +185,11 @@ class Learner:
     ) -> tuple[list[Book], float]:
         """Words with a lower squared error of rows, and the error of the old words."""
         if self.cells is None:
-            return refit(books, rows, np.column_stack([cells.astype(np.uint8), codes]), self.threads)
+            return refit(books, rows, np.column_stack([cells.astype(np.uint8), codes]), self.threads, self.spread)
         # Many cells have few rows each in the sample: each moves by itself, not far from where more rows put it.
         labels, rest = cells.astype(np.int32), rows.copy()
         subtract(rest, labels, books[0].words, books[0].support, self.threads)
-        later, error = refit(books[1:], rest, codes, self.threads)
+        later, error = refit(books[1:], rest, codes, self.threads, self.spread)
         rest[:] = rows
         for j, book in enumerate(later):
             subtract(rest, codes[:, j].astype(np.int32), book.words, book.support, self.threads)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codebooks import MAX_WORDS
+from ..errors import FewRowsWarning, warn_user
 from ..inputs.arrays import FloatArray
 from ..progress import Progress
 from .kmeans import in_use, kmeans, lloyd, nearest
@@ -20,6 +21,8 @@ from .sample import RowNumbers
 
 #: Rows that cells are learned from: for each of them, and at most.
 SAMPLE_PER_CELL, MAX_SAMPLE = 32, 2**20
+#: Cells that a user asked for and that are learned from fewer rows each follow single rows: there is a warning.
+FEWEST_PER_CELL = 4
 #: Rounds of k-means: of the coarse groups, within a group, over all words.
 GROUP_ROUNDS, WITHIN_ROUNDS, WHOLE_ROUNDS = 8, 8, 3
 #: Rounds of the power iteration that finds the direction to halve words along.
@@ -35,6 +38,15 @@ def cell_sample(n_rows: int, sample: RowNumbers, n_cells: int, rng: np.random.Ge
     """Random rows for the cells, ascending: ``sample``, the rows of the other books, if it is large enough."""
     size = sample_size(n_rows, len(sample), n_cells)
     return sample if size == len(sample) else np.sort(rng.choice(n_rows, size, replace=False))
+
+
+def warn_if_small_cells(n_rows: int, n_cells: int, advised: int) -> None:
+    """Warn if cells are learned from few rows each; ``advised`` is what ``cells="auto"`` would choose."""
+    if n_rows < FEWEST_PER_CELL * n_cells:
+        text = f"cells={n_cells} are learned from {n_rows:,} rows, {n_rows / n_cells:.1f} for each: many will be empty"
+        warn_user(
+            f"{text} or hold one row, and searches visit more of them; cells={advised} is advised", FewRowsWarning
+        )
 
 
 def learn_cells(

@@ -14,7 +14,7 @@ from ..inputs.arrays import FloatArray, Rows, normalize
 from ..progress import Progress, silent
 from .auto import Choice, choose
 from .books import Learner
-from .cells import cell_sample, learn_cells
+from .cells import cell_sample, learn_cells, sample_size, warn_if_small_cells
 from .cost.limits import train_rows_that_fit
 from .layout_rules import TRIAL_REFITS
 from .layouts import learn
@@ -45,6 +45,7 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress, *, n_row
     if len(rows) == 0:
         raise InputError("x has no rows; codebooks are learned from at least one row")
     wanted = len(rows) if n_rows is None else n_rows
+    settings.check_rows(len(rows))
     asked, settings, rng = settings, settings.for_rows(wanted), np.random.default_rng(settings.seed)
     sample = training_rows(len(rows), train_rows_that_fit(len(rows), rows.dim, settings), rng)
     x, cells = _sampled(rows, sample, settings), None
@@ -54,6 +55,9 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress, *, n_row
         settings = asked.for_rows(wanted, choice.layout)
         done_before = TRIAL_SHARE if choice.table else 0.0
     _warn_if_few(len(sample), rows.dim, settings, choice.layout)
+    if asked.many_cells:
+        advised = replace(asked, cells="auto").for_rows(wanted, choice.layout).n_cells
+        warn_if_small_cells(sample_size(len(rows), len(sample), asked.n_cells), asked.n_cells, advised)
 
     def report(what: str, done: float) -> None:
         progress(what, done_before + (1 - done_before) * done)

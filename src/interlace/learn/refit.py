@@ -15,6 +15,10 @@ from .schedule import REFIT_PASSES
 
 #: Weight of a word's old value, in rows: words with few rows stay near it.
 RIDGE_ROWS = 0.5
+#: The same where words are shrunk. Books whose residuals spread over many dimensions have words that are small beside
+#: the errors: without this, they follow single rows and correct each other, which fits the rows that are learned from
+#: and no others. ARCHITECTURE.md has what it gains.
+SHRUNK_RIDGE_ROWS = 4.0
 #: Conjugate gradients stop when the gradient has fallen to this share, or after REFIT_PASSES. The error that is left is
 #: far smaller than what the next codes change.
 TOLERANCE = 1e-3
@@ -22,12 +26,15 @@ TOLERANCE = 1e-3
 BLOCK = 4096  # rows whose targets are computed at a time
 
 
-def refit(books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: int) -> tuple[list[Book], float]:
+def refit(
+    books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: int, shrink: bool = False
+) -> tuple[list[Book], float]:
     """Words with a lower squared error of y for codes [n, n_books], and the error of the old words.
 
     Dimensions that are quantized by the same books share one system of normal equations. A book alone on its dimensions
     gets the means of its rows (weighted with its old words); a word without rows does not change. Neither does a book
-    of one word, which is only an offset.
+    of one word, which is only an offset. With ``shrink``, new words are near shrunk old ones (:func:`_shrunk`) instead
+    of near these, and the error may rise.
     """
     words, error = [book.words.copy() for book in books], 0.0
     for quantizers, dims in _patterns(books, y.shape[1]):
@@ -39,19 +46,28 @@ def refit(books: list[Book], y: FloatArray, codes: NDArray[np.uint8], threads: i
                 part = part - words[j][:, places[j]]
         solved = np.ascontiguousarray(np.concatenate([words[j][:, places[j]] for j in free]))
         starts = np.cumsum([0, *(len(words[j]) for j in free)])
-        error += _native.refit_words(
-            part,
-            np.ascontiguousarray(codes[:, free]),
-            starts.astype(np.uint32),
-            RIDGE_ROWS,
-            TOLERANCE,
-            REFIT_PASSES,
-            threads,
-            solved,
-        )
+        given = part, np.ascontiguousarray(codes[:, free]), starts.astype(np.uint32)
+        if shrink:
+            before = _native.refit_words(*given, RIDGE_ROWS, TOLERANCE, 0, threads, solved)  # changes nothing
+            counts = np.concatenate([np.bincount(codes[:, j], minlength=len(words[j])) for j in free])
+            solved = _shrunk(solved, counts, starts, before)
+            _native.refit_words(*given, SHRUNK_RIDGE_ROWS, TOLERANCE, REFIT_PASSES, threads, solved)
+            error += before
+        else:
+            error += _native.refit_words(*given, RIDGE_ROWS, TOLERANCE, REFIT_PASSES, threads, solved)
         for j, new in zip(free, np.split(solved, starts[1:-1]), strict=True):
             words[j][:, places[j]] = new
     return [Book(w, book.support) for w, book in zip(words, books, strict=True)], error
+
+
+def _shrunk(words: FloatArray, counts: NDArray[np.int64], starts: NDArray[np.int64], error: float) -> FloatArray:
+    """Words times energy / (energy + error), of all rows and of the words of their book; unused words as they are."""
+    energies, out = counts * np.einsum("ij,ij->i", words, words, dtype=np.float64), words.copy()
+    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+        energy = float(energies[start:stop].sum())
+        out[start:stop] *= np.float32(energy / (energy + error) if energy > 0 else 1)
+    out[counts == 0] = words[counts == 0]
+    return out
 
 
 def parallel_targets(

@@ -42,6 +42,13 @@ _CHOICES = {
 }
 
 
+def rows_per_cell_aim(n_rows: int, *, long: bool = False) -> float:
+    """Rows of an average cell that ``cells="auto"`` aims at for n rows, before it rounds; ``long``: of long codes."""
+    if long:
+        return ROWS_PER_LONG_CELL
+    return max(ROWS_PER_CELL, math.sqrt(max(n_rows, 1)) / CELLS_PER_ROOT)
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a user asked for. Give ``n_bytes`` or ``n_books``; 8 bytes if neither is given."""
@@ -102,18 +109,25 @@ class Settings:
         fold cells; the first book of ``subspace`` is one of its product books, and keeps all words.
         """
         if self.cells != "auto":
-            if self.many_cells and self.cells > n_rows:
-                raise InputError(f"cells={self.cells} needs at least as many rows, got {n_rows}")
             return self
         n_cells = self.n_words
         layouts = self.layouts() if layout is None else (layout,)
         if self.max_books > 1 and {"hybrid", "residual"} & set(layouts):  # whose cells span all dimensions
-            most = min(max(n_rows, 1) / ROWS_PER_CELL, CELLS_PER_ROOT * math.sqrt(max(n_rows, 1)))
-            n_cells = max(n_cells, min(2 ** round(math.log2(most)), MAX_CELLS))
+            rows = max(n_rows, 1)
+            n_cells = max(n_cells, min(2 ** round(math.log2(rows / rows_per_cell_aim(rows))), MAX_CELLS))
             if self.max_books > LONG_CODE and self.cross != "byte":  # whose cells are folded
-                of_long = 2 ** max(0, round(math.log2(max(n_rows, 1) / ROWS_PER_LONG_CELL)))
+                of_long = 2 ** max(0, round(math.log2(rows / rows_per_cell_aim(rows, long=True))))
                 n_cells = min(n_cells, max(of_long, min(FEWEST_LONG_CELLS, self.n_words)))
         return replace(self, cells=n_cells)
+
+    def check_rows(self, n_rows: int, what: str = "x") -> None:
+        """InputError if a user asked for more cells than there are rows to learn them from."""
+        if self.cells != "auto" and self.n_cells > n_rows:
+            advised = replace(self, cells="auto").for_rows(n_rows).n_cells
+            few = f"cells={min(advised, max(1, n_rows))} or fewer" if n_rows else "more rows"
+            raise InputError(
+                f"cells={self.cells} needs at least as many rows, but {what} has {n_rows:,}: give {few}, or 'auto'"
+            )
 
     @property
     def n_cells(self) -> int:
@@ -179,6 +193,11 @@ def _check_conflicts(settings: Settings) -> None:
             f"cells={settings.cells} requires layout='hybrid' or 'residual' and n_bytes >= 2, because more than "
             f"{settings.n_words} cells span all dimensions: got layout={settings.layout!r}, "
             f"n_bytes={settings.code_bytes}"
+        )
+    if settings.cells != "auto" and settings.n_cells > settings.max_train_rows:
+        raise InputError(
+            f"cells={settings.cells} needs at least as many rows to learn from: got "
+            f"max_train_rows={settings.max_train_rows}; give more of them, or fewer cells"
         )
     if settings.parallel_weight > 1 and METRICS[settings.metric].is_squared:
         raise InputError(

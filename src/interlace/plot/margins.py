@@ -70,7 +70,7 @@ def margin_points(
     books = index.codebooks
 
     def search(rule: margin_rules.Rule) -> tuple[Any, SearchStats]:
-        hits = index.engine.search_by_rule(vectors, k, lambda filtered: rule, workers)
+        hits = index.engine.search_by_rule(vectors, k, lambda _: rule, workers)
         return hits.rows, hits.stats
 
     everything, _ = search(margin_rules.EVERYTHING)

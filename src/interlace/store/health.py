@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engine.margins import DEFAULT, Calibration, Covered
+from ..index.health import IndexHealth, counted, searching_facts, told
 from .compaction import Limits
 from .drift import LEAST, Drift
 from .snapshot import Snapshot
@@ -16,17 +16,14 @@ _STATES = {
 }
 
 
-@dataclass(frozen=True)
-class Health:
+@dataclass(frozen=True, kw_only=True)
+class Health(IndexHealth):
     """The result of :meth:`Store.health`. Errors are squared distances between rows and their decoded vectors."""
 
-    rows: int
     removed: int  #: removed rows that still take space, until they are compacted
     segments: int
     log_rows: int  #: rows in the log, which are not in a segment yet
     bytes: int  #: size of all files
-    calibrated: bool  #: whether any target is supported at k = 10; otherwise searches with a margin below 1 are exact
-    calibration: str  #: the targets that are supported for the current rows, or why there are none
     training_error: float | None  #: mean error of the rows that recent rows are compared with
     training_from: str  #: which rows these are: held out of learning, or the first rows of the store
     added: int  #: rows added since the codebooks were learned
@@ -45,28 +42,26 @@ class Health:
     calibrating: bool = False  #: whether this process calibrates the margins of a store that does not learn by itself
 
     @classmethod
-    def of(cls, snapshot: Snapshot, n_bytes: int, *, learning: bool = False, error: str | None = None) -> Health:
+    def of_store(cls, snapshot: Snapshot, n_bytes: int, *, learning: bool = False, error: str | None = None) -> Health:
         """The health of one state of a store; whether this process is ``learning``, and its last ``error``."""
         removed, drift, plan = snapshot.rows.ids.removed, snapshot.drift, snapshot.plan
-        calibrated, why = _calibration(snapshot.books.calibration, len(snapshot))
+        facts = searching_facts(snapshot.searcher)
         if snapshot.collecting:
-            calibrated, why = True, "not needed: searches compare the vectors themselves"
+            facts |= {"calibrated": True, "calibration": "not needed: searches compare the vectors themselves"}
         calibrating = learning and plan is None
-        if calibrating and not calibrated:
-            why += "; another is being made in the background"
+        if calibrating and not facts["calibrated"]:
+            facts["calibration"] += "; another is being made in the background"
         return cls(
+            **facts,
             state="learning" if learning and plan else "collecting" if snapshot.collecting else "learned",
             calibrating=calibrating,
             learning_due=None if plan is None else plan.due(len(snapshot), drift),
             learning_error=error,
             learns=plan is not None and plan.relearn == "auto",
-            rows=len(snapshot),
             removed=0 if removed is None else removed.count,
             segments=len(snapshot.rows.parts),
             log_rows=snapshot.rows.tail.n,
             bytes=n_bytes,
-            calibrated=calibrated,
-            calibration=why,
             training_error=drift.reference.mean,
             training_from=_training(drift),
             added=drift.added.rows,
@@ -96,6 +91,11 @@ class Health:
             found.append(
                 "relearn(), or create the store again with new codebooks: the current ones do not fit recent rows"
             )
+        if self.outgrown and self.state == "learned":
+            found.append(
+                f"relearn(cells='auto'), or create the store again with more cells: {self.cells_fact}, so searches "
+                "compare more rows than they need to"
+            )
         if not self.calibrated and self.rows and not self.calibrating:
             found.append("calibrate(queries): until then searches with a margin below 1 are exact, which is slower")
         if self.removed_share > (Limits().removed_share or 0):
@@ -103,12 +103,12 @@ class Health:
         return found
 
     def __str__(self) -> str:
-        summary = (
-            f"{_counted(self.rows, 'row')} in {_counted(self.segments, 'segment')} and {self.log_rows:,} in the log"
-        )
+        summary = f"{counted(self.rows, 'row')} in {counted(self.segments, 'segment')} and {self.log_rows:,} in the log"
         facts = [("state", _STATES[self.state]), ("size", f"{self.bytes:,} bytes")]
-        removed = f"{_counted(self.removed, 'row')} not compacted yet ({self.removed_share:.1%})"
+        removed = f"{counted(self.removed, 'row')} not compacted yet ({self.removed_share:.1%})"
         facts.append(("removed", removed if self.removed else "no rows to compact"))
+        if self.cells:
+            facts.append(("cells", self.cells_fact))
         facts.append(("calibration", self.calibration))
         if self.state != "learned" and self.training_error is None:
             pass  # there are no codes yet
@@ -117,9 +117,9 @@ class Health:
         else:
             facts.append(("error", f"{self.training_error:.4g} of {self.training_from}"))
         if self.added_error is not None:
-            facts.append(("", f"{self.added_error:.4g} of {_counted(self.added, 'row')} added since learning"))
+            facts.append(("", f"{self.added_error:.4g} of {counted(self.added, 'row')} added since learning"))
         if self.recent_error is not None and self.recent != self.added:
-            facts.append(("", f"{self.recent_error:.4g} of the last {_counted(self.recent, 'row')}"))
+            facts.append(("", f"{self.recent_error:.4g} of the last {counted(self.recent, 'row')}"))
         if self.drift is None and self.state == "collecting":
             pass
         elif self.drift is None:
@@ -128,33 +128,15 @@ class Health:
         else:
             verdict = f"{'above' if self.relearn else 'below'} the limit of {self.drift_limit:g} for relearning"
             facts.append(("drift", f"{self.drift:.3f} ({verdict})"))
-        facts += [("to do" if i == 0 else "", text) for i, text in enumerate(self.advice or ["nothing"])]
-        return "\n".join([summary, *(f"  {name:<13}{text}" for name, text in facts)])
-
-
-def _calibration(made: Calibration | None, n: int) -> tuple[bool, str]:
-    """Whether any target is calibrated for a store of n rows, and a description."""
-    if made is None:
-        return False, "none"
-    found = made.rule(10, DEFAULT, n)
-    targets = made.targets(10, n)
-    by = f"made for {made.n:,} rows with {made.queries:,} queries; the store has {n:,} rows"
-    if targets:
-        return True, f"valid for targets up to {targets[-1]:g} at k = 10: {by}"
-    assert not isinstance(found, Covered)
-    return False, f"not valid: {DEFAULT:g} {found.why} ({by})" if made.queries else f"not valid: it {found.why}"
+        return told(summary, facts, self.advice)
 
 
 def _training(drift: Drift) -> str:
     rows = drift.reference.rows
     if drift.held_out:
-        return f"{_counted(rows, 'row')} held out of learning"
+        return f"{counted(rows, 'row')} held out of learning"
     if not rows:
         return f"the first {LEAST:,} rows are the reference, and {drift.added.rows:,} were added so far"
     if rows < LEAST:
-        return f"the first {_counted(rows, 'row')} of this store ({LEAST:,} are needed)"
-    return f"the first {_counted(rows, 'row')} of this store"
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"
+        return f"the first {counted(rows, 'row')} of this store ({LEAST:,} are needed)"
+    return f"the first {counted(rows, 'row')} of this store"

@@ -45,7 +45,7 @@ class LearningPlan:
         if relearn not in get_args(Relearn):
             raise InputError(f"relearn must be one of {', '.join(get_args(Relearn))}, got {relearn!r}")
         asked = Settings(**settings).checked()
-        least = asked.n_cells if asked.many_cells else 1
+        least = 1 if asked.cells == "auto" else asked.n_cells
         if learn_at is None:
             learn_at = ROWS_PER_WORD * max(asked.n_words, least)
         elif positive(learn_at, "learn_at") < least:

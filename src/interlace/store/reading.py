@@ -136,7 +136,7 @@ class Reading(Searchable):
         """Removed rows, segments and log size; whether the calibration is valid; whether the codebooks fit the rows."""
         state = self.session.open_state
         learning, error = self.background.learning, self.background.error
-        return Health.of(state.snapshot, self._size(state), learning=learning, error=error)
+        return Health.of_store(state.snapshot, self._size(state), learning=learning, error=error)
 
     def _size(self, state: State) -> int:
         """Bytes of all files."""

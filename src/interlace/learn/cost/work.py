@@ -81,7 +81,7 @@ def learning_work(shape: Shape, n: int, effort: str, iterations: int) -> Work:
     if shape.layout != "subspace" and shape.rotated:
         work += _kmeans_work(n, CELL_ROUNDS, (dim,))
     if shape.refitted:
-        passes = (REFIT_PASSES + 1) * (PARALLEL_REFITS if shape.parallel else 1)
+        passes = (REFIT_PASSES + 2) * (PARALLEL_REFITS if shape.parallel else 1)
         narrow, wide = refit_rounds(effort, iterations)
         for times, rows, beam in ((narrow, rows_per_round(n), NARROW_BEAM), (wide, n, WIDE_BEAM)):
             work += coding_work(shape, beam, 0) * (times * rows)

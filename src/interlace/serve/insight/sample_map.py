@@ -159,7 +159,7 @@ def _survivors(
         np.ascontiguousarray(vector[None], np.float32),
         searcher.ids.rows_of(ids, "ids"),
         k,
-        lambda filtered: searcher.engine.rule(margin, k, filtered=filtered),
+        lambda among: searcher.engine.rule(margin, k, among=among),
         allowed,
     )
     return point_ids.from_store(ids[kept].tolist())

@@ -1,0 +1,102 @@
+"""Whether the rows have outgrown their cells or the calibration. Rows of an index are never removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..codec.codebooks import LONG_CODE, Codebooks
+from ..engine.margins import DEFAULT, Calibration, Covered
+from ..learn.settings import rows_per_cell_aim
+from .searcher import Searcher
+
+#: Rows of an average cell, as a multiple of those that ``cells="auto"`` aims at, from which on new cells are advised.
+CELLS_GROWTH = 4
+#: Layouts whose first book makes cells over all dimensions; elsewhere learning again makes no more of them.
+_WITH_CELLS = ("hybrid", "residual")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexHealth:
+    """The result of :meth:`Index.health`, and the part of :class:`interlace.store.Health` that an index has too."""
+
+    rows: int
+    calibrated: bool  #: whether any target is supported at k = 10; otherwise searches with a margin below 1 are exact
+    calibration: str  #: the targets that are supported for the current rows, or why there are none
+    cells: int = 0  #: 0: there are no codes yet
+    rows_per_cell: float = 0.0  #: on average
+    #: rows per cell from which on learning again, with more cells, makes searches faster; None: it would make no more
+    rows_per_cell_limit: float | None = None
+
+    @classmethod
+    def of(cls, searcher: Searcher) -> IndexHealth:
+        """The health of the rows of an index."""
+        return cls(**searching_facts(searcher))
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether there are more rows per cell than the limit."""
+        return self.rows_per_cell_limit is not None and self.rows_per_cell > self.rows_per_cell_limit
+
+    @property
+    def advice(self) -> list[str]:
+        """What to do, most urgent first; empty if there is nothing to do."""
+        found = []
+        if self.outgrown:
+            found.append(f"build the index again, with cells='auto': {self.cells_fact}")
+        if not self.calibrated and self.rows:
+            found.append("calibrate(queries): until then searches with a margin below 1 are exact, which is slower")
+        return found
+
+    @property
+    def cells_fact(self) -> str:
+        """How full the cells are, as a text."""
+        text = f"{counted(self.cells, 'cell')} of {self.rows_per_cell:,.0f} rows on average"
+        if self.rows_per_cell_limit is None:
+            return text
+        return f"{text}, {'above' if self.outgrown else 'below'} the limit of {self.rows_per_cell_limit:,.0f}"
+
+    def __str__(self) -> str:
+        facts = [("cells", self.cells_fact), ("calibration", self.calibration)]
+        return told(counted(self.rows, "row"), facts, self.advice)
+
+
+def searching_facts(searcher: Searcher) -> dict[str, Any]:
+    """The fields of an :class:`IndexHealth`; those of a searcher that compares vectors have no cells."""
+    engine = searcher.engine
+    n, books = engine.n_kept, engine.codebooks
+    calibrated, why = calibration_state(engine.calibration, n)
+    facts: dict[str, Any] = {"rows": n, "calibrated": calibrated, "calibration": why}
+    if engine.vectors is None:
+        facts |= {"cells": books.n_cells, "rows_per_cell": n / books.n_cells, "rows_per_cell_limit": _limit(books, n)}
+    return facts
+
+
+def _limit(books: Codebooks, n_rows: int) -> float | None:
+    if books.layout not in _WITH_CELLS or books.n_books < 2:
+        return None
+    return CELLS_GROWTH * rows_per_cell_aim(n_rows, long=books.n_books > LONG_CODE and not books.norms)
+
+
+def calibration_state(made: Calibration | None, n: int) -> tuple[bool, str]:
+    """Whether any target is calibrated for n rows, and a description."""
+    if made is None:
+        return False, "none"
+    found = made.rule(10, DEFAULT, n)
+    targets = made.targets(10, n)
+    by = f"made for {made.n:,} rows with {made.queries:,} queries; there are {n:,} rows"
+    if targets:
+        return True, f"valid for targets up to {targets[-1]:g} at k = 10: {by}"
+    assert not isinstance(found, Covered)
+    return False, f"not valid: {DEFAULT:g} {found.why} ({by})" if made.queries else f"not valid: it {found.why}"
+
+
+def counted(n: int, what: str) -> str:
+    """A number and a noun."""
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def told(summary: str, facts: list[tuple[str, str]], advice: list[str]) -> str:
+    """A summary, facts by name, and what to do, one in each line."""
+    facts = facts + [("to do" if i == 0 else "", text) for i, text in enumerate(advice or ["nothing"])]
+    return "\n".join([summary, *(f"  {name:<13}{text}" for name, text in facts)])
