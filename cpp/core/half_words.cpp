@@ -23,14 +23,15 @@ HalfWords::HalfWords(const Book& book) : width_(book.support.size()) {
     std::frexp(largest, &exponent);
     exponent -= kLargestBits;
     if (largest == 0 || std::abs(exponent) > kLargestExponent) return;
-    const float inverse = std::ldexp(1.0f, -exponent);
+    const float scale = std::ldexp(1.0f, exponent), inverse = std::ldexp(1.0f, -exponent);
     Aligned<std::uint16_t> halves(kWords * width_);
     for (std::size_t d = 0; d < width_; ++d)
         for (std::size_t w = 0; w < kWords; ++w) {
             const std::size_t place = (w / kHalfColumns * width_ + d) * kHalfColumns + w % kHalfColumns;
-            if (!to_half(book.word(d, w) * inverse, halves[place])) return;
+            const float scaled = book.word(d, w) * inverse; // exact, unless it is too small
+            if (!to_half(scaled, halves[place]) || scaled * scale != book.word(d, w)) return;
         }
-    scale_ = std::ldexp(1.0f, exponent);
+    scale_ = scale;
     inverse_ = inverse;
     halves_ = std::move(halves);
 }

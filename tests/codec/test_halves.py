@@ -62,12 +62,39 @@ def test_narrow_words_and_others_that_no_half_holds_stay_floats() -> None:
 
 
 def test_learning_rounds_wide_words() -> None:
-    x = np.random.default_rng(1).normal(size=(600, HALF_WIDTH)).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=(3000, HALF_WIDTH)).astype(np.float32)
     for layout in ("residual", "hybrid"):
         learned = il.Index.build(x, n_bytes=3, layout=layout, threads=1).codebooks
         wide = [book for book in learned.books if len(book.support) >= HALF_WIDTH]
         assert wide
         assert all(book.halves is not None for book in wide)
+
+
+def test_words_of_very_different_sizes_are_floats_for_batches_and_single_queries() -> None:
+    words = np.zeros((3, HALF_WIDTH), np.float32)
+    words[0, 0], words[1, 1], words[2] = 2.0**51, 2.0**-110, 1.0
+    books = il.Codebooks([il.Book(words, np.arange(HALF_WIDTH))] * 2, dim=HALF_WIDTH, n_crude=2, metric="ip")
+    assert books.books[1].halves is None
+    index = il.Index(books)
+    index.add(words, threads=1)
+    q = np.eye(2, HALF_WIDTH, 0, np.float32)
+    q[1] = np.eye(1, HALF_WIDTH, 1, np.float32)
+    batch = index.search(np.repeat(q, 4, axis=0), 3, margin="exact", threads=1)
+    for i, one in enumerate(q):
+        assert index.search(one, 3, margin="exact").distances.tobytes() == batch.distances[4 * i].tobytes()
+
+
+@pytest.mark.parametrize("layout", ["residual", "hybrid"])
+@pytest.mark.parametrize("cells", [2, 300])
+def test_words_far_larger_than_the_errors_are_not_rounded(layout: str, cells: int) -> None:
+    rng = np.random.default_rng(4)
+    near = rng.normal(size=(3000, HALF_WIDTH)).astype(np.float32)
+    centres = (rng.normal(size=(2, HALF_WIDTH)) * 3e4).astype(np.float32)
+    x = near + centres[rng.integers(0, 2, len(near))]
+    learned = il.Index.build(x, n_bytes=4, layout=layout, cells=cells, effort="fastest", threads=1)
+    decoded = learned.reconstruct(np.arange(len(x)))
+    assert ((decoded - x) ** 2).sum(1).mean() < 1.2 * HALF_WIDTH
+    assert learned.codebooks.books[0].halves is None
 
 
 @pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from interlace.paper.statistics import holm, incomplete_beta, t_quantile, two_sided
+from interlace.engine.binomial import beta_cdf
+from interlace.paper.statistics import holm, t_quantile, two_sided
 from interlace.paper.summary import Mean, Results
 from reproduce_data import made
 
@@ -34,7 +35,7 @@ def test_probabilities_are_areas_under_the_density(freedom: int) -> None:
         assert two_sided(t, freedom) == pytest.approx(1 - 2 * inner, abs=1e-6)
         assert two_sided(-t, freedom) == two_sided(t, freedom)
     assert (two_sided(0.0, freedom), two_sided(math.inf, freedom)) == (1.0, 0.0)
-    assert (incomplete_beta(0.0, 2, 3), incomplete_beta(1.0, 2, 3)) == (0.0, 1.0)
+    assert (beta_cdf(0.0, 2, 3), beta_cdf(1.0, 2, 3)) == (0.0, 1.0)
 
 
 def test_holm() -> None:

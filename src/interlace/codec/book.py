@@ -138,15 +138,21 @@ class Norm:
         return len(self.values) > 1
 
 
-def arrays_of(books: Sequence[Book], norms: Sequence[Norm]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Named arrays of a file and their description; the inverse is :func:`stored_books`."""
+def arrays_of(
+    books: Sequence[Book], norms: Sequence[Norm], *, halves: bool = True
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Named arrays of a file and their description; the inverse is :func:`stored_books`.
+
+    ``halves``: wide words are float16 where nothing is lost; otherwise only those of many cells are.
+    """
     arrays: dict[str, NDArray[Any]] = {}
     exponents: list[int | None] = []
     for i, book in enumerate(books):
         arrays[f"words.{i}"], arrays[f"support.{i}"] = book.words, book.support
-        exponents.append(None if book.halves is None else book.halves[1])
-        if book.halves is not None:
-            arrays[f"words.{i}"] = book.halves[0]
+        stored = book.halves if halves or len(book.words) > MAX_WORDS else None
+        exponents.append(None if stored is None else stored[1])
+        if stored is not None:
+            arrays[f"words.{i}"] = stored[0]
     for i, norm in enumerate(norms):
         arrays[f"norm.{i}"] = norm.values
     description: dict[str, Any] = {"norms": [{"covers": list(norm.covers), "crude": norm.crude} for norm in norms]}

@@ -16,7 +16,7 @@ from ..files import storage
 from ..inputs.arrays import FloatArray, describe
 from .book import LONG_CODE, MAX_CELLS, MAX_WORDS, Book, Norm, arrays_of, frozen, integer_between, stored_books
 from .cells import Cells
-from .limits import check_magnitudes, check_norms, checked_weight, reach_of, shortest_direction, uses
+from .limits import check_magnitudes, check_norms, checked_rotation, checked_weight, reach_of, shortest_direction, uses
 from .metric import Metric, metric_in, metric_of
 
 __all__ = ["LONG_CODE", "MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
@@ -99,13 +99,7 @@ class Codebooks:
         self.mean: FloatArray = frozen(np.zeros(self.dim) if mean is None else mean, np.float32, 1, "mean")
         if len(self.mean) != self.dim:
             raise InputError(f"mean has {len(self.mean)} entries, vectors have {self.dim} dimensions")
-        self.rotation: FloatArray | None = None if rotation is None else frozen(rotation, np.float32, 2, "rotation")
-        if self.rotation is not None:
-            if self.rotation.shape != (self.dim, self.dim):
-                raise InputError(f"rotation must be {self.dim} x {self.dim}, got {describe(self.rotation)}")
-            error = np.abs(self.rotation.T.astype(np.float64) @ self.rotation - np.eye(self.dim)).max()
-            if error > 1e-3:
-                raise InputError(f"rotation must be orthonormal; R^T R differs from 1 by {error:.2g}")
+        self.rotation: FloatArray | None = None if rotation is None else checked_rotation(rotation, self.dim)
         #: The paper's xi: dimensions (after rotation) that the crude books after the first quantize.
         self.crude_dims: NDArray[np.int32] = frozen([] if crude_dims is None else crude_dims, np.int32, 1, "crude_dims")
         if len(self.crude_dims) and not 0 <= self.crude_dims.min() <= self.crude_dims.max() < self.dim:
@@ -130,7 +124,7 @@ class Codebooks:
         """The rotation as float16, where it is large and nothing is lost by it."""
         if self.rotation is None or self.dim < HALF_ROTATION:
             return None
-        halves: NDArray[np.float16] = self.rotation.astype(np.float16)
+        halves = self.rotation.astype(np.float16)
         return halves if np.array_equal(halves, self.rotation) else None
 
     @cached_property
@@ -271,13 +265,13 @@ class Codebooks:
             total = (total[:, None, :] @ self.rotation.T)[:, 0]
         return np.asarray(total + self.mean, np.float32)
 
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Named arrays and a JSON-able description; the inverse is :meth:`from_arrays`."""
-        arrays = {"mean": self.mean, "crude_dims": self.crude_dims, "variances": self.variances}
-        of_books, of_norms = arrays_of(self.books, self.norms)
-        arrays |= of_books
+    def to_arrays(self, *, halves: bool = True) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Named arrays and a JSON-able description; the inverse is :meth:`from_arrays`. Wide words and rotations are
+        float16 where nothing is lost; without ``halves`` only the words of many cells are."""
+        arrays, of_norms = arrays_of(self.books, self.norms, halves=halves)
+        arrays = {"mean": self.mean, "crude_dims": self.crude_dims, "variances": self.variances, **arrays}
         if self.rotation is not None:
-            arrays["rotation"] = self.rotation if self.half_rotation is None else self.half_rotation
+            arrays["rotation"] = self.half_rotation if halves and self.half_rotation is not None else self.rotation
         description = {
             "dim": self.dim,
             **self.metric_type.described(),
@@ -336,9 +330,8 @@ class Codebooks:
         """The oldest version of the file format that has such codebooks."""
         # An older reader would encode further rows by another loss, and drop the weight when it saves.
         newer = self.n_cells > MAX_WORDS or self.folded or self.parallel_weight != 1
-        halves = self.half_rotation is not None or any(
-            book.halves is not None and len(book.words) <= MAX_WORDS for book in self.books
-        )
+        words = any(book.halves is not None and len(book.words) <= MAX_WORDS for book in self.books)
+        halves = words or self.half_rotation is not None
         return max(self.metric_type.file_version, NEWER_VERSION if newer else 0, HALVES_VERSION if halves else 0)
 
     def save(self, path: str | PathLike[str]) -> None:

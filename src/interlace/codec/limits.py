@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..inputs.arrays import FloatArray
-from .book import Book, Norm
+from ..inputs.arrays import FloatArray, describe
+from .book import Book, Norm, frozen
 
 #: Bounds of the reach of books, the sum of the lengths of their longest words. Search squares it in float32, next to
 #: the square of a query: the largest must not overflow. Where books overlap, their terms are kept in steps of 2^-30 of
@@ -89,3 +89,14 @@ def shortest_direction(mean: FloatArray, books: Sequence[Book]) -> float:
     """Rows up to this length get the squared error."""
     longest = max(float(np.linalg.norm(mean.astype(np.float64))), reach_of(books))
     return float(np.float32(SHORTEST * longest))
+
+
+def checked_rotation(rotation: Any, dim: int) -> FloatArray:
+    """A frozen orthonormal matrix of float32 [dim, dim]."""
+    found: FloatArray = frozen(rotation, np.float32, 2, "rotation")
+    if found.shape != (dim, dim):
+        raise InputError(f"rotation must be {dim} x {dim}, got {describe(found)}")
+    error = np.abs(found.T.astype(np.float64) @ found - np.eye(dim)).max()
+    if error > 1e-3:
+        raise InputError(f"rotation must be orthonormal; R^T R differs from 1 by {error:.2g}")
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 #: Steps of the bisection, each of which halves an interval of length 1, and terms of the continued fraction at most.
-BISECTIONS, TERMS = 60, 300
+BISECTIONS, TERMS = 60, 500
 
 
 def lower_bound(share: float, n: float, confidence: float) -> float:
@@ -41,14 +41,20 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 def _fraction(x: float, a: float, b: float) -> float:
     """The continued fraction of the incomplete beta function, by Lentz's method (DLMF 8.17.22)."""
-    upper, lower = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    tiny = 1e-300  # in place of 0, which nothing can be divided by
+    upper, lower = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1), tiny)
     value = lower
     for m in range(1, TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            lower, upper = 1 / (1 + term * lower), 1 + term / upper
+            lower = 1 / _not_zero(1 + term * lower, tiny)
+            upper = _not_zero(1 + term / upper, tiny)
             value *= lower * upper
         if abs(lower * upper - 1) < 1e-15:
             break
     return value
+
+
+def _not_zero(value: float, tiny: float) -> float:
+    return value if abs(value) > tiny else tiny

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codec.codebooks import LONG_CODE, Codebooks
+from ..codec.codebooks import LONG_CODE, MAX_CELLS, Codebooks
 from ..engine.margins import DEFAULT, Calibration, Covered
 from ..learn.settings import rows_per_cell_aim
 from .searcher import Searcher
@@ -75,7 +75,10 @@ def searching_facts(searcher: Searcher) -> dict[str, Any]:
 def _limit(books: Codebooks, n_rows: int) -> float | None:
     if books.layout not in _WITH_CELLS or books.n_books < 2:
         return None
-    return CELLS_GROWTH * rows_per_cell_aim(n_rows, long=books.n_books > LONG_CODE and not books.norms)
+    aim = rows_per_cell_aim(n_rows)
+    if books.n_books > LONG_CODE and not books.norms:
+        aim = max(aim, rows_per_cell_aim(n_rows, long=True))
+    return CELLS_GROWTH * max(aim, n_rows / MAX_CELLS)
 
 
 def calibration_state(made: Calibration | None, n: int) -> tuple[bool, str]:

@@ -46,7 +46,6 @@ class Index(SavedSearchable):
 
     ``Index.build(x)`` learns codebooks and adds x; ``Index(codebooks)`` starts empty. An index in memory grows by
     :meth:`add`; one opened from a file is mapped, not loaded, and can grow in memory too.
-
     With an ``embedding``, rows and queries are raw inputs (:attr:`input_shape`): it makes vectors of them, which are
     coded and searched. Vectors that are embedded already are passed with ``embedded=True``.
 
@@ -68,8 +67,7 @@ class Index(SavedSearchable):
     def of(cls, searcher: Searcher, file: storage.File | None = None, choice: Choice | None = None) -> Index:
         """An index of rows that are packed already, one id for each of them."""
         index = cls.__new__(cls)
-        index._searcher, index._file, index.choice = searcher, file, choice
-        index._writes = ForkLock()
+        index._searcher, index._file, index.choice, index._writes = searcher, file, choice, ForkLock()
         return index
 
     @property
@@ -399,5 +397,4 @@ class Index(SavedSearchable):
 
 def _unpickled(saved: bytes, choice: Choice | None) -> Index:
     index = storage.from_bytes(saved, Index.open)
-    index.choice = choice
-    return index
+    return Index.of(index.searcher, index.file, choice)

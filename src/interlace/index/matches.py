@@ -48,7 +48,7 @@ class Matches:
         taken = ids.take(rows)
         if single:
             return cls(taken[0], distances[0], count, found.stats, metric)
-        return cls(taken, distances, np.array([count]), found.stats, metric)
+        return cls(taken, distances, np.array([count], np.int64), found.stats, metric)
 
     @property
     def scores(self) -> FloatArray:

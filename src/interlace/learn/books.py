@@ -48,6 +48,9 @@ START_SHARE = 0.3
 NORM_ITERATIONS = 30
 #: Weight of the old word of a cell in a refit, in rows, if there are more cells than words of a book.
 CELL_RIDGE_ROWS = 8.0
+#: Rounding may move a word by this share of the mean squared error of codes, at most; of rows of the sample, about as
+#: many as the second number.
+ROUNDING_LOSS, ROUNDED_ROWS = 1e-3, 1024
 
 
 @dataclass
@@ -101,7 +104,7 @@ class Learner:
         beam = min(beam, MAX_WORDS)
         if overlap:
             books = self._refit_books(y, books)
-        books = [book.rounded() for book in books]  # a file stores them so; codes are made for what it stores
+        books = self._rounded(y, books)
         # The book of the cells is never scanned, so the order of its words does not matter.
         books[1:] = [Book(near_words_together(book.words), book.support) for book in books[1:]]
         norms = self._norm_column(y, books, beam)
@@ -210,6 +213,25 @@ class Learner:
             parallel_weight=self.settings.parallel_weight,
         )
 
+    def _rounded(self, y: FloatArray, books: list[Book]) -> list[Book]:
+        """Words in half precision, as files store them, where that is little beside the error of codes.
+
+        Codes are made for the rounded words. Words that are far larger than the errors, such as those of cells that lie
+        far apart, stay as they are: no later book makes up for their rounding.
+        """
+        rounded = [book.rounded() for book in books]
+        losses = [_rounding_error(book, other) for book, other in zip(books, rounded, strict=True)]
+        if not any(losses):
+            return rounded
+        rows = np.ascontiguousarray(y[:: max(1, len(y) // ROUNDED_ROWS)])
+        cells, codes = self._coded(rows, NARROW_BEAM, books)
+        rest = rows.copy()
+        for j, book in enumerate(books):
+            labels = cells if j == 0 else codes[:, j - 1]
+            subtract(rest, labels.astype(np.int32), book.words, book.support, self.threads)
+        most = ROUNDING_LOSS * _energy(rest) / len(rest)
+        return [new if loss <= most else book for book, new, loss in zip(books, rounded, losses, strict=True)]
+
     def _report_refit(self, step: int, n_rounds: int) -> None:
         self.progress(f"refit {step + 1} of {n_rounds}", START_SHARE + (1 - START_SHARE) * step / n_rounds)
 
@@ -234,6 +256,14 @@ class Learner:
 def _rotated_mean(described: dict[str, Any]) -> FloatArray:
     mean, rotation = described["mean"], described["rotation"]
     return np.asarray(mean if rotation is None else mean @ rotation, np.float32)
+
+
+def _rounding_error(book: Book, rounded: Book) -> float:
+    """The largest squared distance of a word from its rounded one."""
+    if rounded is book:
+        return 0.0
+    difference = (rounded.words - book.words).astype(np.float64)
+    return float(np.einsum("ij,ij->i", difference, difference).max(initial=0.0))
 
 
 def _energy(x: FloatArray) -> float:

@@ -122,6 +122,12 @@ class Settings:
 
     def check_rows(self, n_rows: int, what: str = "x") -> None:
         """InputError if a user asked for more cells than there are rows to learn them from."""
+        # More cells than a book has words are learned from rows of their own.
+        if self.cells != "auto" and not self.many_cells and self.n_cells > self.max_train_rows:
+            raise InputError(
+                f"cells={self.cells} needs at least as many rows to learn from: got "
+                f"max_train_rows={self.max_train_rows}; give more of them, or fewer cells"
+            )
         if self.cells != "auto" and self.n_cells > n_rows:
             advised = replace(self, cells="auto").for_rows(n_rows).n_cells
             few = f"cells={min(advised, max(1, n_rows))} or fewer" if n_rows else "more rows"
@@ -193,11 +199,6 @@ def _check_conflicts(settings: Settings) -> None:
             f"cells={settings.cells} requires layout='hybrid' or 'residual' and n_bytes >= 2, because more than "
             f"{settings.n_words} cells span all dimensions: got layout={settings.layout!r}, "
             f"n_bytes={settings.code_bytes}"
-        )
-    if settings.cells != "auto" and settings.n_cells > settings.max_train_rows:
-        raise InputError(
-            f"cells={settings.cells} needs at least as many rows to learn from: got "
-            f"max_train_rows={settings.max_train_rows}; give more of them, or fewer cells"
         )
     if settings.parallel_weight > 1 and METRICS[settings.metric].is_squared:
         raise InputError(

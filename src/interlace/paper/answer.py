@@ -217,6 +217,7 @@ def _verdict(effect: Mean | None, p: float, sign: int, parts: Mapping[str, Mean]
     if math.isnan(p):
         return SINGLE
     whole = 0 if p >= 1 - CONFIDENCE else 1 if effect.value > 0 else -1
-    if any(part.sign() and part.sign() != whole for part in parts.values()):
+    signs = {part.sign() for part in parts.values()} | {whole}
+    if {-1, 1} <= signs:
         return MIXED
     return LEVEL if not whole else HELD if sign == whole else FAILED

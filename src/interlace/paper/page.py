@@ -71,7 +71,7 @@ def claims_table(found: Mapping[str, Results]) -> str:
         "An effect is ours minus theirs, averaged over data sets and books (4, 8, 16 unless the claim says otherwise), "
         "over paired seeds. *held* and *did not hold* are beyond chance after Holm's correction for "
         f"{n} claims: the chance of any false one is at most {1 - CONFIDENCE:.0%}. *no difference*: the data do not "
-        "decide. *mixed*: the interval of a data set, which is not corrected, says something else than the "
+        "decide. *mixed*: the interval of a data set, which is not corrected, has the other sign than the "
         "average. Where the intervals of data sets have different signs, each is listed.",
     ]
     return "\n".join(lines) + "\n"
@@ -141,14 +141,14 @@ def controls_summary(found: Mapping[str, Results]) -> str:
     groups = {group: found[key(group)] for group in GROUPS if key(group) in found}
     if not groups:
         return ""
-    (origin,) = {origin for results in groups.values() for origin in results.origins()}
+    origins = sorted({origin.text for results in groups.values() for origin in results.origins()})
     texts = [
         *_of_settings(found),
         *(_of_margins(groups[MARGIN]) if MARGIN in groups else ()),
         *(_of_attempts(groups[group], group) for group in (GAP, HELD_OUT) if group in groups),
     ]
     lines = [
-        f"## Controls, run later at {origin.text}",
+        f"## Controls, run later at {' and '.join(origins)}",
         "",
         "These fits (`experiments/controls.py`) answer questions that the figures left open. They have a folder and a "
         f"commit of their own, and no figure uses them. {sum(map(len, groups.values()))} of the {len(runs())} planned "

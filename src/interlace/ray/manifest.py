@@ -140,7 +140,7 @@ def _checksum(about: dict[str, Any]) -> str:
 
 def fingerprint(codebooks: Codebooks, embedding: Embedding | None) -> str:
     """Equal for equal codes of equal inputs."""
-    arrays, description = codebooks.to_arrays()
+    arrays, description = codebooks.to_arrays(halves=False)  # as they are, however a file stores them
     return digest([description, None if embedding is None else embedding.fingerprint], arrays)
 
 
