@@ -71,8 +71,9 @@ def main(argv: list[str] | None = None) -> int:
             if any(place.items() <= entry.items() for entry in found["entries"]):
                 continue
             measured = in_own_process(method, n_bytes, len(x), truth, options.limit)
-            print(place | measured, file=sys.stderr, flush=True)
-            found["entries"].append(place | measured)
+            entry = place | measured | {"commit": found["environment"]["commit"]}
+            print(entry, file=sys.stderr, flush=True)
+            found["entries"].append(entry)
             write(options.results, found)
     return 0
 
