@@ -11,8 +11,7 @@ namespace interlace {
 
 class Rotation {
 public:
-    static constexpr std::size_t kSmallest =
-        512; // dimensions; smaller matrices stay in cache (HALF_ROTATION of codebooks.py)
+    static constexpr std::size_t kSmallest = 512; // dimensions; smaller ones stay in cache (HALF_ROTATION)
 
     Rotation(std::vector<float> matrix, std::size_t dim); // [dim][dim], or empty: the identity
     bool in_halves() const { return !halves_.empty(); }
