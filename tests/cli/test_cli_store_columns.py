@@ -325,7 +325,7 @@ class TestOthers:
         np.save("queries.npy", X[:400] + np.float32(0.01))
         code, out, err = run("calibrate", "s", "queries.npy", "--threads", 1)
         assert (code, err) == (0, "")
-        assert "made for 700 rows with 400 queries; the store has 700 rows" in out
+        assert "made for 700 rows with 400 queries; there are 700 rows" in out
         assert json.loads(run("health", "s", "--json")[1])["calibrated"] is True
         found = json.loads(run("calibrate", "s", "--json", "--threads", 1)[1])
         assert (found["rows"], found["calibrated"]) == (700, True)

@@ -306,10 +306,11 @@ def test_a_file_knows_its_version(whole: bytes, tmp_path: Path) -> None:
 
 def test_a_newer_format_asks_for_a_newer_library(whole: bytes, tmp_path: Path) -> None:
     header = header_of(whole)
-    header["__metadata__"]["version"] = "5"
-    header["__metadata__"]["interlace"] = "whatever version 5 writes here"
+    newer = storage.VERSION + 1
+    header["__metadata__"]["version"] = str(newer)
+    header["__metadata__"]["interlace"] = f"whatever version {newer} writes here"
     (tmp_path / "i").write_bytes(sealed(header, whole[8 + int.from_bytes(whole[:8], "little") :]))
-    message = "i' has format version 5, this interlace reads up to 4: install a newer one"
+    message = f"i' has format version {newer}, this interlace reads up to {storage.VERSION}: install a newer one"
     with pytest.raises(il.NewerFormatError, match=message):
         il.open(tmp_path / "i")
 

@@ -198,7 +198,9 @@ def test_data_sets_that_disagree_are_not_averaged_away() -> None:
     assert (worse.verdict, worse.disagree) == (a.MIXED, True)
     undecided = both((-0.2, 0.2, 0.1, -0.1, 0.0))
     assert undecided.parts["cifar10-gist"].sign() == 0
-    assert (undecided.verdict, undecided.disagree) == (a.MIXED, True)  # the average does not decide, MNIST does
+    assert (undecided.verdict, undecided.disagree) == (a.LEVEL, True)  # the average does not decide, MNIST does
+    opposite = both((-0.1, -0.101, -0.099, -0.102, -0.098))
+    assert (opposite.verdict, opposite.disagree) == (a.MIXED, True)  # nor here, where both decide
     assert a.parts_of(a.Statement("x", "-", effects.informative, "MAP@100"), {}) == {}
 
 

@@ -24,6 +24,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def client(served: Running) -> Iterator[Any]:
     """The official client of Qdrant; modules that speak HTTP themselves have another one."""
     qdrant_client = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    client = qdrant_client.QdrantClient(url=served.url, check_compatibility=False)
+    client = qdrant_client.QdrantClient(url=served.url, check_compatibility=False, timeout=60)
     yield client
     client.close()

@@ -64,7 +64,7 @@ def test_llama_index(served: Running) -> None:
         from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters, VectorStoreQuery
         from qdrant_client import QdrantClient
 
-        client = QdrantClient(url=served.url, check_compatibility=False)
+        client = QdrantClient(url=served.url, check_compatibility=False, timeout=60)
         try:
             store = llama.QdrantVectorStore("llama", client=client)
             nodes = [TextNode(text=t, embedding=embedded(t), metadata={"n": i}) for i, t in enumerate(TEXTS)]

@@ -24,7 +24,7 @@ X = vectors(10)
 def two(tmp_path: Path) -> Iterator[tuple[QdrantClient, Running]]:
     """A server with the collections blue (points 0 to 4) and green (5 to 9)."""
     with running(tmp_path) as found:
-        client = QdrantClient(url=found.url, check_compatibility=False)
+        client = QdrantClient(url=found.url, check_compatibility=False, timeout=60)
         for name, first in (("blue", 0), ("green", 5)):
             config = models.VectorParams(size=16, distance=models.Distance.EUCLID)
             client.create_collection(name, vectors_config=config)
@@ -117,7 +117,7 @@ def test_aliases_survive_a_restart_and_a_damaged_file_is_reported(
     for first in (True, False):
         with (
             running(tmp_path) as found,
-            contextlib.closing(QdrantClient(url=found.url, check_compatibility=False)) as client,
+            contextlib.closing(QdrantClient(url=found.url, check_compatibility=False, timeout=60)) as client,
         ):
             if first:
                 client.update_collection_aliases([create("blue", "live")])
@@ -127,7 +127,7 @@ def test_aliases_survive_a_restart_and_a_damaged_file_is_reported(
         caplog.clear()
         with (
             running(tmp_path) as found,
-            contextlib.closing(QdrantClient(url=found.url, check_compatibility=False)) as client,
+            contextlib.closing(QdrantClient(url=found.url, check_compatibility=False, timeout=60)) as client,
         ):
             assert not client.collection_exists("live")
             assert client.collection_exists("blue")

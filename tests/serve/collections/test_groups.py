@@ -36,7 +36,7 @@ def payload(i: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def clients(served: Running) -> Iterator[tuple[QdrantClient, QdrantClient]]:
     """One of the server and one in local mode, with the same points."""
-    found = QdrantClient(url=served.url, check_compatibility=False), QdrantClient(":memory:")
+    found = QdrantClient(url=served.url, check_compatibility=False, timeout=60), QdrantClient(":memory:")
     for client in found:
         client.create_collection("points", vectors_config=models.VectorParams(size=16, distance=models.Distance.EUCLID))
         client.upload_collection("points", X, ids=list(range(N)), payload=[payload(i) for i in range(N)])

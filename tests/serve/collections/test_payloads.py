@@ -88,7 +88,7 @@ def test_payloads_without_kept_vectors_are_not_changed(tmp_path: Path) -> None:
     with il.create(tmp_path / "kept", codebooks, columns={"n": "int64"}, originals="int8") as store:
         store.add(rows, payload={"n": np.arange(400)})
     with running(tmp_path) as found:
-        client = QdrantClient(url=found.url, check_compatibility=False)
+        client = QdrantClient(url=found.url, check_compatibility=False, timeout=60)
         with pytest.raises(UnexpectedResponse, match="does not keep vectors"):
             client.set_payload("codes", {"n": 3}, points=[1])
         client.set_payload("kept", {"n": 1000}, points=[1, 2])
