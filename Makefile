@@ -56,11 +56,15 @@ bench: bench-cache  ## all comparisons with the peers, on an idle machine (hours
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/fixed_cost.py
 	$(BIN)/python benchmarks/long_codes.py --resume
 	$(BIN)/python benchmarks/exact_cells.py
+	$(BIN)/python benchmarks/rerank.py
+	$(BIN)/python benchmarks/coding.py
+	$(BIN)/python benchmarks/text_codes.py
 	$(BIN)/python benchmarks/report.py --readme README.md
 
 bench-cache: $(STAMP)  ## build the indexes of the comparisons
 	$(BIN)/python benchmarks/partitions.py --build
 	$(BIN)/python benchmarks/growth.py --build
+	$(BIN)/python benchmarks/coding.py --build
 
 report: $(STAMP)  ## benchmarks/RESULTS.md and the tables of README.md and docs/distributed.md from the JSON
 	$(BIN)/python benchmarks/report.py --readme README.md
