@@ -159,3 +159,13 @@ def test_an_older_reader_refuses_the_file(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("interlace.files.header.VERSION", 4)
     with pytest.raises(il.NewerFormatError, match="version 5"):
         il.Codebooks.load(tmp_path / "halves")
+
+
+def test_arrays_without_halves_do_not_depend_on_how_files_store_words() -> None:
+    """Fingerprints of shard sets are made of them."""
+    books = codebooks()
+    arrays, description = books.to_arrays(halves=False)
+    assert "exponents" not in description
+    assert all((arrays[f"words.{i}"] == book.words).all() for i, book in enumerate(books.books))
+    assert {array.dtype for name, array in arrays.items() if name.startswith("words.")} == {np.dtype(np.float32)}
+    assert il.Codebooks.from_arrays(arrays, description) == books

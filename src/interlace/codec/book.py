@@ -89,18 +89,22 @@ class Book:
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "support", support)
 
+    @property
+    def _is_large(self) -> bool:
+        return len(self.support) >= HALF_WIDTH or len(self.words) > MAX_WORDS
+
     @cached_property
     def halves(self) -> tuple[NDArray[np.float16], int] | None:
         """The words as float16 numbers times a power of 2, and its exponent; None where some word is no such number,
         and for narrow words, which take little memory."""
-        if len(self.support) < HALF_WIDTH and len(self.words) <= MAX_WORDS:
+        if not self._is_large:
             return None
         halves, exponent = to_halves(self.words)
         return (halves, exponent) if np.array_equal(from_halves(halves, exponent), self.words) else None
 
     def rounded(self) -> Book:
         """The same book with words that :attr:`halves` can hold, if they are wide or many."""
-        if len(self.support) < HALF_WIDTH and len(self.words) <= MAX_WORDS:
+        if not self._is_large:
             return self
         return Book(from_halves(*to_halves(self.words)), self.support)
 
