@@ -46,7 +46,10 @@ class Case:
 
 CASES = {
     "sift-grown-1m": Case(
-        ours=(Spec(8), Spec(16), Spec(16, originals="float16"), Spec(8, originals="float16")),
+        ours=(
+            *(Spec(8), Spec(16)),
+            *(Spec(16, originals="float16"), Spec(12, originals="float16"), Spec(8, originals="float16")),
+        ),
         faiss=(
             *("IVF4096,PQ8np", "IVF4096,PQ16np", "IVF4096,PQ16x4fs", "IVF4096,PQ32x4fs"),
             *("IVF1024,PQ8np", "IVF1024,PQ16np", "IVF4096,RaBitQ", "IVF4096,RaBitQfs"),

@@ -99,6 +99,14 @@ void require_fit(const Books& books, const Segment& segment) {
             "a segment does not fit the books");
 }
 
+// Does nothing for books without such sums.
+void py_keep_sums(const PySegment& self, const Books& books) {
+    require_fit(books, self.segment);
+    if (!books.folds_cells()) return;
+    Released released;
+    self.segment.sums(books);
+}
+
 std::unique_ptr<PyFilter> make_filter(const Books& books, nb::handle_t<PySegment> segment,
                                       In<std::uint8_t, One> allowed) {
     const Segment& rows = nb::cast<const PySegment&>(segment).segment;
@@ -139,7 +147,9 @@ void bind_segments(nb::module_& m) {
         .def(nb::new_(&make_segment), "cell_starts"_a.noconvert(), "crude"_a.noconvert(), "rest"_a.noconvert(),
              "low"_a.noconvert(), "high"_a.noconvert(), "samples"_a.noconvert(), "cross_floors"_a.noconvert().none())
         .def("unpack", &py_unpack, "codes"_a.noconvert())
-        .def("codes_of", &py_codes_of, "rows"_a.noconvert(), "codes"_a.noconvert());
+        .def("codes_of", &py_codes_of, "rows"_a.noconvert(), "codes"_a.noconvert())
+        .def("keep_sums", &py_keep_sums, "books"_a)
+        .def_prop_ro("keeps_sums", [](const PySegment& self) { return self.segment.known_sums() != nullptr; });
 
     m.def("count_cells", &py_count_cells, "codes"_a.noconvert(), "cell_starts"_a.noconvert());
     m.def("pack", &py_pack, "codes"_a.noconvert(), "cell_starts"_a.noconvert(), "crude"_a.noconvert(),

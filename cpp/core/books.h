@@ -67,8 +67,8 @@ public:
     float constant() const { return spec_.constant; }
     bool has_constant() const { return !spec_.ignored.empty(); } // distances are approximate, and may be below 0
     bool folds_cells() const { return folds_cells_; }
-    // Whether segments keep the cross sum of each row: long codes take many words to add up, and four bytes are little
-    // beside them.
+    // Whether segments always keep the cross sum of each row: long codes take many words to add up, and four bytes are
+    // little beside them. Others do where searches are re-ranked (Segment::sums).
     bool keeps_sums() const { return folds_cells_ && n_columns() >= kLongCode; }
     bool has_table_terms() const { return has_table_terms_; }   // search adds terms of the cells to tables
     const PairTerms& pair_terms(std::size_t threads = 1) const; // computed by the first call

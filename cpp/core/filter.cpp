@@ -79,7 +79,7 @@ SegmentView Filter::view(const Books& books, std::uint64_t first_row) const {
         view.crude = crude_.data();
         view.rest = rest_.data();
         if (view.fixed != nullptr) view.fixed = fixed_.data();
-        if (view.sums != nullptr) view.sums = sums_.data();
+        view.sums = sums_.empty() ? nullptr : sums_.data(); // the segment may keep them since
         view.rows = rows_.data();
         view.codes = codes_.data();
         view.statics = gathered_ ? statics_.data() : nullptr;
@@ -162,7 +162,7 @@ void Filter::copy(const Books& books, const std::vector<std::uint64_t>& position
     crude_.assign((n + kBlock - 1) / kBlock * shape.n_crude * kBlock, 0);
     rest_.resize(n * shape.n_rest);
     const std::uint8_t* fixed = books.folds_cells() ? segment_.fixed_parts(books).bytes.data() : nullptr;
-    const std::int32_t* sums = books.keeps_sums() ? segment_.fixed_parts(books).sums.data() : nullptr;
+    const std::int32_t* sums = segment_.known_sums() != nullptr ? segment_.known_sums()->data() : nullptr;
     if (sums != nullptr) sums_.resize(n);
     if (fixed != nullptr) fixed_.assign(std::max<std::size_t>(1, (n + kBlock - 1) / kBlock) * kBlock, 0);
     for (std::size_t i = 0; i < n; ++i) {

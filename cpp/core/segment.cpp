@@ -59,7 +59,7 @@ SegmentView Segment::view(const Books& books, std::uint64_t first_row) const {
         view.cross_floors = parts.floors.data();
         view.fixed = parts.bytes.data();
         view.fixed_step = parts.step;
-        view.sums = books.keeps_sums() ? parts.sums.data() : nullptr;
+        view.sums = known_sums() != nullptr ? known_sums()->data() : nullptr;
     }
     return view;
 }
@@ -73,7 +73,14 @@ SegmentView Segment::flat_view(const Books& books, std::uint64_t first_row) cons
 }
 
 const FixedParts& Segment::fixed_parts(const Books& books) const {
-    return fixed_parts_.get([&] { return std::make_unique<FixedParts>(books, *this); });
+    return fixed_parts_.get([&] {
+        if (books.keeps_sums() || known_sums() != nullptr) return std::make_unique<FixedParts>(*this, sums(books));
+        return std::make_unique<FixedParts>(*this, cross_sums(books, *this));
+    });
+}
+
+const std::vector<std::int32_t>& Segment::sums(const Books& books) const {
+    return sums_.get([&] { return std::make_unique<std::vector<std::int32_t>>(cross_sums(books, *this)); });
 }
 
 const std::vector<std::uint32_t>& Segment::empty_cells() const {

@@ -38,7 +38,7 @@ struct SegmentView {
     const std::int32_t* cross_floors;    // of the whole segment, also in a copy
     const std::uint8_t* fixed = nullptr; // [n_blocks][64] FixedParts::bytes, where books fold their cells
     std::int32_t fixed_step = 0;
-    const std::int32_t* sums = nullptr; // [n] FixedParts::sums; nullptr: they are computed
+    const std::int32_t* sums = nullptr; // [n] Segment::sums; nullptr: they are computed
     // Cells without rows, ascending; nullptr in a copy.
     const std::vector<std::uint32_t>* empty = nullptr;
     const RowNumbers* numbers;              // row number of every position, in the segment
@@ -119,8 +119,12 @@ public:
     // The same with what a scan without cells reads, for a segment where that pays
     SegmentView flat_view(const Books& books, std::uint64_t first_row) const;
     const FixedParts& fixed_parts(const Books& books) const; // computed by the first call, for books that fold cells
-    const RowCells& cells() const;                           // computed by the first call, and kept
-    const std::vector<std::uint32_t>& empty_cells() const;   // computed by the first call, and kept
+    // The cross sum of each row by position, for books that fold cells: computed by the first call, and kept from then
+    // on, four bytes for each row, which saves every survivor of a search the sum of its words.
+    const std::vector<std::int32_t>& sums(const Books& books) const;
+    const std::vector<std::int32_t>* known_sums() const { return sums_.known(); } // nullptr: not kept
+    const RowCells& cells() const;                                 // computed by the first call, and kept
+    const std::vector<std::uint32_t>& empty_cells() const;         // computed by the first call, and kept
     const RowCells* known_cells() const { return cells_.known(); } // nullptr: not computed yet
 
 private:
@@ -133,6 +137,7 @@ private:
     MadeOnce<RowCells> cells_;
     MadeOnce<std::vector<std::uint32_t>> empty_cells_;
     MadeOnce<FixedParts> fixed_parts_;
+    MadeOnce<std::vector<std::int32_t>> sums_;
     MadeOnce<FlatRows> flat_rows_;
 };
 

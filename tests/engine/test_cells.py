@@ -84,8 +84,10 @@ FOLDED = [(layout, metric) for layout in ("hybrid", "additive") for metric in ("
 
 @pytest.mark.parametrize(("layout", "metric"), FOLDED)
 @pytest.mark.parametrize("integers", [False, True], ids=["normal", "ties"])
-@pytest.mark.parametrize(("n_cells", "n_books"), [(260, 4), (20, 4), (3, LONG_CODE + 1)])
-def test_folded_cells_are_searched_like_the_reference(simd, layout, metric, integers, n_cells, n_books):
+@pytest.mark.parametrize(
+    ("n_cells", "n_books", "keep"), [(260, 4, False), (260, 4, True), (20, 4, False), (3, LONG_CODE + 1, False)]
+)
+def test_folded_cells_are_searched_like_the_reference(simd, layout, metric, integers, n_cells, n_books, keep):
     rng = np.random.default_rng(11)
     shape = {"dim": 30 if n_books > 4 else 12, "n_words": 20, "n_books": n_books, "n_crude": n_books - 1}
     codebooks = random_codebooks(rng, layout, metric=metric, integers=integers, **shape)
@@ -109,6 +111,9 @@ def test_folded_cells_are_searched_like_the_reference(simd, layout, metric, inte
             counts, work = np.empty(2, np.int64), np.empty((2, WORK), np.uint64)
             parts = [] if mask is None else np.split(mask.astype(np.uint8), [cut])
             filters = [_native.Filter(books.native, native, part) for native, part in zip(natives, parts, strict=False)]
+            if keep and rule is RULES[1]:  # the first filter of this rule is older than the sums, others are not
+                for native in natives:
+                    native.keep_sums(books.native)
             _native.search(books.native, natives, filters, q, rule.native, 1, rows, distances, counts, work, None)
             for i in range(2):
                 hits, survivors = reference.search(books, codes, q[i], 7, rule, mask, (cut,))
@@ -116,6 +121,7 @@ def test_folded_cells_are_searched_like_the_reference(simd, layout, metric, inte
                 assert_array_equal(distances[i, : counts[i]], [hit.distance for hit in hits])
                 if mask is None:  # a small copy is compared row by row
                     assert work[i, 2] == survivors
+    assert [native.keeps_sums for native in natives] == 2 * [keep or books.keeps_sums]
     everything = reference.search(books, codes, q[0], n, EVERYTHING, None, (cut,))[0]
     for hit in everything[::97]:
         trace = _native.trace(books.native, natives, [], q[0], EXACT.native, 7, hit.row)

@@ -163,7 +163,7 @@ class Codebooks:
 
     @property
     def keeps_sums(self) -> bool:
-        """Whether segments keep the cross sum of each row in memory, four bytes: long codes with folded cells do."""
+        """Whether segments always keep the cross sum of each row, four bytes in memory: for long codes."""
         return self.folds_cells and len(self.columns) >= LONG_CODE
 
     @property

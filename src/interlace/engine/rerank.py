@@ -31,7 +31,7 @@ def search_reranked(engine: Engine, originals: KeptVectors, queries: FloatArray,
     step = max(1, ANSWERS // options.depth)
     for start in range(0, max(1, len(queries)), step):
         some = queries[start : start + step]
-        found = engine.search(some, options)
+        found = engine.for_rerank.search(some, options)
         started = time.perf_counter()
         rows, distances = rerank(originals, some, found.rows, k, engine.codebooks.metric_type, options.threads)
         seconds = found.stats.seconds + time.perf_counter() - started

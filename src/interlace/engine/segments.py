@@ -81,12 +81,12 @@ class Segment:
         """Bytes of codes, padding included."""
         return int(self.arrays["crude"].nbytes + self.arrays["rest"].nbytes)
 
-    def fixed_bytes(self, codebooks: Codebooks) -> int:
-        """Bytes that the first search computes and keeps (cpp/core/fixed_parts.h)."""
+    def fixed_bytes(self, codebooks: Codebooks, *, reranked: bool = False) -> int:
+        """Bytes that the first search computes and keeps (cpp/core/fixed_parts.h); ``reranked``: by originals."""
         if not codebooks.folds_cells:
             return 0
         n_bytes = -(-self.n_rows // BLOCK) * BLOCK + 4 * (len(self.arrays["cell_starts"]) - 1)
-        return n_bytes + (4 * self.n_rows if codebooks.keeps_sums else 0)
+        return n_bytes + (4 * self.n_rows if reranked or codebooks.keeps_sums else 0)
 
     @property
     def row_bytes(self) -> int:

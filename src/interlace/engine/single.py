@@ -51,6 +51,8 @@ def search_one(
     rule, metric = engine.cached_rule(options.margin, depth, reranked), engine.codebooks.metric_type
     searched = metric.searched(query) if metric.is_converted else query
     rows, distances = np.empty((1, depth), np.int64), np.empty((1, depth), np.float32)
+    if reranked:
+        engine = engine.for_rerank
     segments = [segment.native for segment in engine.segments]
     count, cells, scanned, survivors, lookups, strays, unlike = _native.search_one(
         engine.codebooks.native, segments, searched, rule.native, rows, distances

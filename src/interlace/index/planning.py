@@ -254,7 +254,7 @@ def plan(
         row_numbers=row_numbers,
         ids=id_size,
         learned=learned,
-        tables=n_indexes * (shape.table_bytes() + shape.fixed_bytes(rows)),
+        tables=n_indexes * (shape.table_bytes() + shape.fixed_bytes(rows, reranked=originals is not None)),
         file=stored + beside + n_indexes * (HEADER_BYTES + SECTION_BYTES * sections),
         trying_memory=memory.trying,
         learning_memory=memory.learning,

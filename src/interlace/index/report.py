@@ -39,7 +39,8 @@ class Report:
             row_numbers=sum(s.row_bytes for s in segments),
             ids=sum(a.nbytes for a in ids.arrays.values()),
             learned=sum(a.nbytes for a in codebooks.to_arrays()[0].values()),
-            tables=codebooks.native.table_bytes + sum(s.fixed_bytes(codebooks) for s in segments),
+            tables=codebooks.native.table_bytes
+            + sum(s.fixed_bytes(codebooks, reranked=originals is not None) for s in segments),
             file=file,
             embedding=0 if embedding is None else embedding.n_bytes,
             embedding_kind=None if embedding is None else embedding.label,

@@ -161,12 +161,13 @@ class Shape:
         """The smallest cross term of each cell, as a file stores it."""
         return 4 * self.n_cells if self.n_dense and not self.folds_cells else 0
 
-    def fixed_bytes(self, n: int) -> int:
-        """Of n rows whose cells are folded (cpp/core/fixed_parts.h): a byte for each, their sums if
-        codes are long, and the floors of the cells."""
+    def fixed_bytes(self, n: int, *, reranked: bool = False) -> int:
+        """Of n rows whose cells are folded (cpp/core/fixed_parts.h): a byte for each, their sums if codes are long or
+        searches are re-ranked by originals, and the floors of the cells."""
         if not self.folds_cells:
             return 0
-        return -(-n // BLOCK) * BLOCK + 4 * self.n_cells + (4 * n if self.n_columns >= LONG_CODE else 0)
+        n_sums = n if reranked or self.n_columns >= LONG_CODE else 0
+        return -(-n // BLOCK) * BLOCK + 4 * self.n_cells + 4 * n_sums
 
     def n_sections(self) -> int:
         """Sections of a file, without those of ids."""
