@@ -75,6 +75,20 @@ def test_a_k_between_two_stored_ones_takes_the_most_careful_values_of_both():
     assert 4 < found.farthest < rule(0.99, k=99).farthest < 6
 
 
+@pytest.mark.parametrize("n", [600, 1000])
+@pytest.mark.parametrize("falling", [False, True])
+def test_a_deeper_rerank_is_at_least_as_careful(n, falling):
+    arrays = {"shares": SHARES, "cells": CELLS, "slacks": SLACKS, "strays": STRAYS}
+    if falling:  # rules for more hits are less careful: of the hits beyond a small k more may be lost
+        arrays = {name: array[::-1].copy() for name, array in arrays.items()}
+    calibration = dataclasses.replace(CALIBRATION, **arrays)
+    depths = [10, 11, 50, 99, 100, 101, 160, 10_000]
+    found = [calibration.rule(depth, 0.999, n, reranked=True) for depth in depths]
+    values = [[one.share, one.weight, one.stop, one.slack, one.strays] for one in found]
+    assert (np.diff(values, axis=0) >= 0).all()
+    assert values[-1] == values[2]
+
+
 @pytest.mark.parametrize(
     ("n", "k", "stored"),  # a change of rows asks for the rules of k * 1000 / n, too
     [

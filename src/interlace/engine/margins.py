@@ -196,8 +196,9 @@ class Calibration:
 
         Targets round up. Of n rows the k nearest are spread as the k * self.n / n nearest were of the rows that it was
         made for; so a rule must be good for both numbers, and takes the most careful value of all stored k around them.
-        For hits that are ``reranked``, a larger k takes the rule of the largest stored one: of the hits beyond that k
-        more may be lost than the target says, those in far cells.
+        For hits that are ``reranked``, the largest stored k and all beyond it take the rule of smaller ones: of the far
+        hits more may be lost than the target says, but of the near ones, which a re-rank keeps, no more than at a
+        smaller depth.
         """
         if reranked:
             k = min(k, KS[-1])
@@ -211,7 +212,7 @@ class Calibration:
         as_if = k * self.n / max(1, n)
         low, high = min(k, as_if * GROWTH), max(k, as_if / GROWTH)
         if reranked:
-            high = min(high, KS[-1])
+            low, high = min(low, KS[-1] - 1), min(high, KS[-1])
         if low < KS[0] or high > KS[-1] or n > self.n * MOST_GROWTH:
             return changed
         first = max(i for i, stored in enumerate(KS) if stored <= low)
