@@ -36,7 +36,7 @@ def result_of(run: Run) -> dict[str, Any]:
 
 
 def written(folder: Path) -> ResultFolder:
-    store = controls.folder(folder)
+    store = controls.CONTROLS.store(folder)
     for run in controls.runs():
         found = result_of(run)
         store.write(run, {name: found[name] for name in ("data", "measures", "fit", "provenance", "warnings")})
@@ -70,7 +70,7 @@ class TestRuns:
 
 class TestPage:
     def test_the_section_and_the_tables_come_from_the_results(self, tmp_path: Path) -> None:
-        found = controls.figures_of(written(tmp_path))
+        found = controls.CONTROLS.figures_of(written(tmp_path))
         text = controls_summary(found)
         assert text.startswith("## Controls, run later at commit c0ffee (code beef)\n")
         assert "ICQ minus SQ+CQ on GIST features, 2 books: " in text
@@ -103,7 +103,7 @@ class TestPage:
         path = store.path(controls.runs()[0])
         path.write_text(path.read_text().replace("c0ffee", "decaf"))
         with raises(il.InputError, "1 of commit decaf"):
-            controls.figures_of(store)
+            controls.CONTROLS.figures_of(store)
 
 
 class TestScript:

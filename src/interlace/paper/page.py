@@ -9,7 +9,7 @@ from functools import partial
 from .answer import MIXED, verdicts
 from .behind import attempt
 from .causes import AS_TUNED, leads, share_of_cascade
-from .controls import BOTH, GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, runs, table
+from .controls import BOTH, CONTROLS, GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, runs
 from .literature import published_rows
 from .names import title
 from .provenance import Origin, differ, origins, other_recipes
@@ -220,5 +220,7 @@ def _of_attempts(results: Results, group: str) -> str:
 
 def controls_tables(found: Mapping[str, Results]) -> str:
     """All controls, for the appendix; empty without any."""
-    parts = [f"**{GROUPS[group]}**\n\n{table(found[key(group)], group)}" for group in GROUPS if key(group) in found]
+    parts = [
+        f"**{GROUPS[group]}**\n\n{CONTROLS.table(found[key(group)], group)}" for group in GROUPS if key(group) in found
+    ]
     return "## Controls\n\n" + "\n\n".join(parts) + "\n" if parts else ""
