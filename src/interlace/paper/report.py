@@ -17,15 +17,18 @@ from .drawing import draw
 from .figures import BASELINES, FIGURES, Figure
 from .names import title_of
 from .page import (
+    attempts_summary,
     bold,
     claims_table,
     controls_summary,
     controls_tables,
     finding,
     made_by,
+    protocols_table,
     published_table,
     tuning_table,
 )
+from .pqn_study import ablation, ablation_table
 from .results import ResultFolder
 from .sizes import FULL, size_of
 from .statistics import CONFIDENCE
@@ -170,7 +173,8 @@ def page_text(store: ResultFolder, page: Path) -> str:
     parts += [
         *([told] if (told := behind_table(every)) else []),
         published_table(present, full),
-        *([told] if (told := controls_summary(checks)) else []),
+        *filter(None, (ablation_table(ablation(store.folder), full), protocols_table(checks))),
+        *filter(None, (controls_summary(checks), attempts_summary(checks))),
         coverage_table(store),
         APPENDIX,
         *([told] if (told := controls_tables(checks)) else []),
