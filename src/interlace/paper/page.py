@@ -254,16 +254,19 @@ def attempts_summary(found: Mapping[str, Results]) -> str:
                 ops = [results.mean(data, label, k, "ops") for label in ("ICQ", f"ICQ, {SHARE}")]
                 if gap is not None and ops[0] and ops[1]:
                     cost = f"{ops[0].value:.2f} to {ops[1].value:.2f}"
-                    texts.append((k, f"| {title(data)} | {k} | {gap.interval()} | {cost} | {gap.n} |"))
+                    texts.append((k, title(data), f"| {title(data)} | {k} | {gap.interval()} | {cost} | {gap.n} |"))
     if not texts:
         return ""
+    own = (results for name, results in found.items() if name.startswith(f"{ATTEMPTS.folder}/"))
+    origins = sorted({origin.text for results in own for origin in results.origins()})
+    made = f" (Datasets 2 and 3 and text vectors are controls; the others, {', '.join(origins)})" if origins else ""
     lines = [
         "*Three quarters of the books on psi*, minus the default of the figures (a quarter), on draws and rows that no "
-        "figure uses:",
+        f"figure uses{made}:",
         "",
         "| data | K | MAP@100 | ops | seeds |",
         "| --- | --- | --- | --- | --- |",
-        *(text for _, text in sorted(texts, key=lambda item: item[0])),
+        *(text for _, _, text in sorted(texts)),
     ]
     return "\n".join(lines) + "\n"
 
