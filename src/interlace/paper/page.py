@@ -231,11 +231,12 @@ def protocols_table(found: Mapping[str, Results]) -> str:
             cells += ["-" if mean is None else mean.text() for mean in means]
         rows.append((label, *cells, str(len(results.of(results.data[0], label, BOOKS)))))
     (origin,) = {origin.text for origin in results.origins()}
+    planned = sum(run.figure == PROTOCOLS for run in ATTEMPTS.runs())
     lines = [
         "*CIFAR-10 with 1K queries and 5K training images*, 48 bits, end to end on the 3-layer network, each fit "
         f"searched in both databases ({origin}; the seed also draws queries and training images). The database of 59K "
-        "has the training images, which are easier to find. No other part of this page uses these fits, except the "
-        "attempts.",
+        "has the training images too. No other part of this page uses these fits, except the attempts. "
+        f"{len(results)} of {planned} planned results were made.",
         "",
         *(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)),
     ]
