@@ -11,12 +11,9 @@ They have a folder of their own (``results/controls``), so that no figure mixes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from .names import title
-from .results import Result, ResultFolder
 from .runs import Run, Settings
-from .summary import Mean, Results
+from .study import LISTS, Study
 from .tuning import FIGURE as TUNING
 
 FOLDER = "controls"
@@ -80,18 +77,21 @@ GIST: Lines = {
 def runs() -> list[Run]:
     """Every fit, the most informative first, seed by seed."""
     return [
-        *_runs(SETTINGS, SWAPPED, ("cifar10-gist",), (8, 2), SEEDS),
-        *_runs(MARGIN, MARGINS, ("synthetic1", "synthetic2"), (8,), SEEDS),
-        *_runs(GAP, GAPS, ("synthetic2", "synthetic3"), (4,), DRAWS),
-        *_runs(HELD_OUT, TEXT, ("text",), (4,), SEEDS),
-        *_runs(SETTINGS, SWAPPED, ("cifar10-gist",), (4,), SEEDS),
-        *_runs(HELD_OUT, GIST, ("cifar10-gist",), (16,), SEEDS),
-        *_runs(GAP, GAPS, ("synthetic2", "synthetic3"), (8,), DRAWS),
-        *_runs(SETTINGS, SWAPPED, ("cifar10-gist",), (16,), SEEDS),
+        *runs_of_group(SETTINGS, SWAPPED, ("cifar10-gist",), (8, 2), SEEDS),
+        *runs_of_group(MARGIN, MARGINS, ("synthetic1", "synthetic2"), (8,), SEEDS),
+        *runs_of_group(GAP, GAPS, ("synthetic2", "synthetic3"), (4,), DRAWS),
+        *runs_of_group(HELD_OUT, TEXT, ("text",), (4,), SEEDS),
+        *runs_of_group(SETTINGS, SWAPPED, ("cifar10-gist",), (4,), SEEDS),
+        *runs_of_group(HELD_OUT, GIST, ("cifar10-gist",), (16,), SEEDS),
+        *runs_of_group(GAP, GAPS, ("synthetic2", "synthetic3"), (8,), DRAWS),
+        *runs_of_group(SETTINGS, SWAPPED, ("cifar10-gist",), (16,), SEEDS),
     ]
 
 
-def _runs(group: str, lines: Lines, data: Iterable[str], books: Iterable[int], seeds: Iterable[int]) -> Iterator[Run]:
+def runs_of_group(
+    group: str, lines: Lines, data: Iterable[str], books: Iterable[int], seeds: Iterable[int]
+) -> Iterator[Run]:
+    """Every combination, seed by seed."""
     for seed in seeds:
         for name in data:
             for n_books in books:
@@ -101,38 +101,7 @@ def _runs(group: str, lines: Lines, data: Iterable[str], books: Iterable[int], s
                     )
 
 
-def key(group: str) -> str:
-    """The name of a group among the figures."""
-    return f"{FOLDER}/{group}"
-
-
-def figures_of(store: ResultFolder) -> dict[str, Results]:
-    """The groups that have results, by their key; raises if different code made them."""
-    everything(store)
-    found = {key(group): results_of(store, group) for group in GROUPS}
-    return {name: results for name, results in found.items() if len(results)}
-
-
-def folder(results: Path) -> ResultFolder:
-    """The folder of the controls, below that of the figures."""
-    return ResultFolder(results / FOLDER)
-
-
-def results_of(store: ResultFolder, group: str) -> Results:
-    """The results of one group, lines in order."""
-    order = dict.fromkeys(run.label for run in runs() if run.figure == group)
-    return Results(store.all(group), list(order))
-
-
-def everything(store: ResultFolder) -> list[Result]:
-    """All results; raises if different code made them."""
-    return store.every(GROUPS)
-
-
-#: Measures of each group: heading, measure, decimal places.
-_LISTS = (("MAP@100", "map@100", 3), ("ops", "ops", 2), ("psi", "psi", 1))
 _PAPER = (("agreement, paper's margin", "paper agreement", 4), ("its ops", "paper ops", 2))
-COLUMNS = {SETTINGS: _LISTS, MARGIN: (*_LISTS, *_PAPER), GAP: _LISTS, HELD_OUT: _LISTS}
 #: The line that others are compared with, by group and data set.
 REFERENCES = {
     (SETTINGS, "cifar10-gist"): f"SQ+CQ, {SCALE}",
@@ -143,24 +112,5 @@ REFERENCES = {
     (HELD_OUT, "text"): "SQ+CQ",
     (HELD_OUT, "cifar10-gist"): "DPQ",
 }
-
-
-def table(results: Results, group: str) -> str:
-    """Every line of a group, with its paired difference in MAP@100 to the line that it is compared with."""
-    columns = COLUMNS[group]
-    head = ("data", "K", "line", *(name for name, _, _ in columns), "MAP@100 minus", "difference", "seeds")
-    rows = []
-    for data in results.data:
-        for n_books in results.books(data):
-            for label in results.labels(data):
-                if found := results.of(data, label, n_books):
-                    cells = (_cell(results.mean(data, label, n_books, measure), n) for _, measure, n in columns)
-                    other = REFERENCES[group, data]
-                    gap = None if label == other else results.gap(data, n_books, label, other, "map@100")
-                    against = ("-", "-") if gap is None else (other, gap.interval())
-                    rows.append((title(data), str(n_books), label, *cells, *against, str(len(found))))
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
-
-
-def _cell(found: Mean | None, places: int) -> str:
-    return "-" if found is None else found.text(places)
+CONTROLS = Study(FOLDER, GROUPS, runs, REFERENCES, {MARGIN: (*LISTS, *_PAPER)})
+key = CONTROLS.key

@@ -119,7 +119,9 @@ _DEEP_HEADS = (
 )
 #: Recipe of end-to-end training on the network of PQN's paper: of all images, and of the 5,000 of the usual protocols.
 _END_TO_END = (("warm_up", 20), ("shape", 2), ("epochs", 10), ("augment", "crops"))
-_FEW_IMAGES = (("warm_up", 60), ("shape", 4), ("epochs", 20), ("augment", "crops"), ("batch_size", 100))
+#: Dimensions of the embedding in that network.
+END_TO_END_DIM = 500
+FEW_IMAGES = (("warm_up", 60), ("shape", 4), ("epochs", 20), ("augment", "crops"), ("batch_size", 100))
 
 
 def _deep(changes: tuple[tuple[str, Any], ...]) -> tuple[Series, ...]:
@@ -228,9 +230,17 @@ FIGURES: dict[str, Figure] = {
                 FigurePart(("mnist", "mnist-kernel"), (_series("SQ"), _WITHOUT_LABELS), books=(4, 8), open=False),
                 _baselines("mnist", "mnist-kernel"),
                 FigurePart(
-                    ("cifar10-images",), (*_deep(_END_TO_END), _TRIPLETS), (6,), 500, 1, open=False, control=True
+                    ("cifar10-images",),
+                    (*_deep(_END_TO_END), _TRIPLETS),
+                    (6,),
+                    END_TO_END_DIM,
+                    1,
+                    open=False,
+                    control=True,
                 ),
-                FigurePart(("cifar10-54k", "cifar10-59k"), _deep(_FEW_IMAGES), (6,), 500, 1, open=False, control=True),
+                FigurePart(
+                    ("cifar10-54k", "cifar10-59k"), _deep(FEW_IMAGES), (6,), END_TO_END_DIM, 1, open=False, control=True
+                ),
             ),
             seeds=3,
         ),

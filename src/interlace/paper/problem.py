@@ -40,18 +40,28 @@ class Problem:
         return exact_neighbours(rows, self.queries, min(NEIGHBOURS, len(rows)), dtype=np.float32)[0]
 
     @cached_property
+    def learned(self) -> str:
+        """A checksum of the training rows and the queries."""
+        return _checksum(self.x, self.labels, self.queries, self.query_labels)
+
+    @cached_property
     def description(self) -> dict[str, Any]:
         """Shapes and a checksum, for JSON."""
-        found = hashlib.sha256()
-        for array in (self.x, self.labels, self.queries, self.query_labels, self.database, self.database_labels):
-            if array is not None:
-                found.update(repr((array.shape, array.dtype.str)).encode())
-                found.update(np.ascontiguousarray(array).data)
+        parts = self.x, self.labels, self.queries, self.query_labels, self.database, self.database_labels
         return {
             "name": self.name,
             "rows": len(self.x),
             "database": len(self.searched[0]),
             "queries": len(self.queries),
             "shape": list(self.x.shape[1:]),
-            "sha256": found.hexdigest(),
+            "sha256": _checksum(*parts),
         }
+
+
+def _checksum(*arrays: NDArray[Any] | None) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        if array is not None:
+            found.update(repr((array.shape, array.dtype.str)).encode())
+            found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()

@@ -6,25 +6,29 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from . import controls
 from .ablations import left_out_note
+from .attempts import ATTEMPTS
 from .behind import behind_table
 from .checks import OPEN
 from .claims import answers
+from .controls import CONTROLS
 from .coverage import coverage_table
 from .drawing import draw
 from .figures import BASELINES, FIGURES, Figure
 from .names import title_of
 from .page import (
+    attempts_summary,
     bold,
     claims_table,
     controls_summary,
     controls_tables,
     finding,
     made_by,
+    protocols_table,
     published_table,
     tuning_table,
 )
+from .pqn_study import ablation, ablation_table
 from .results import ResultFolder
 from .sizes import FULL, size_of
 from .statistics import CONFIDENCE
@@ -159,7 +163,7 @@ def page_text(store: ResultFolder, page: Path) -> str:
         parts[0] += f"Results of older code, which are not used here, are on [a page of their own]({OLDER}).\n"
     if not size_of(store.size).representative:
         parts[0] += SMALL.format(size=store.size)
-    full, checks = _present(_full(store)), controls.figures_of(controls.folder(store.folder))
+    full, checks = _present(_full(store)), _studied(store)
     every = {**present, **checks}
     parts += [made_by(store.every(ORIGINATED)), claims_table(every), finding(present)]
     for name in FIRST:
@@ -169,7 +173,8 @@ def page_text(store: ResultFolder, page: Path) -> str:
     parts += [
         *([told] if (told := behind_table(every)) else []),
         published_table(present, full),
-        *([told] if (told := controls_summary(checks)) else []),
+        *filter(None, (ablation_table(ablation(store.folder), full), protocols_table(checks))),
+        *filter(None, (controls_summary(checks), attempts_summary(checks))),
         coverage_table(store),
         APPENDIX,
         *([told] if (told := controls_tables(checks)) else []),
@@ -181,6 +186,12 @@ def page_text(store: ResultFolder, page: Path) -> str:
     for name, results in present.items():
         parts.append(_section(FIGURES[name], results, answered[name], _relative(picture(store, name), page)))
     return "\n".join(parts)
+
+
+def _studied(store: ResultFolder) -> dict[str, Results]:
+    """Groups of fits outside of the figures, by their keys."""
+    studies = (study.figures_of(study.store(store.folder)) for study in (CONTROLS, ATTEMPTS))
+    return {name: results for found in studies for name, results in found.items()}
 
 
 def picture(store: ResultFolder, figure: str) -> Path:

@@ -150,7 +150,7 @@ class ResultFolder:
     def text(self, run: Run, result: Result) -> str:
         """The JSON of a result."""
         whole = {"format": FORMAT, "size": self.size, "run": run.to_dict(), **result}
-        return json.dumps(_rounded(whole), indent=1, allow_nan=False) + "\n"
+        return json.dumps(rounded(whole), indent=1, allow_nan=False) + "\n"
 
     def write(self, run: Run, result: Result) -> Path:
         """Write a result atomically; an existing file is kept."""
@@ -228,12 +228,12 @@ def _other_rows(data: str) -> str:
     return "the generator, the files or their reader differ"
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Floats with five digits, so that noise does not change files."""
     if isinstance(value, dict):
-        return {str(key): _rounded(inner) for key, inner in value.items()}
+        return {str(key): rounded(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(inner) for inner in value]
+        return [rounded(inner) for inner in value]
     if hasattr(value, "item"):  # NumPy scalars
         value = value.item()
     return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
@@ -23,7 +23,7 @@ from .provenance import current
 from .results import Result, ResultFolder
 from .runs import Run
 from .sizes import Size
-from .sources import GENERATED, load
+from .sources import GENERATED, STANDARD, load
 from .tuning import FIGURE as TUNING
 from .tuning import held_out
 
@@ -81,6 +81,8 @@ def run_all(
             outcome.left = missing[number - 1 :]
             say(f"{hours:g} hours are over: {len(outcome.left)} runs are left; run the same command again to continue")
             break
+        if run in outcome.done:  # measured with the fit of another run
+            continue
         if store.read(run) is not None:  # another process was faster
             outcome.there.append(run)
             continue
@@ -93,8 +95,10 @@ def run_all(
                 outcome.elsewhere.append(run)
                 continue
             say(f"[{number}/{len(missing)}{clock.left(left)}] {run.title}")
+            together = [run, *(other for other in missing[number:] if _one_fit(run, other) and store.claim(other))]
             try:
-                text = store.text(run, worker.result(run))
+                results = worker.results(together)
+                texts = {one: store.text(one, result) for one, result in results.items()}
             except Exception as error:  # a user's method may raise anything
                 if debug:
                     raise
@@ -102,14 +106,17 @@ def run_all(
                 say("  failed with the same error" if why in outcome.failed.values() else f"  failed: {why}")
                 outcome.failed[run] = why
             except BaseException:  # Ctrl-C
-                store.release(run)
+                for one in together:
+                    store.release(one)
                 raise
             else:
-                store.keep(run, text)  # a write error stops all runs: later results would be lost as well
+                for one, text in texts.items():
+                    store.keep(one, text)  # a write error stops all runs: later results would be lost as well
+                    outcome.done.append(one)
                 store.forget(run)
-                outcome.done.append(run)
                 clock.passed(_cost(run, size))
-            store.release(run)  # after a failure as well
+            for one in together:  # after a failure as well
+                store.release(one)
         left -= _cost(run, size)
     return outcome
 
@@ -142,25 +149,38 @@ class _Worker:
             self._loaded = key, found
         return self._loaded[1]
 
-    def result(self, run: Run) -> Result:
-        """Contents of the JSON file, except the run itself."""
+    def results(self, runs: Sequence[Run]) -> dict[Run, Result]:
+        """Contents of the JSON files, except the runs themselves; all runs have the fit of the first one."""
         with _recorded_warnings() as texts:
-            problem = self.problem(run)
-            self.store.check_data(run, problem.description["sha256"])
+            problem = self._checked(runs[0])
             started = time.perf_counter()
-            model = None if run.method in BASELINES else self.fitted(run, problem)
+            model = None if runs[0].method in BASELINES else self.fitted(runs[0], problem)
             seconds = time.perf_counter() - started
-            found = baseline(run.method, problem, run.seed) if model is None else measure(model, problem)
-        return {
-            "data": problem.description,
-            "measures": found,
-            "fit": {} if model is None else _fit_of(model),
-            "fit_seconds": seconds,
-            "seconds": time.perf_counter() - started,
-            "provenance": current().to_dict(),
-            "versions": versions(),
-            "warnings": texts,
-        }
+        found = {}
+        for run in runs:
+            with _recorded_warnings() as more:
+                started = time.perf_counter()
+                other = self._checked(run)
+                if run != runs[0] and (theirs := other.learned) != problem.learned:
+                    raise InputError(f"{run.data} has other training rows or queries than {runs[0].data}: {theirs}")
+                measures = baseline(run.method, other, run.seed) if model is None else measure(model, other)
+            found[run] = {
+                "data": other.description,
+                "measures": measures,
+                "fit": {} if model is None else _fit_of(model),
+                "fit_seconds": seconds,
+                "seconds": seconds + time.perf_counter() - started,
+                "provenance": current().to_dict(),
+                "versions": versions(),
+                "warnings": list(dict.fromkeys([*texts, *more])),
+            }
+        return found
+
+    def _checked(self, run: Run) -> Problem:
+        """Data of a run, which finished runs must share."""
+        problem = self.problem(run)
+        self.store.check_data(run, problem.description["sha256"])
+        return problem
 
     def fitted(self, run: Run, problem: Problem) -> Model:
         """The fitted estimator of a run; resumes from a checkpoint if there is one."""
@@ -185,6 +205,11 @@ class _Worker:
             made = type(model).__name__
             raise InputError(f"the method {run.method!r} must return an interlace.estimators.models.Model, got {made}")
         return model.fit(problem.x, problem.labels) if run.labels else model.fit(problem.x)
+
+
+def _one_fit(run: Run, other: Run) -> bool:
+    """Whether two runs differ only in the database that is searched."""
+    return {run.data, other.data} <= STANDARD.keys() and other == replace(run, data=other.data)
 
 
 @contextmanager

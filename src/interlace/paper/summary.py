@@ -20,6 +20,8 @@ OPS = "ops"
 _OURS, _STORED = "crude order, 0.999", "two-step, 0.999"
 #: Measures by name, with their keys in a JSON file. The last key that a result has is used: older results have no MAP
 #: of the lists of each search, only that of the exhaustive scan of the same index.
+#: MAP of the rows that a fit held out, by which it chose its epoch.
+VALIDATION = "validation map"
 MEASURES: dict[str, tuple[tuple[str, ...], ...]] = {
     "map": (("map",),),
     "map@100": (("map@100",), ("searches", _OURS, "map@100")),
@@ -106,9 +108,13 @@ def value_of(result: Result, measure: str) -> float | None:
     if measure == "exhaustive":
         n_books = int(result["run"]["n_books"])
         return float(n_books) if n_books else None
+    found: Any
+    if measure == VALIDATION:
+        found = result.get("fit", {}).get("validation_map")
+        return None if found is None else float(found)
     name, factor = FACTORS.get(measure, (measure, 1.0))
     for keys in reversed(MEASURES[name]):
-        found: Any = result["measures"]
+        found = result["measures"]
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None
         if found is not None:
