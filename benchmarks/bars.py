@@ -13,6 +13,7 @@ MODES = ("batch", "single")
 SCAN_SHARE = {2: 0.60, 4: 0.90}  # of the streaming rate, by crude columns
 TWO_THREADS = 1.8
 CALIBRATED = 0.999
+UNITS = {"us": 2, "s": 0, "GB": 2}  # decimals
 
 Case = dict[str, Any]
 
@@ -25,13 +26,21 @@ class Bar:
     what: str
     needed: float | None
     measured: float | None
-    unit: str = "x"  # a ratio; "" for a recall or an agreement, "%" for a share, "n" for a count
+    unit: str = "x"  # a ratio; "" for a recall or an agreement, "%" for a share, "n" for a count, or what UNITS has
     most: bool = False  # the measurement must be at most the target
+    without: str = ""  # peers that have no result: with them the target may be higher
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is no verdict: nothing was measured, or what was may not be enough."""
+        if self.measured is None or self.needed is None:
+            return True
+        return bool(self.without) and self.measured >= self.needed
 
     @property
     def reached(self) -> bool:
-        """Whether the target is reached; False if it was not measured."""
-        if self.measured is None or self.needed is None:
+        """Whether the target is reached; False if that is open."""
+        if self.is_open or self.measured is None or self.needed is None:
             return False
         return self.measured <= self.needed if self.most else self.measured >= self.needed
 
@@ -39,8 +48,10 @@ class Bar:
         """Whether it is reached, and by how much."""
         if self.measured is None or self.needed is None:
             return "not measured"
+        if self.is_open:
+            return f"open, {self.without} not measured"
         word = "reached" if self.reached else "**not reached**"
-        if self.unit == "x":
+        if self.unit == "x" or self.unit in UNITS:
             return f"{word}, {self.measured / self.needed - 1:+.0%}"
         if self.unit == "n":
             return word
@@ -52,6 +63,8 @@ class Bar:
         """A number with its unit."""
         if value is None:
             return "-"
+        if self.unit in UNITS:
+            return f"{value:,.{UNITS[self.unit]}f} {self.unit}"
         return {"x": f"{value:.2f}x", "%": f"{value:.0%}", "n": f"{value:.0f}"}.get(self.unit, f"{value:.4f}")
 
     def goal(self) -> str:

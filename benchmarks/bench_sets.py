@@ -27,7 +27,7 @@ TRUTH = 100  # neighbours kept per query
 TRUTH_BLOCK = 500_000  # rows in float32 at a time
 ROOT = Path(__file__).resolve().parent.parent
 QUICK_ROWS, QUICK_QUERIES = 20_000, 100
-CALIBRATION = 5000  # queries that calibrate
+CALIBRATION = 12_000  # queries that calibrate, as many as rows do by default
 
 
 @dataclass(frozen=True, eq=False)

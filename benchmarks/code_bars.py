@@ -47,13 +47,12 @@ def _text(found: Case | None, n_bytes: int) -> Iterator[Bar]:
     what = "recall@10 no less than the best of faiss OPQ, RQ, RaBitQ, SQ at the same code bytes"
     best = max(ours, key=lambda name: float(ours[name]["recall"]), default=None)
     if theirs:
-        peer = max(theirs, key=lambda name: float(theirs[name]["recall"]))
-        missing = [title for name, title in TITLES.items() if name not in theirs]
-        what += f" ({peer}{'; without ' + ', '.join(missing) if missing else ''})"
+        what += f" ({max(theirs, key=lambda name: float(theirs[name]['recall']))})"
+    without = ", ".join(title for name, title in TITLES.items() if name not in theirs)
     floor = max((float(e["recall"]) for e in theirs.values()), default=None)
     for who, name in (("default (auto)", "auto"), (f"best layout ({best or '-'})", best)):
         measured = None if floor is None or name not in ours else float(ours[name]["recall"])
-        yield Bar(where, f"{who}: {what}", floor, measured, "")
+        yield Bar(where, f"{who}: {what}", floor, measured, "", without=without)
     residual = ours.get("residual")
     before = None if residual is None else float(residual["recall_by_products"]) + BEFORE
     yield Bar(

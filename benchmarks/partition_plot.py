@@ -22,23 +22,24 @@ LEAST = 0.75  # recall from which indexes with vectors are of interest
 RC = {"font.size": 9, "svg.hashsalt": "interlace", "axes.spines.top": False, "axes.spines.right": False}
 
 
-def draw(found: Case, path: Path, names: tuple[str, ...] = ()) -> None:
+def draw(found: Case, path: Path, *, short: bool = False) -> None:
     """Recall@10 against queries per second, a panel for each budget of bytes.
 
-    With ``names``, only these peers, and only the first and the last panel: a page shows the chart in 800 pixels.
+    ``short``: only the first and the last panel, since a page shows the chart in 800 pixels; the last one only with
+    what keeps vectors.
     """
-    methods = [m for m in found["methods"] if m["kind"] == "interlace" or not names or m["name"] in names]
-    panels = _panels(found, methods)
-    if names and len(panels) > 2:
-        panels = [panels[0], panels[-1]]
+    panels = _panels(found, found["methods"])
+    if short and len(panels) > 2:
+        title, methods = panels[-1]
+        panels = [panels[0], (title, [m for m in methods if m["family"] != "codes"])]
     with mpl.rc_context(RC):
-        figure = Figure(figsize=((5.2 if names else 5.6) * len(panels), 4.6), layout="constrained")
+        figure = Figure(figsize=((5.2 if short else 5.6) * len(panels), 4.6), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axis, (title, shown) in zip(axes, panels, strict=True):
             _panel(axis, title, shown, LEAST if "vectors" in title else 0.0)
         data = found["data"]
         what = f"{data['rows']:,} vectors of {data['dim']} dimensions, one core, batches of queries, 10 hits"
-        figure.suptitle(f"{'' if names else data['name'] + ': '}{what}. Up and to the right is better.", fontsize=10)
+        figure.suptitle(f"{'' if short else data['name'] + ': '}{what}. Up and to the right is better.", fontsize=10)
         figure.savefig(path, dpi=110, metadata={"Software": None})
 
 

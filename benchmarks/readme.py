@@ -6,11 +6,6 @@ from typing import Any
 
 BEGIN, END = "<!-- results: begin, made by benchmarks/report.py -->", "<!-- results: end -->"
 SET, PLOT = "sift-grown-1m", "recall-speed-1m.png"
-SHOWN = (  # peers of the plot, of those in RESULTS.md
-    *("faiss IVF4096,PQ8", "faiss IVF4096,PQ16", "faiss IVF4096,PQ16x4fs", "faiss IVF4096,PQ32x4fs"),
-    *("faiss OPQ16_128,IVF4096,PQ16", "faiss IVF4096,RaBitQfs", "faiss IVF4096,PQ32x4fs,RFlat"),
-    *("faiss IVF4096,PQ16x4fs,RFlat", "faiss IVF4096,SQ4", "hnswlib M=16", "USearch M=16 float16"),
-)
 #: Ours and the peer of the same kind: codes alone, and with the vectors.
 CODES = ("interlace 8 bytes", "faiss IVF4096,PQ8")
 VECTORS = ("interlace 16 bytes, float16 originals", "hnswlib M=16")

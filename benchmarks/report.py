@@ -17,6 +17,7 @@ from typing import Any
 import bars
 import code_bars
 import code_tables
+import cost_bars
 import living
 import partition_bars
 import partition_tables
@@ -64,7 +65,7 @@ def _draw(found: Found, output: Path) -> None:
     for case in found.partitions.values():
         partition_plot.draw(case, output.with_name(partition_tables.plot_name(case)))
     if readme.SET in found.partitions:
-        partition_plot.draw(found.partitions[readme.SET], output.with_name(readme.PLOT), readme.SHOWN)
+        partition_plot.draw(found.partitions[readme.SET], output.with_name(readme.PLOT), short=True)
     if found.growth is not None:
         partition_plot.draw_growth(found.growth, output.with_name("growth.png"))
 
@@ -205,12 +206,13 @@ def _bars(results: Found) -> str:
     cases = results.cases
     found = partition_bars.all_bars(results.partitions, results.growth)
     found += code_bars.all_bars(results.tables, results.living.get("agreement"))
+    found += cost_bars.all_bars(results.tables, results.living.get("rerank"), results.building)
     found += bars.all_bars(cases, results.streaming, results.codes)
     levels = sorted({case["simd"] for case in [*results.partitions.values(), *cases.values()]})
     reached = sum(bar.reached for bar in found)
-    unmeasured = sum(bar.measured is None for bar in found)
+    unmeasured = sum(bar.is_open for bar in found)
     missed = len(found) - reached - unmeasured
-    text = f"{reached} of {len(found)} reached, {missed} not reached, {unmeasured} not measured."
+    text = f"{reached} of {len(found)} reached, {missed} not reached, {unmeasured} not or not fully measured."
     if levels:
         text += f" Our SIMD level in these runs: {', '.join(levels)}; every peer runs at its best level."
     text += " [LIMITS.md](LIMITS.md) explains the targets that were not reached."

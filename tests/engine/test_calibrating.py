@@ -15,7 +15,7 @@ from helpers import METRICS
 from interlace import Index
 from interlace.codec.metric import metric_of
 from interlace.engine.calibrating import CONFIDENCE, calibrate, passes, queries_needed
-from interlace.engine.evidence import Held, Hits, Visits
+from interlace.engine.evidence import HELD_OUT_LEAST, HELD_OUT_MOST, Held, Hits, Visits, held_out_rows
 from interlace.engine.margins import KS, TARGETS, Covered, excess, gaps
 from interlace.errors import CalibrationWarning
 from interlace.reference import spread_of
@@ -38,6 +38,30 @@ def test_rules_that_lose_little_pass(allowed):
     rng = np.random.default_rng(1)
     passed = sum(passes([(rng.random(8000) < allowed) / 10], allowed, CONFIDENCE) for _ in range(200))
     assert passed >= 150  # a tenth of what is allowed
+
+
+def test_more_queries_pass_bolder_rules():
+    """Why more rows calibrate large indexes: with the fewest, rules use little of what the default margin allows."""
+
+    def most_lost(n):  # hits of ten for each query, of which single ones are lost
+        losses = np.zeros(int(0.8 * n))
+        return (
+            next(lost for lost in range(n) if not passes([_lost(losses, lost)], 0.001, CONFIDENCE)) / len(losses) / 10
+        )
+
+    assert most_lost(HELD_OUT_LEAST) < 0.0003
+    assert most_lost(HELD_OUT_MOST) > 0.0005
+
+
+def _lost(losses, n):
+    found = losses.copy()
+    found[:n] = 0.1
+    return found
+
+
+def test_one_of_so_many_rows_calibrates():
+    counts = [held_out_rows(n) for n in (0, 100_000, 125_000, 200_000, 300_000, 10_000_000)]
+    assert counts == [5000, 5000, 5000, 8000, 12_000, 12_000]
 
 
 @settings(max_examples=100, deadline=None)

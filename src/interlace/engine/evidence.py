@@ -16,8 +16,10 @@ from .margins import EXACT, KS
 from .scan import codes_of, search_rows
 from .segments import Segment
 
-#: Rows of an index that calibrate it where there are no queries.
-HELD_OUT_ROWS = 5000
+#: Rows of an index that calibrate it where there are no queries: one of so many rows, at least and at most. The test of
+#: a rule (calibrating.py) lets it lose the more of what a target near 1 allows, the more queries there are, and large
+#: indexes gain most from bold rules.
+HELD_OUT_EVERY, HELD_OUT_LEAST, HELD_OUT_MOST = 25, 5000, 12_000
 #: Rows with the same code as a query that are searched for beside the nearest ones.
 COPIES = 64
 #: Nearest rows that a row's third answer leaves out: without them the row stands for a query that is farther from the
@@ -90,6 +92,11 @@ def _joined(arrays: list[Any]) -> Any:
     joined = np.concatenate(arrays)
     arrays.clear()
     return joined
+
+
+def held_out_rows(n: int) -> int:
+    """How many rows of n calibrate their index, where there are so many."""
+    return min(max(n // HELD_OUT_EVERY, HELD_OUT_LEAST), HELD_OUT_MOST)
 
 
 def cost_queries(n_cells: int) -> int:

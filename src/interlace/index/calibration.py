@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.calibrating import queries_needed
-from ..engine.evidence import HELD_OUT_ROWS
+from ..engine.evidence import held_out_rows
 from ..engine.margins import DEFAULT, STRICT, Calibration
 from ..engine.recall import measured
 from ..errors import InputError
@@ -39,7 +39,7 @@ def sampled_rows(searcher: Searcher) -> NDArray[np.int64]:
     n = searcher.engine.n_kept
     if not n:
         raise InputError("an empty index cannot be calibrated")
-    chosen = np.random.default_rng(0).choice(n, min(n, HELD_OUT_ROWS), replace=False)
+    chosen = np.random.default_rng(0).choice(n, min(n, held_out_rows(n)), replace=False)
     return searcher.engine.kept_rows()[np.sort(chosen)]
 
 
@@ -80,7 +80,7 @@ def calibrated_by_added(searcher: Searcher, rows: Rows, first: int, threads: int
     """By some of the rows that were just added, from number ``first`` on; by those of the index where they are few."""
     if len(rows) < queries_needed(DEFAULT):
         return calibrated(searcher, None, threads, embedded=False)
-    count = min(len(rows), HELD_OUT_ROWS)
+    count = min(len(rows), held_out_rows(searcher.engine.n_kept))
     chosen = np.sort(np.random.default_rng(0).choice(len(rows), count, replace=False))
     vectors = searcher.space.directed(rows.take(chosen), "x", rows=chosen)
     made = searcher.engine.calibrated(vectors, first + chosen, threads=threads)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
 from ..engine.calibrating import queries_needed
-from ..engine.evidence import HELD_OUT_ROWS
+from ..engine.evidence import held_out_rows
 from ..engine.margins import DEFAULT
 from ..errors import FewRowsWarning, warn_user
 from ..inputs.arrays import Rows, normalize
@@ -25,7 +25,7 @@ ERROR_ROWS, LEAST_ERROR_ROWS = 1000, 200
 
 def train_count(n: int, max_train_rows: int) -> int:
     """Number of rows to learn from, of n, without a bound on memory."""
-    held_out = min(HELD_OUT_ROWS, n // 10) if n >= HELD_OUT_FROM else 0
+    held_out = min(held_out_rows(n), n // 10) if n >= HELD_OUT_FROM else 0
     return min(n - held_out, max_train_rows)
 
 
@@ -44,7 +44,7 @@ def warn_if_few_rows(n: int, n_words: int) -> bool:
 
 def calibration_count(n: int, n_train: int) -> int:
     """Number of rows that calibrate an index of n rows, without a bound on memory; some may have been learned from."""
-    return max(min(n - n_train, HELD_OUT_ROWS), min(n, CALIBRATION_ROWS))
+    return max(min(n - n_train, held_out_rows(n)), min(n, CALIBRATION_ROWS))
 
 
 def calibration_rows(n: int, sample: RowNumbers, count: int, rng: np.random.Generator) -> RowNumbers:

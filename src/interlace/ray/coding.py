@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.space import Space
-from ..engine.evidence import HELD_OUT_ROWS
 from ..errors import DuplicateIdError, FileError, InputError
 from ..index.calibration import with_recalls
 from ..index.id_values import shown_id
@@ -148,5 +147,4 @@ def calibrate_all(
 
 def rows_that_calibrate(n: int, sample: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """Rows that calibrate all shards together, ascending, as far as possible not learned from."""
-    count = min(calibration_count(n, len(sample)), HELD_OUT_ROWS)
-    return calibration_rows(n, sample, count, np.random.default_rng(seed))
+    return calibration_rows(n, sample, calibration_count(n, len(sample)), np.random.default_rng(seed))
