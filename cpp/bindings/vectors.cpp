@@ -4,6 +4,7 @@
 #include "module.h"
 #include "released.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace interlace {
@@ -53,13 +55,28 @@ void py_rerank(const PyVectors& self, bool is_squared, float offset, In<float, T
            out_rows.data(), out_distances.data());
 }
 
+// For tests of PageRuns: rows by their addresses.
+std::vector<std::pair<std::uintptr_t, std::uintptr_t>> page_runs(const std::vector<std::uintptr_t>& rows,
+                                                                 std::size_t width, std::size_t page) {
+    require(page >= 1, "page must be at least 1");
+    std::vector<const std::uint8_t*> pointers;
+    for (const std::uintptr_t row : rows) pointers.push_back(reinterpret_cast<const std::uint8_t*>(row));
+    PageRuns runs;
+    std::vector<std::pair<std::uintptr_t, std::uintptr_t>> found;
+    for (const PageRuns::Run& run : runs.of(pointers, width, page)) found.emplace_back(run.first, run.end);
+    return found;
+}
+
 } // namespace
 
 void bind_vectors(nb::module_& m) {
     nb::class_<PyVectors>(m, "StoredVectors")
         .def(nb::new_(&make_vectors), "kind"_a, "dim"_a, "parts"_a.noconvert())
         .def("rerank", &py_rerank, "is_squared"_a, "offset"_a, "queries"_a.noconvert(), "rows"_a.noconvert(),
-             "threads"_a, "out_rows"_a.noconvert(), "out_distances"_a.noconvert());
+             "threads"_a, "out_rows"_a.noconvert(), "out_distances"_a.noconvert())
+        // The rows may be on disk: the next queries ask for their pages ahead.
+        .def("expect_cold_pages", [](const PyVectors& self) { self.vectors.cold_pages().found(); });
+    m.def("page_runs", &page_runs, "rows"_a, "width"_a, "page"_a);
 }
 
 } // namespace interlace

@@ -37,7 +37,14 @@ public:
              float* out_distances) {
         std::copy_n(query, vectors_.dim(), query_.begin()); // zeros follow
         find(rows, depth);
+        const ColdPages& cold = vectors_.cold_pages();
+        if (cold.expected()) {
+            pages_.fetch(pointers_, vectors_.width());
+            cold.count_query();
+        }
+        const std::uint64_t waits = waits_for_disk();
         compare();
+        if (waits_for_disk() != waits) cold.found();
         const std::size_t found = std::min(k_, candidates_.size());
         const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(found);
         if (found < candidates_.size()) std::nth_element(candidates_.begin(), end, candidates_.end());
@@ -111,6 +118,7 @@ private:
     Aligned<float> query_;
     std::vector<Candidate> candidates_; // of this query
     std::vector<const std::uint8_t*> pointers_;
+    PageRuns pages_;
 };
 
 } // namespace

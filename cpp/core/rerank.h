@@ -1,6 +1,7 @@
 // Re-rank: candidate rows of each query compared with their stored originals, and the k nearest of them.
 #pragma once
 #include "../simd/kernels.h"
+#include "cold_pages.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,12 +24,14 @@ public:
     std::size_t width() const { return stored_head(type_) + dim_ * stored_size(type_); } // bytes of a row
     std::uint64_t n_rows() const { return ends_.empty() ? 0 : ends_.back(); }
     const std::uint8_t* at(std::uint64_t row) const; // row < n_rows()
+    const ColdPages& cold_pages() const { return cold_pages_; }
 
 private:
     Stored type_;
     std::size_t dim_;
     std::vector<Part> parts_;
     std::vector<std::uint64_t> ends_; // number of the first row after each part
+    ColdPages cold_pages_;
 };
 
 // What a distance is: sum (q - x)^2, or offset - q . x

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -180,3 +182,41 @@ def test_near_rows_of_cosine_are_not_ranked_by_the_rounding_of_their_lengths(kin
     assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(true.tolist(), found.ids.tolist(), strict=True)]) > 0.9
     assert (found.distances >= 0).all()
     assert index.evaluate(x[:50], rerank=800).recall[10] > 0.99  # the kept vectors are the truth
+
+
+# --- rows on disk -----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 5000), max_size=40), st.integers(1, 700), st.sampled_from([1, 64, 512]))
+def test_the_pages_of_rows_in_the_fewest_runs(rows, width, page):
+    runs = _native.page_runs(rows, width, page)
+    asked = {p for first, end in runs for p in range(first // page, end // page)}
+    assert asked == {p for row in rows for p in range(row // page, (row + width - 1) // page + 1)}
+    assert all(first % page == 0 == end % page and first < end for first, end in runs)
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(runs))  # ascending, never adjacent
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pages_that_are_asked_for_ahead_change_no_answer(kind, tmp_path):
+    """A mapped file whose pages were dropped from memory, as far as its file system does that, and arrays in memory."""
+    rng = np.random.default_rng(3)
+    x, q = rng.normal(size=(3000, 24)).astype(np.float32), rng.normal(size=(50, 24)).astype(np.float32)
+    raw, rows = to_bytes(kind, x), np.stack([rng.permutation(3000)[:60] for _ in range(50)])
+    expected = native(kind, [raw], q, rows, 10, "l2")
+    path = tmp_path / "originals"
+    with path.open("wb") as file:
+        file.write(raw.tobytes())
+        file.flush()
+        os.fsync(file.fileno())
+        if hasattr(os, "posix_fadvise"):  # not on macOS
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    mapped = np.memmap(path, np.uint8, "r", shape=raw.shape)
+    for part in (mapped, raw):
+        stored, how = _native.StoredVectors(kind, 24, [np.asarray(part)]), METRICS["l2"].of_originals
+        stored.expect_cold_pages()
+        for threads in (1, 2):  # more queries than are asked for ahead
+            found, distances = np.empty((50, 10), np.int64), np.empty((50, 10), np.float32)
+            stored.rerank(how.is_squared, how.offset, q, rows, threads, found, distances)
+            assert found.tobytes() == expected[0].tobytes()
+            assert (distances * np.float32(0.5 if how.is_converted else 1)).tobytes() == expected[1].tobytes()

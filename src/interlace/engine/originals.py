@@ -34,7 +34,10 @@ class KeptVectors:
 
     @cached_property
     def _stored(self) -> _native.StoredVectors:
-        return _native.StoredVectors(self.format.kind, self.dim, list(self.parts))
+        stored = _native.StoredVectors(self.format.kind, self.dim, list(self.parts))
+        if self.files:  # which were opened just now
+            stored.expect_cold_pages()
+        return stored
 
     @property
     def native(self) -> _native.StoredVectors:
