@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .attempts import ATTEMPTS, PROTOCOLS, UNSEEN
 from .checks import LISTS
 from .controls import CONTROLS, GAP, HELD_OUT
+from .defaults import DEFAULTS
 from .names import title
 from .summary import OPS, VALIDATION, Mean, Results
 
@@ -23,6 +24,7 @@ BASELINES = ("SQ+PQ", "SQ+CQ", "DPQ")
 JUDGED = {
     CONTROLS.key(GAP): LISTS,
     ATTEMPTS.key(GAP): LISTS,
+    DEFAULTS.key(GAP): LISTS,
     ATTEMPTS.key(UNSEEN): LISTS,
     CONTROLS.key(HELD_OUT): LISTS,
     ATTEMPTS.key(PROTOCOLS): VALIDATION,

@@ -10,6 +10,7 @@ from .answer import MIXED, verdicts
 from .attempts import ATTEMPTS, BOOKS, PROTOCOLS, UNSEEN
 from .causes import AS_TUNED, leads, share_of_cascade
 from .controls import BOTH, CONTROLS, GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, runs
+from .defaults import DEFAULTS
 from .literature import published_rows
 from .names import title
 from .provenance import Origin, differ, origins, other_recipes
@@ -49,7 +50,11 @@ def made_by(found: Sequence[Result]) -> str:
 
 
 #: Groups that compare three quarters of the books on psi with the default, and that line.
-SHARES = (*((CONTROLS, group) for group in (GAP, HELD_OUT)), *((ATTEMPTS, group) for group in (GAP, HELD_OUT, UNSEEN)))
+SHARES = (
+    *((CONTROLS, group) for group in (GAP, HELD_OUT)),
+    *((ATTEMPTS, group) for group in (GAP, HELD_OUT, UNSEEN)),
+    (DEFAULTS, GAP),
+)
 SHARE = "3/4 of the books on psi"
 
 
@@ -276,7 +281,7 @@ def controls_tables(found: Mapping[str, Results]) -> str:
     """All controls and attempts, for the appendix; empty without any."""
     parts = [
         f"**{text}**\n\n{study.table(found[study.key(group)], group)}"
-        for study in (CONTROLS, ATTEMPTS)
+        for study in (CONTROLS, ATTEMPTS, DEFAULTS)
         for group, text in study.titles.items()
         if study.key(group) in found
     ]

@@ -13,6 +13,7 @@ from .checks import OPEN
 from .claims import answers
 from .controls import CONTROLS
 from .coverage import coverage_table
+from .defaults import DEFAULTS
 from .drawing import draw
 from .figures import BASELINES, FIGURES, Figure
 from .names import title_of
@@ -190,7 +191,7 @@ def page_text(store: ResultFolder, page: Path) -> str:
 
 def _studied(store: ResultFolder) -> dict[str, Results]:
     """Groups of fits outside of the figures, by their keys."""
-    studies = (study.figures_of(study.store(store.folder)) for study in (CONTROLS, ATTEMPTS))
+    studies = (study.figures_of(study.store(store.folder)) for study in (CONTROLS, ATTEMPTS, DEFAULTS))
     return {name: results for found in studies for name, results in found.items()}
 
 
