@@ -72,7 +72,7 @@ def behind_table(figures: Mapping[str, Results]) -> str:
         f"Of {n} cases (a data set and a number of books) ICQ is behind the best baseline in {len(found)}, by the "
         "interval of MAP@100 of the case (or by its only seed). The baseline costs K additions in the search of its "
         "paper, ICQ those in parentheses. An attempt is the best of one to three variants of ICQ, by rows that no "
-        "figure uses (*Controls*); no default was changed.",
+        "figure uses (appendix, *Controls and attempts*); no default was changed.",
         "",
         "| data | best baseline | K: ICQ minus it (ops of ICQ) | attempts to mend it: the best, at its K |",
         "| --- | --- | --- | --- |",
