@@ -108,16 +108,16 @@ def finding(found: Mapping[str, Results]) -> str:
     else:
         told = "The two-step search and the learned split both save operations"
     return (
-        f"## The main finding\n\n{told}: of the additions that ICQ saves with 4 and 8 books, the books of SQ+CQ, which "
-        f"have no split, save in the same search {', '.join(texts)}. {_counts(found)}\n"
+        f"## The main finding\n\n{told}. We also searched the books of SQ+CQ, which have no split, in the same two "
+        f"steps. Of the additions that ICQ saves with 4 and 8 books, they save {', '.join(texts)}. {_counts(found)}\n"
     )
 
 
 def _counts(found: Mapping[str, Results]) -> str:
     """How many claims of the paper have which verdict."""
     counted = Counter(one.verdict for one in verdicts(found) if not one.statement.sentence.startswith("(ours)"))
-    listed = ", ".join(f"{verdict}: {n}" for verdict, n in counted.most_common())
-    return f"Of the {counted.total()} claims of the paper: {listed}."
+    listed = ", ".join(f"{n} *{verdict}*" for verdict, n in counted.most_common())
+    return f"Verdicts on the {counted.total()} claims of the paper: {listed}."
 
 
 def published_table(found: Mapping[str, Results], full: Mapping[str, Results] | None = None) -> str:
