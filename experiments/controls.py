@@ -1,10 +1,10 @@
-"""Runs the controls and the attempts of RESULTS.md, one JSON per fit, and prints their tables as Markdown.
+"""Runs the fits of RESULTS.md that no figure has, one JSON per fit, and prints their tables as Markdown.
 
-    python experiments/controls.py [controls | attempts] [--list] [--table] [--hours H]
+    python experiments/controls.py [controls | attempts | defaults] [--list] [--table] [--hours H]
 
-The fits are listed in controls.py and attempts.py of src/interlace/paper, the most informative first. Each file in
-results/controls and results/attempts has the settings, the measures, the commit and a hash of the code. Fits that have
-a file are skipped, so run it again to continue. Run it in a checkout without changes, so that results name their
+The fits are listed in controls.py, attempts.py and defaults.py of src/interlace/paper, the most informative first. Each
+file in the folder of that name in results has the settings, the measures, the commit and a hash of the code. Fits that
+have a file are skipped, so run it again to continue. Run it in a checkout without changes, so that results name their
 commit.
 """
 
@@ -16,10 +16,11 @@ from pathlib import Path
 
 from interlace.paper.attempts import ATTEMPTS
 from interlace.paper.controls import CONTROLS
+from interlace.paper.defaults import DEFAULTS
 from interlace.paper.runner import run_all
 from interlace.paper.sizes import STANDARD, size_of
 
-STUDIES = {study.folder: study for study in (CONTROLS, ATTEMPTS)}
+STUDIES = {study.folder: study for study in (CONTROLS, ATTEMPTS, DEFAULTS)}
 RESULTS = Path(__file__).resolve().parent / "results"
 
 

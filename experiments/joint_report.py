@@ -66,7 +66,11 @@ def page(results: list[Result], validation: dict[str, Result], heads: list[Resul
         "queries of MNIST (gamma2, level, the bound on leading axes, psi_share, groups, hard_after). The MNIST "
         "results below are therefore tuned on test data. *float* is the same embedding without codes; *topline* is a "
         "search by the predictions of a classifier. Ops are table additions per query and database row for lists of "
-        "100 (see `il.judge`).",
+        "100 (see `il.judge`).\n\n"
+        "**No result of this page names the code that made it.** The 308 JSON files of `results/joint` (81), "
+        "`results/heads` (121), `results/validation` (104) and `results/unseen-codes` (2) are older than the record of "
+        "commits, and their code is not known. They explain how defaults were chosen; nothing in RESULTS.md "
+        "comes from them.",
         _bars(results),
         _synthetic(results),
         _draws(results),

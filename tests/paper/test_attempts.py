@@ -67,7 +67,7 @@ class TestPage:
     def test_tables_come_from_the_results(self, tmp_path: Path) -> None:
         found = ATTEMPTS.figures_of(written(tmp_path))
         assert "| DPQ (CNN) | " in protocols_table(found)
-        assert "| Dataset 1 | 4 | +0.020 [+0.020, +0.020] | 2.00 to 2.00 | 3 |" in attempts_summary(found)
+        assert "| Dataset 1 | 4 | +0.020 [+0.020, +0.020] | 2.00 | 3.0 | 3 | c0ffee |" in attempts_summary(found)
         text = attempt(found, "cifar10-54k", attempts.BOOKS)
         assert text.startswith("6: cross-entropy, -0.050 [")
         assert text.endswith("by the MAP of held-out images")

@@ -73,7 +73,7 @@ class TestPage:
     def test_the_section_and_the_tables_come_from_the_results(self, tmp_path: Path) -> None:
         found = controls.CONTROLS.figures_of(written(tmp_path))
         text = controls_summary(found)
-        assert text.startswith("## Controls, run later at commit c0ffee (code beef)\n")
+        assert text.startswith("## Controls and attempts\n\nControls are of commit c0ffee (code beef);")
         assert "  | 2 | " in text
         assert "Dataset 1: 0.900 (2.00 ops) with 0.25, 0.900 (2.00 ops) with 1, 0.900 (2.00 ops) with 4" in text
         assert attempt(found, "synthetic2", 4).startswith("4: half of the books on psi, ")
@@ -97,7 +97,9 @@ class TestPage:
         (tmp_path / "synthetic-cq" / "one.json").write_text(json.dumps(result))
         text = page_text(ResultFolder(tmp_path), tmp_path / "RESULTS.md")
         assert "Results: 1 of commit abc (code other)." in text
-        assert "## Controls, run later at commit c0ffee (code beef)" in text.split("# Appendix")[0]
+        first, appendix = text.split("# Appendix")
+        assert "- 186 of commit c0ffee (code beef), controls: " in first
+        assert "Controls are of commit c0ffee (code beef)" in appendix
 
     def test_different_code_is_refused(self, tmp_path: Path) -> None:
         store = written(tmp_path)

@@ -382,8 +382,10 @@ class TestReport:
             store.write(run, {name: result[name] for name in ("data", "measures", "fit", "provenance", "warnings")})
         rows = dict(line.strip("| ").split(" | ", 1) for line in coverage_table(store).splitlines()[6:])
         assert set(rows) == {"tuning", *FIGURES}
-        assert rows["codes"].startswith("complete (36 of 36) | - |")
-        assert rows["synthetic-cq"].startswith(f"**{len(kept)} of {len(runs)}** | synthetic2: some of seed {last} |")
+        assert rows["codes"].startswith("complete (36 of 36) | 0.0 | - |")
+        assert rows["synthetic-cq"].startswith(
+            f"**{len(kept)} of {len(runs)}** | 0.0 | synthetic2: some of seed {last} |"
+        )
         assert rows["published"].endswith("| everything | cifar10-images; cifar10-59k")
         assert rows["unseen"].endswith("| everything | K = 2, 8")
         assert rows["real-sq"].startswith("**not run** (0 of")

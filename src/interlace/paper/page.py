@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -10,6 +11,7 @@ from .answer import MIXED, verdicts
 from .attempts import ATTEMPTS, BOOKS, PROTOCOLS, UNSEEN
 from .causes import AS_TUNED, leads, share_of_cascade
 from .controls import BOTH, CONTROLS, GAP, GROUPS, HELD_OUT, MARGIN, RATE, SCALE, SETTINGS, key, runs
+from .defaults import DEFAULTS, RATES
 from .literature import published_rows
 from .names import title
 from .provenance import Origin, differ, origins, other_recipes
@@ -49,7 +51,11 @@ def made_by(found: Sequence[Result]) -> str:
 
 
 #: Groups that compare three quarters of the books on psi with the default, and that line.
-SHARES = (*((CONTROLS, group) for group in (GAP, HELD_OUT)), *((ATTEMPTS, group) for group in (GAP, HELD_OUT, UNSEEN)))
+SHARES = (
+    *((CONTROLS, group) for group in (GAP, HELD_OUT)),
+    *((ATTEMPTS, group) for group in (GAP, HELD_OUT, UNSEEN)),
+    (DEFAULTS, GAP),
+)
 SHARE = "3/4 of the books on psi"
 
 
@@ -83,7 +89,7 @@ def claims_table(found: Mapping[str, Results]) -> str:
 
 
 def finding(found: Mapping[str, Results]) -> str:
-    """The main finding in plain words."""
+    """The main finding in plain words, and how many claims of the paper have which verdict."""
     few, texts = [], []
     for name, what in (("synthetic-cq", "the synthetic sets"), ("real-sq", "MNIST and CIFAR-10")):
         if name not in found:
@@ -102,9 +108,16 @@ def finding(found: Mapping[str, Results]) -> str:
     else:
         told = "The two-step search and the learned split both save operations"
     return (
-        f"## The main finding\n\n{told}: of the additions that ICQ saves with 4 and 8 books, the books of SQ+CQ, which "
-        f"have no split, save in the same search {', '.join(texts)}.\n"
+        f"## The main finding\n\n{told}. We also searched the books of SQ+CQ, which have no split, in the same two "
+        f"steps. Of the additions that ICQ saves with 4 and 8 books, they save {', '.join(texts)}. {_counts(found)}\n"
     )
+
+
+def _counts(found: Mapping[str, Results]) -> str:
+    """How many claims of the paper have which verdict."""
+    counted = Counter(one.verdict for one in verdicts(found) if not one.statement.sentence.startswith("(ours)"))
+    listed = ", ".join(f"{n} *{verdict}*" for verdict, n in counted.most_common())
+    return f"Verdicts on the {counted.total()} claims of the paper: {listed}."
 
 
 def published_table(found: Mapping[str, Results], full: Mapping[str, Results] | None = None) -> str:
@@ -116,7 +129,7 @@ def published_table(found: Mapping[str, Results], full: Mapping[str, Results] | 
         "network of DQN was trained on ImageNet first; here every network starts from random weights. In the "
         "standard size the networks learn from 5,000 images (54K); the papers of PQN, DPQ and SUBIC use all 50,000. "
         "Results of the full size (all images) are shown where there are some; no other part of this page uses them, "
-        "except the claim about PQN in the appendix.",
+        "except the claim about PQN in the appendix. The appendix has what PQN lacks, and both usual databases.",
         "",
         "| method | data | code | reported | measured here | measure | size | seeds | commit |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -152,11 +165,13 @@ def controls_summary(found: Mapping[str, Results]) -> str:
         *(_of_margins(groups[MARGIN]) if MARGIN in groups else ()),
     ]
     lines = [
-        f"## Controls, run later at {' and '.join(origins)}",
+        "## Controls and attempts",
+        "",
+        f"Controls are of {' and '.join(origins)}; the list at the top of this page has the other commits.",
         "",
         "These fits (`experiments/controls.py`) answer questions that the figures left open. They have a folder and a "
         f"commit of their own, and no figure uses them. {sum(map(len, groups.values()))} of the {len(runs())} planned "
-        "fits were made; the appendix has all of them, and *Where ICQ is behind* the attempts among them.",
+        "fits were made; tables of all of them follow below, and *Where ICQ is behind* has the attempts among them.",
         "",
         *(f"- {text}" for text in texts),
     ]
@@ -222,20 +237,22 @@ def protocols_table(found: Mapping[str, Results]) -> str:
     """End-to-end fits on 5,000 images in both databases of the usual protocols; empty without any."""
     if (results := found.get(ATTEMPTS.key(PROTOCOLS))) is None:
         return ""
-    head = ("method", *(f"{name}, {title(data)}" for data in results.data for name in ("MAP", "MAP@100")), "seeds")
+    names = {"MAP": ("map", 3), "MAP@100": ("map@100", 3), "psi": ("psi", 1)}
+    head = ("method", *(f"{name}, {title(data)}" for data in results.data for name in names), "seeds")
     rows = []
     for label in results.labels():
         cells = []
         for data in results.data:
-            means = (results.mean(data, label, BOOKS, measure) for measure in ("map", "map@100"))
-            cells += ["-" if mean is None else mean.text() for mean in means]
+            means = ((results.mean(data, label, BOOKS, measure), n) for measure, n in names.values())
+            cells += ["-" if mean is None else mean.text(n) for mean, n in means]
         rows.append((label, *cells, str(len(results.of(results.data[0], label, BOOKS)))))
     (origin,) = {origin.text for origin in results.origins()}
     planned = sum(run.figure == PROTOCOLS for run in ATTEMPTS.runs())
     lines = [
         "*CIFAR-10 with 1K queries and 5K training images*, 48 bits, end to end on the 3-layer network, each fit "
         f"searched in both databases ({origin}; the seed also draws queries and training images). The database of 59K "
-        "has the training images too. No other part of this page uses these fits, except the attempts. "
+        "has the training images too. No other part of this page uses these fits, except the attempts. *psi* is 0 for "
+        "methods without a split. "
         f"{len(results)} of {planned} planned results were made.",
         "",
         *(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)),
@@ -244,31 +261,63 @@ def protocols_table(found: Mapping[str, Results]) -> str:
 
 
 def attempts_summary(found: Mapping[str, Results]) -> str:
-    """What the attempts say about the share of books on psi; empty without any."""
-    texts = []
+    """What the fits outside of the figures say about the share of books on psi; empty without any."""
+    rows = []
     for study, group in SHARES:
         if (results := found.get(study.key(group))) is None:
             continue
         for data in results.data:
             for k in results.books(data):
-                gap = results.gap(data, k, f"ICQ, {SHARE}", "ICQ", "map@100")
-                ops = [results.mean(data, label, k, "ops") for label in ("ICQ", f"ICQ, {SHARE}")]
-                if gap is not None and ops[0] and ops[1]:
-                    cost = f"{ops[0].value:.2f} to {ops[1].value:.2f}"
-                    texts.append((k, title(data), f"| {title(data)} | {k} | {gap.interval()} | {cost} | {gap.n} |"))
-    if not texts:
+                if row := _change(results, data, k, f"ICQ, {SHARE}"):
+                    rows.append((k, title(data), (title(data), str(k), *row)))
+    if not rows:
         return ""
-    own = (results for name, results in found.items() if name.startswith(f"{ATTEMPTS.folder}/"))
-    origins = sorted({origin.text for results in own for origin in results.origins()})
-    made = f" (Datasets 2 and 3 and text vectors are controls; the others, {', '.join(origins)})" if origins else ""
-    lines = [
+    return _table(
         "*Three quarters of the books on psi*, minus the default of the figures (a quarter), on draws and rows that no "
-        f"figure uses{made}:",
-        "",
-        "| data | K | MAP@100 | ops | seeds |",
-        "| --- | --- | --- | --- | --- |",
-        *(text for _, _, text in sorted(texts)),
-    ]
+        "figure uses:",
+        ("data", "K", *CHANGE),
+        [row for *_, row in sorted(rows)],
+    )
+
+
+#: Columns about a change of a setting.
+CHANGE = ("MAP@100", "ops", "psi", "seeds", "commit")
+
+
+def _change(results: Results, data: str, k: int, label: str, default: str = "ICQ") -> tuple[str, ...]:
+    """Cells about a line and the default: gap, operations and psi of both, seeds, commits; empty without both."""
+    gap = results.gap(data, k, label, default, "map@100")
+    ops, psi = ([results.mean(data, one, k, measure) for one in (default, label)] for measure in ("ops", "psi"))
+    if gap is None or not all(ops) or not all(psi):
+        return ()
+    numbers = ([f"{mean.value:.{n}f}" for mean in means if mean] for means, n in ((ops, 2), (psi, 1)))
+    cells = (" to ".join(dict.fromkeys(both)) for both in numbers)  # one number if both are equal
+    return gap.interval(), *cells, str(gap.n), ", ".join(results.commits(data, label, k))
+
+
+def defaults_summary(found: Mapping[str, Results]) -> str:
+    """What fits on draws and rows that no figure uses say about other defaults; empty without any."""
+    rows = []
+    for group in (RATES, HELD_OUT):
+        if (results := found.get(DEFAULTS.key(group))) is None:
+            continue
+        for label in (label for label in results.labels() if label != "ICQ"):
+            for data in results.data:
+                for k in results.books(data, label):
+                    if row := _change(results, data, k, label):
+                        rows.append((label.removeprefix("ICQ, "), title(data), str(k), *row))
+    if not rows:
+        return ""
+    return _table(
+        "*Should a default change?* A setting minus the default, on draws and rows that no figure uses (PROTOCOL.md, "
+        "*Defaults*):",
+        ("setting", "data", "K", *CHANGE),
+        sorted(rows),
+    )
+
+
+def _table(text: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [text, "", *(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))]
     return "\n".join(lines) + "\n"
 
 
@@ -276,8 +325,8 @@ def controls_tables(found: Mapping[str, Results]) -> str:
     """All controls and attempts, for the appendix; empty without any."""
     parts = [
         f"**{text}**\n\n{study.table(found[study.key(group)], group)}"
-        for study in (CONTROLS, ATTEMPTS)
+        for study in (CONTROLS, ATTEMPTS, DEFAULTS)
         for group, text in study.titles.items()
         if study.key(group) in found
     ]
-    return "## Controls and attempts\n\n" + "\n\n".join(parts) + "\n" if parts else ""
+    return "### Tables of all controls and attempts\n\n" + "\n\n".join(parts) + "\n" if parts else ""

@@ -11,8 +11,10 @@ from .attempts import ATTEMPTS
 from .behind import behind_table
 from .checks import OPEN
 from .claims import answers
+from .commits import other_commits
 from .controls import CONTROLS
-from .coverage import coverage_table
+from .coverage import controls_of_figures, coverage_table, lost_psi
+from .defaults import DEFAULTS
 from .drawing import draw
 from .figures import BASELINES, FIGURES, Figure
 from .names import title_of
@@ -22,6 +24,7 @@ from .page import (
     claims_table,
     controls_summary,
     controls_tables,
+    defaults_summary,
     finding,
     made_by,
     protocols_table,
@@ -57,8 +60,10 @@ APPENDIX = """\
   nothing: compare only within a table, and with care.
 - A query that is unlike those of the calibration (in `unseen` its class is new) is searched a second time, exactly.
   Both searches count, so *ops* may exceed K; that of the exact bound never does.
-- **error** is the share of the variance that codes lose, on held-out rows. **psi** is the number of dimensions in
-  psi; 0 if books are not split.
+- **error** is the share of the variance that codes lose, on held-out rows. **psi** is the number of dimensions of the
+  crude books: for ICQ those of psi; for PQ and OPQ, whose books have dimensions of their own, those of the books that
+  our search reads first (192 of 256 if these are three of four books). It is 0 if all books share all dimensions, if
+  product books were learned with labels (their dimensions are not recorded), or if there are no crude books.
 - *paper's margin* is the search with the paper's sigma, the sum of lambda over the dimensions off psi; *sigma of
   codes* is the variance of what the books after the crude ones add.
 - Tables of vectors without labels give the operations of our own search, *in cells*: rows of skipped cells cost
@@ -163,34 +168,40 @@ def page_text(store: ResultFolder, page: Path) -> str:
         parts[0] += f"Results of older code, which are not used here, are on [a page of their own]({OLDER}).\n"
     if not size_of(store.size).representative:
         parts[0] += SMALL.format(size=store.size)
-    full, checks = _present(_full(store)), _studied(store)
+    full, checks, ablated = _present(_full(store)), _studied(store), ablation(store.folder)
     every = {**present, **checks}
-    parts += [made_by(store.every(ORIGINATED)), claims_table(every), finding(present)]
+    parts += [made_by(store.every(ORIGINATED)), other_commits(checks, full, ablated), claims_table(every)]
+    parts.append(finding(present))
     for name in FIRST:
         if name in present:
             parts.append(f"![{FIGURES[name].title}]({_relative(picture(store, name), page)})\n")
             break
     parts += [
-        *([told] if (told := behind_table(every)) else []),
+        behind_table(every),
         published_table(present, full),
-        *filter(None, (ablation_table(ablation(store.folder), full), protocols_table(checks))),
-        *filter(None, (controls_summary(checks), attempts_summary(checks))),
         coverage_table(store),
         APPENDIX,
-        *([told] if (told := controls_tables(checks)) else []),
-        *([told] if (told := tuning_table(table(store), size_of(store.size).budget)) else []),
+        controls_of_figures(present),
+        lost_psi(present),
+        ablation_table(ablated, full),
+        protocols_table(checks),
+        controls_summary(checks),
+        attempts_summary(checks),
+        defaults_summary(checks),
+        controls_tables(checks),
+        tuning_table(table(store), size_of(store.size).budget),
     ]
     # Claims about all images are answered by the full size, where they were run.
     answered = {name: results.and_those(full[name]) if name in full else results for name, results in present.items()}
     parts.append(_overview(answered))
     for name, results in present.items():
         parts.append(_section(FIGURES[name], results, answered[name], _relative(picture(store, name), page)))
-    return "\n".join(parts)
+    return "\n".join(filter(None, parts))
 
 
 def _studied(store: ResultFolder) -> dict[str, Results]:
     """Groups of fits outside of the figures, by their keys."""
-    studies = (study.figures_of(study.store(store.folder)) for study in (CONTROLS, ATTEMPTS))
+    studies = (study.figures_of(study.store(store.folder)) for study in (CONTROLS, ATTEMPTS, DEFAULTS))
     return {name: results for found in studies for name, results in found.items()}
 
 

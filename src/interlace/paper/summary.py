@@ -210,6 +210,11 @@ class Results:
                 lines[result["run"]["label"]] = lines.get(result["run"]["label"], 0) + 1
         return dict(sorted(found.items()))
 
+    def shares_of_psi(self) -> list[tuple[dict[str, Any], float]]:
+        """Run and share of the variance on psi, of every fit that has one and is no copy of another figure's."""
+        found = [(r["run"], r.get("fit", {}).get("psi_share")) for r in self._results if "copied_from" not in r]
+        return [(run, float(share)) for run, share in found if share is not None]
+
     def versions(self) -> list[str]:
         """Versions of interlace that made these results."""
         return sorted({str(result.get("versions", {}).get("interlace", "unknown")) for result in self._results})
