@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,9 +89,9 @@ class SearchStats:
         )
 
 
-def but_own(rows: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mask of all but one of the hits [queries, k]: without the row ``own[i]`` of query i, or without the last hit
-    where that row was not found."""
+def but_own(rows: NDArray[Any], own: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mask of all but one of the hits [queries, k]: without the row (or id) ``own[i]`` of query i, or without the last
+    hit where that row was not found."""
     drop = rows == own[:, None]
     drop[~drop.any(1), -1] = True
     if (drop.sum(1) != 1).any():
