@@ -285,7 +285,7 @@ def test_a_calibration_that_counts_is_one_that_search_uses(tmp_path: Path) -> No
     store, more = learned(tmp_path)
     for first in range(0, 5000, 1000):
         with contextlib.nullcontext() if first <= 3000 else pytest.warns(il.CalibrationWarning, match="3,000 rows"):
-            used = "exact" not in store.search(more[0], margin=0.99, threads=1).stats.margin
+            used = store.search(more[0], margin=0.99, threads=1).stats.rule == "calibrated"
         assert store.health().calibrated == used
         store.add(more[first : first + 1000], threads=1)
     assert not store.health().calibrated

@@ -144,7 +144,7 @@ class Engine:
             found.work,
             rows=self.n_kept,
             seconds=time.perf_counter() - started,
-            margin=passes[0].rule.label,
+            rule=passes[0].rule,
             threads=threads,
             unlike=unlike,
         )
@@ -240,10 +240,9 @@ class Engine:
         *,
         threads: int = 1,
         allowed: Allowed | None = None,
-        exhaustive: bool = False,
-        label: str = "exact",
+        rule: Rule = margins.EXACT,
     ) -> RangeHits:
-        """All rows within the radius of each query; ``label`` is what the stats name the rule."""
+        """All rows within the radius of each query, by an exact or the exhaustive rule."""
         if allowed is not None:
             self.check_filter(allowed)
         started, metric = time.perf_counter(), self.codebooks.metric_type
@@ -255,7 +254,7 @@ class Engine:
             metric.computed(radii),
             threads,
             filters,
-            exhaustive,
+            rule.kind == "exhaustive",
         )
         offsets = np.zeros(len(queries) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
@@ -265,7 +264,7 @@ class Engine:
         if allowed is None and self.removed is not None:  # quicker to drop removed rows than to mask them
             rows, distances, offsets = _chosen(~self.removed.has(rows), rows, distances, offsets)
         seconds = time.perf_counter() - started
-        stats = SearchStats.of_work(work, rows=self.n_kept, seconds=seconds, margin=label, threads=threads)
+        stats = SearchStats.of_work(work, rows=self.n_kept, seconds=seconds, rule=rule, threads=threads)
         return RangeHits(offsets, rows, distances, stats)
 
     # --- rows

@@ -69,8 +69,9 @@ def search_one(
         distances = metric.reported(distances)
     seconds = time.perf_counter() - started
     level = _native.simd_level()
+    work = cells, scanned, survivors, lookups
     stats = SearchStats(
-        1, engine.n_rows, cells, scanned, survivors, lookups, seconds, rule.label, 1, level, compared, unlike, recall
+        1, engine.n_rows, *work, seconds, rule.label, 1, level, compared, unlike, recall, rule.kind, rule.fallback
     )
     return OneAnswer(rows, distances, count, stats)
 
