@@ -105,16 +105,20 @@ class Engine:
             found = rules[key] = self.rule(margin, k, reranked=reranked)
         return found
 
-    @cached_property
-    def for_rerank(self) -> Engine:
-        """This engine, whose segments keep their cross sums from now on.
+    def keep_sums(self) -> None:
+        """Have the segments keep their cross sums from now on; a call after the first does nothing.
 
         A re-rank asks for several times as many hits, so that more rows survive the crude step, and four bytes for
         each row are little beside its vector. The hits and their distances are the same to the last bit.
         """
-        for segment in self.segments:
-            segment.native.keep_sums(self.codebooks.native)
-        return self
+        if not self._sums_kept:
+            for segment in self.segments:
+                segment.native.keep_sums(self.codebooks.native)
+            self._sums_kept.append(True)
+
+    @cached_property
+    def _sums_kept(self) -> list[bool]:
+        return []
 
     def search(self, queries: FloatArray, options: SearchOptions) -> RowHits:
         """The nearest ``options.depth`` rows of each query float32 [n, dim], of length 1 for cosine.
@@ -180,9 +184,9 @@ class Engine:
         """Queries that the rule was not calibrated for; not those that the scan itself has searched exactly."""
         if rule.farthest == math.inf:
             return np.zeros(0, np.int64)
-        limits = self.codebooks.metric_type.limit_scales(queries) * rule.farthest
-        kth, strays = found.distances[:, min(k, margins.KS[-1]) - 1], found.work[:, STRAYS]
-        return np.flatnonzero(((kth > limits) | (strays > rule.strays * k)) & (found.work[:, UNLIKE] == 0))
+        scales = self.codebooks.metric_type.limit_scales(queries)
+        unlike = rule.is_unlike(found.distances, found.work[:, STRAYS], k, scales)
+        return np.flatnonzero(unlike & (found.work[:, UNLIKE] == 0))
 
     def _scan(
         self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int, allowed: Allowed | None

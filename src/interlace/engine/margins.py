@@ -55,6 +55,14 @@ class Rule:
         fallback = f"{margin if isinstance(margin, str) else f'{margin:g}'} {why}"
         return cls(EXACT.native, "exact", f"exact ({fallback})", fallback=fallback)
 
+    def is_unlike(self, distances: FloatArray, strays: Any, k: int, scales: Any) -> Any:
+        """Whether a query is unlike those of the calibration, by its hits: [n, >= k] of several, or [>= k] of one.
+
+        ``strays`` are how many of its k hits are in cells beyond the slack, ``scales`` is
+        :meth:`Metric.limit_scales`: a number or an array for each.
+        """
+        return (distances[..., min(k, KS[-1]) - 1] > scales * self.farthest) | (strays > self.strays * k)
+
 
 EXACT = Rule(_native.Rule.exact(), "exact", "exact")
 EVERYTHING = Rule(_native.Rule.everything(), "exhaustive", "inf")
@@ -341,7 +349,8 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, amon
         inner=calibration.inner,
     )
     label = f"{margin:g} (share {found.share:.4f}, cells {_cells(found)})"
-    return Rule(native, "calibrated", label, found.farthest, found.strays)
+    farthest = float(np.float32(found.farthest))  # as distances are: the same comparison for one query and for many
+    return Rule(native, "calibrated", label, farthest, found.strays)
 
 
 def _cells(found: Covered) -> str:
