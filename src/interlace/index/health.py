@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codec.codebooks import LONG_CODE, MAX_CELLS, Codebooks
+from ..codec.book import is_long
+from ..codec.codebooks import MAX_CELLS, Codebooks
 from ..engine.margins import DEFAULT, Calibration, Covered
 from ..learn.settings import rows_per_cell_aim
 from .searcher import Searcher
@@ -76,7 +77,7 @@ def _limit(books: Codebooks, n_rows: int) -> float | None:
     if books.layout not in _WITH_CELLS or books.n_books < 2:
         return None
     aim = rows_per_cell_aim(n_rows)
-    if books.n_books > LONG_CODE and not books.norms:
+    if is_long(books.n_books, len(books.norms)):
         aim = max(aim, rows_per_cell_aim(n_rows, long=True))
     return CELLS_GROWTH * max(aim, n_rows / MAX_CELLS)
 
