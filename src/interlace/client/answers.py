@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.hits import SearchStats
+from ..errors import InputError, PartlyAddedError, StoreError
 from ..index.matches import Matches, RangeMatches
 from . import codes, wire
 from .wire import Array
@@ -57,8 +58,6 @@ def _stats(found: Mapping[str, Any]) -> SearchStats:
 
 def error_of(problem: Mapping[str, Any]) -> Exception:
     """The exception of the library that the problem details of an answer stand for."""
-    from ..errors import InputError, PartlyAddedError, StoreError
-
     code, detail = problem.get("code"), str(problem.get("detail", problem))
     for kind, known in codes.CODES.items():
         if known == code:

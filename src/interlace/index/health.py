@@ -59,7 +59,7 @@ class IndexHealth:
 
     def __str__(self) -> str:
         facts = [("cells", self.cells_fact), ("calibration", self.calibration)]
-        return told(counted(self.rows, "row"), facts, self.advice)
+        return as_text(counted(self.rows, "row"), facts, self.advice)
 
 
 def searching_facts(searcher: Searcher) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def counted(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
-def told(summary: str, facts: list[tuple[str, str]], advice: list[str]) -> str:
+def as_text(summary: str, facts: list[tuple[str, str]], advice: list[str]) -> str:
     """A summary, facts by name, and what to do, one in each line."""
     facts = facts + [("to do" if i == 0 else "", text) for i, text in enumerate(advice or ["nothing"])]
     return "\n".join([summary, *(f"  {name:<13}{text}" for name, text in facts)])

@@ -239,7 +239,7 @@ def _range_rule(margin: Any) -> margins.Rule:
     """Of a range search: its answer is that of the exhaustive scan whatever the margin."""
     margins.check_margin(margin)
     if margin == "paper":
-        raise InputError("margin 'paper' compares with the k-th row, which a radius has not; use 'exact' or inf")
+        raise InputError("margin='paper' requires k; range_search accepts 'exact', a target or inf")
     if margin == "exact":
         return margins.EXACT
     if margin == math.inf:
