@@ -10,7 +10,8 @@ from interlace.engine import hits, segments
 from interlace.index import ids
 from interlace.learn import axes, grouping
 from interlace.learn.cost import shape
-from interlace.reference import coding, rerank
+from interlace.reference import coding
+from interlace.reference.rerank import SUMS
 
 SAME = {
     "Books::kLongCode": [book.LONG_CODE],
@@ -26,7 +27,7 @@ SAME = {
     "kHalfColumns": [axes.HALF_COLUMNS],
     "kBlock": [segments.BLOCK],
     "kGroups": [grouping.GROUPS],
-    "kSums": [rerank.SUMS],
+    "kSums": [SUMS],
 }
 
 
