@@ -166,7 +166,7 @@ def measured(index: Any, name: str, layout: str, kind: str, queries: Rows) -> li
                     "target": target,
                     "agreement": round(1 - float(loss.mean()), 6),
                     "half_interval": round(1.96 * float(loss.std()) / math.sqrt(len(loss)), 6),  # 95 %
-                    "exact": got.stats.margin.startswith("exact"),
+                    "exact": got.stats.rule == "exact",
                     "unlike": got.stats.unlike,
                     "scanned": round(got.stats.scanned / len(queries) / len(index), 5),
                     "scanned_exact": round(exact.stats.scanned / len(queries) / len(index), 5),

@@ -1,6 +1,6 @@
 """Compare runs of peers.py for several versions of the library: speeds relative to FastScan of the same run.
 
-    python benchmarks/before_after.py results/rebuild/e3e7dcd.json results/rebuild/383e329.json
+    python benchmarks/before_after.py before.json after.json
 
 Each file is one run on one machine. A ratio to faiss in the same run cancels most of what differs between runs.
 """

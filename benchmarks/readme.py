@@ -48,7 +48,7 @@ def _table(case: Case) -> str:
         *(f"{_ratio(chosen[2], chosen[3], 'batch')}x ({_ratio(chosen[2], chosen[3], 'single')}x)", "1x (1x)"),
     ]
     rows = [
-        ["why", "interlace, 8-byte codes", CODES[1], "interlace, 16-byte codes and float16 vectors", VECTORS[1]],
+        ["measure", "interlace, 8-byte codes", CODES[1], "interlace, 16-byte codes and float16 vectors", VECTORS[1]],
         ["---"] * 5,
         ["bytes per vector", *(f"{size:.3g}" for size in sizes)],
         ["recall@10", *(f"{point['recall']['10']:.3f}" for point in chosen)],

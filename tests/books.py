@@ -144,5 +144,6 @@ def stopping_rule(
         _native.Rule.calibrated(
             share=share, weight=weight, stop=stop, slack=slack, least=least, reach=reach, inner=inner
         ),
+        "calibrated",
         label,
     )

@@ -16,6 +16,7 @@ import pytest
 
 import interlace as il
 from helpers import run_python
+from interlace.codec.metric import METRICS
 
 SOURCE = Path(il.__file__).parent
 
@@ -340,6 +341,32 @@ def test_no_two_public_classes_have_one_name() -> None:
 # --- files that can be read in one sitting ----------------------------------------------------------------------------
 
 CPP = Path(__file__).parents[1] / "cpp"
+
+
+def compared_texts(tree: ast.AST) -> Iterator[str]:
+    """Texts that a comparison, a membership test or a case of a match names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts: list[ast.AST] = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        else:
+            continue
+        for part in parts:
+            listed = part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else [part]
+            yield from (one.value for one in listed if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def test_only_the_metric_compares_names_of_metrics() -> None:
+    """What depends on the metric is a property or a method of Metric, so that a new one is added in one file."""
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if not METRICS.keys().isdisjoint(compared_texts(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found <= {"codec/metric.py"}
+    seen = set(compared_texts(ast.parse("a == 'l2' or b in ('ip', x)\nmatch c:\n    case 'cosine': pass")))
+    assert seen == set(METRICS), "comparisons are really found"
 
 
 def test_files_are_short() -> None:

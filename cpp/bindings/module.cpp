@@ -27,6 +27,7 @@ NB_MODULE(_native, m) {
         }
     });
     bind_books(m);
+    bind_constants(m);
     bind_segments(m);
     bind_rules(m);
     bind_search(m);

@@ -6,6 +6,7 @@
 namespace interlace {
 
 void bind_books(nanobind::module_& m);
+void bind_constants(nanobind::module_& m);
 void bind_segments(nanobind::module_& m);
 void bind_rules(nanobind::module_& m);
 void bind_search(nanobind::module_& m);

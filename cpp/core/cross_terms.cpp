@@ -47,7 +47,7 @@ CrossSums::CrossSums(const std::vector<Column>& columns, const Book* cells, std:
     const float n = static_cast<float>(columns.size() + has_cells_);
     const float step = reach / (32700.0f - 0.5f * n * std::sqrt(static_cast<float>(dim)));
     unit_ = step * step;
-    width_ = (dim + 31) / 32 * 32;
+    width_ = (dim + kStep - 1) / kStep * kStep;
     const std::size_t n_words = cells_ + (has_cells_ ? cells->n_words : 0);
     words_.assign(n_words * width_, 0);
     squares_.assign(n_words, 0);

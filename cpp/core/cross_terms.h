@@ -31,6 +31,8 @@ private:
 // cell among them, they are all that a distance has beside base and tables.
 class CrossSums {
 public:
+    static constexpr std::size_t kStep = 32; // words are padded to a multiple of so many values
+
     struct Column {
         std::size_t column; // in stored order
         const Book* book;
@@ -55,7 +57,7 @@ private:
     bool has_cells_ = false;
     Aligned<std::int16_t> words_; // [column][256][width_] on all dimensions, and those of the cells [cell][width_]
     std::vector<std::int32_t> squares_; // [column][256] |w|^2, and [cell]
-    std::size_t width_ = 0;             // dim, rounded up to a multiple of 32
+    std::size_t width_ = 0;             // dim, rounded up to a multiple of kStep
     float unit_ = 0;
 };
 

@@ -101,7 +101,7 @@ class TestEvaluate:
 
     def test_errors_are_one_line(self, run: Run) -> None:
         for args, message in (
-            (("--truth", "truth.npy"), "truth tells the neighbours of your queries"),
+            (("--truth", "truth.npy"), "truth requires queries"),
             (("--vectors", "q.npy"), "300 expected, got 12"),
             (("--vectors", "nowhere.npy"), "nowhere.npy"),
         ):

@@ -14,6 +14,7 @@ import books
 import interlace as il
 from helpers import LAYOUTS, METRICS, build, hand_made, small_index
 from interlace import reference
+from interlace.codec.book import is_long
 from raising import Facts, raises
 
 WORDS = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -266,3 +267,12 @@ def test_the_core_adds_cross_terms_where_python_says_so(layout, metric):
     for seed in range(20):
         codebooks = books.random_codebooks(np.random.default_rng(seed), layout, n_books=1 + seed % 5, metric=metric)
         assert codebooks.has_cross_sums == codebooks.native.has_cross_sums
+
+
+@pytest.mark.parametrize(
+    ("n_books", "n_norms", "long"), [(24, 0, False), (25, 0, True), (256, 0, True), (25, 1, False), (256, 1, False)]
+)
+def test_codes_are_long_from_24_columns_beside_the_cell_on_unless_they_have_a_norm(
+    n_books: int, n_norms: int, long: bool
+) -> None:
+    assert is_long(n_books, n_norms) == long

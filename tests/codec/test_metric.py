@@ -112,3 +112,15 @@ def test_numbers_are_those_of_the_native_enumeration() -> None:
 def test_unknown_names_are_refused(name: object) -> None:
     with raises(InputError, "metric", "l2", "ip", "cosine"):
         metric_of(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "distance", "similarity"),
+    [("l2", 3.0, 0.25), ("l2", -1e-6, 1.0), ("ip", -3.0, 3.0), ("cosine", 0.25, 0.75)],
+)
+def test_similarities_are_larger_for_nearer_rows(name: str, distance: float, similarity: float) -> None:
+    metric = METRICS[name]
+    assert metric.similarity(distance) == similarity
+    assert metric.similarity(distance + 0.5) < similarity
+    assert metric.larger_is_better == (name != "l2")
+    assert metric.is_euclidean == (name == "l2")

@@ -213,7 +213,7 @@ def test_fresh_queries_keep_the_promise(kind, layout):
         # Copies leave few vectors to learn from: they are nearer to their words than any other vector.
         assert stats.unlike < (0.5 if kind == "copies" else 0.1) * len(queries)
         if kind == "clusters":
-            assert stats.margin.startswith("0.99 (share ")
+            assert stats.rule == "calibrated"
 
 
 @pytest.mark.parametrize("layout", ["subspace", "hybrid", "residual"])
@@ -275,5 +275,5 @@ def test_a_store_that_shrinks_keeps_the_promise_or_says_that_it_is_exact(tmp_pat
                     loss, stats = loss_of(store, clusters(600, 2), k)
                 assert kept(loss, TARGET), (share, compacted, k, loss.mean(), stats)
                 exact = k > (1 if share == 0.05 else 10)
-                assert stats.margin.startswith("exact" if exact else "0.99 (share ")
+                assert stats.rule == ("exact" if exact else "calibrated")
         assert store.health().calibrated == (share == 0.6)

@@ -18,8 +18,8 @@ from interlace.engine.segments import Segment
 RULES = [
     EXACT,
     EVERYTHING,
-    Rule(_native.Rule.with_share(share=0.7), "share"),
-    Rule(_native.Rule.paper(sigma=1.5), "paper"),
+    Rule(_native.Rule.with_share(share=0.7), "calibrated", "share"),
+    Rule(_native.Rule.paper(sigma=1.5), "paper", "paper"),
     stopping_rule("cells", share=0.8, weight=0.5, stop=1.0, least=0.5, reach=1e6),
 ]
 

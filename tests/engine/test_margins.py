@@ -41,6 +41,7 @@ SHARES = np.array([[0.5, 0.6, 0.7], [0.55, 0.65, NAN], [0.6, 0.7, 1.0]], np.floa
 CELLS = np.array([[[t / 10, 1 + k + t / 10] for t in range(3)] for k in range(3)], np.float32)
 SLACKS = np.array([[-1, 0, 1], [-2, -1, 0], [-3, -2, -1]], np.float32)
 STRAYS = np.array([[1, 1, 1], [0.5, 0.25, 0.125], [0.3, 0.2, 0.1]], np.float32)
+OLDER = "0.999 was calibrated by an older version: call calibrate()"
 CALIBRATION = Calibration(1000, SHARES, CELLS, SLACKS, STRAYS, np.array([2, 4, 6], np.float32), 0.25, 7.0, 5000)
 
 
@@ -123,7 +124,7 @@ def test_beyond_that_searches_are_exact_and_say_so_once(n, k):
     assert found.native.is_exact
     assert found.farthest == math.inf
     assert "calibrated for 1,000 rows" in found.label
-    assert rule(0.999, k, n + 100_000, calibration).label.startswith("exact")  # no second warning, which would raise
+    assert rule(0.999, k, n + 100_000, calibration).kind == "exact"  # no second warning, which would raise
 
 
 @pytest.mark.parametrize(
@@ -145,14 +146,14 @@ def test_beyond_that_searches_are_exact_and_say_so_once(n, k):
 def test_what_is_not_covered_falls_back_to_exact_and_says_so(margin, k, calibration, among, why):
     found = rule(margin, k, 1000, calibration, among)
     assert found.native.is_exact
-    assert found.label.startswith(f"exact ({margin:g} ")
+    assert (found.fallback or "").startswith(f"{margin:g} ")
     assert why in found.label
 
 
 def test_a_filter_is_the_reason_even_if_the_rows_have_changed():
     calibration = dataclasses.replace(CALIBRATION)
     found = rule(0.999, 10, 100_000, calibration, Among.ALLOWED)  # no warning, which would raise: it would not help
-    assert found.label == "exact (0.999 has no rule for filters)"
+    assert (found.kind, found.fallback) == ("exact", "0.999 has no rule for filters")
 
 
 def test_calibrations_of_older_versions_are_not_used():
@@ -166,11 +167,11 @@ def test_calibrations_of_older_versions_are_not_used():
         before = {key: value for key, value in description.items() if key != "queries"}
         old = Calibration.stored(before, {key: arrays[key] for key in ("shares", "cells")})
         with pytest.warns(CalibrationWarning, match="older version"):
-            assert rule(0.999, calibration=old).label.startswith("exact (0.999 was calibrated by an older version")
+            assert rule(0.999, calibration=old).fallback == OLDER
         assert set(old.to_arrays()[0]) == {"shares", "cells"}
     other_unit = Calibration.stored(description, {key: a for key, a in arrays.items() if key != "strays"})
     with pytest.warns(CalibrationWarning, match="older version"):
-        assert rule(0.999, calibration=other_unit).label.startswith("exact (0.999 was calibrated by an older version")
+        assert rule(0.999, calibration=other_unit).fallback == OLDER
 
 
 def test_named_margins():
@@ -269,10 +270,10 @@ def test_a_calibrated_search_keeps_its_promise_on_its_own_queries(layout, metric
         whole = index.search(queries, k, margin=math.inf, threads=1)
         found = index.search(queries, k, margin=0.99, threads=1)
         assert agreement(found.ids, whole.ids) >= 0.99
-        assert found.stats.margin.startswith("0.99 (share ")
+        assert found.stats.rule == "calibrated"
         assert found.stats.lookups < whole.stats.lookups
-        assert index.search(queries, k, margin=0.999).stats.margin == (
-            "exact (0.999 needs more calibration queries than the 1,000 it has)"
+        assert index.search(queries, k, margin=0.999).stats.fallback == (
+            "0.999 needs more calibration queries than the 1,000 it has"
         )
 
 
@@ -304,7 +305,7 @@ def test_a_far_query_is_searched_exactly(layout, metric):
     far = queries[nearest > np.median(nearest) + 1e-3]
     assert len(far) > 200
     for k in (1, 10):
-        assert index.search(far, k, margin=0.99, threads=1).stats.margin.startswith("0.99 (share ")
+        assert index.search(far, k, margin=0.99, threads=1).stats.rule == "calibrated"
         whole = index.search(far, k, margin=math.inf, threads=1)
         found = index.search(far, k, margin=0.99, threads=1)
         assert (found.ids == whole.ids).all()
@@ -340,23 +341,23 @@ def test_a_filtered_search_is_exact():
     index, queries = calibrated_index("hybrid", "l2")
     mask = np.random.default_rng(2).random(len(index)) < 0.02
     found = index.search(queries, 10, margin=0.99, filter=mask, threads=1)
-    assert found.stats.margin == "exact (0.99 has no rule for filters)"
+    assert found.stats.fallback == "0.99 has no rule for filters"
     exact = index.search(queries, 10, margin=math.inf, filter=mask, threads=1)
     assert (found.ids == exact.ids).all()
-    assert index.search(queries, 10, margin=0.99, threads=1).stats.margin.startswith("0.99 (share ")
+    assert index.search(queries, 10, margin=0.99, threads=1).stats.rule == "calibrated"
 
 
 def test_growth_ends_a_calibration():
     index, queries = calibrated_index("hybrid", "l2")
     index.add(queries[:200], threads=1)
-    assert index.search(queries[0], k=1, margin=0.99).stats.margin.startswith("0.99 (share ")
+    assert index.search(queries[0], k=1, margin=0.99).stats.rule == "calibrated"
     index.add(queries[:1], threads=1)
-    assert index.search(queries[0], k=10, margin=0.99).stats.margin.startswith("0.99 (share ")
+    assert index.search(queries[0], k=10, margin=0.99).stats.rule == "calibrated"
     with pytest.warns(CalibrationWarning, match="2,000 rows, there are 2,201"):
         stats = index.search(queries[0], k=1, margin=0.99).stats
-    assert stats.margin == "exact (0.99 was calibrated for 2,000 rows, there are 2,201: call calibrate())"
+    assert stats.fallback == "0.99 was calibrated for 2,000 rows, there are 2,201: call calibrate()"
     index.calibrate(queries, threads=1)
-    assert index.search(queries[0], k=1, margin=0.99).stats.margin.startswith("0.99 (share ")
+    assert index.search(queries[0], k=1, margin=0.99).stats.rule == "calibrated"
 
 
 def test_too_few_queries_calibrate_nothing():
@@ -369,7 +370,7 @@ def test_too_few_queries_calibrate_nothing():
     after = index.search(queries, margin=0.99, threads=1)
     assert (after.stats.margin, after.ids.tobytes()) == (before.stats.margin, before.ids.tobytes())
     index.calibrate(queries[:397], threads=1)
-    assert index.search(queries[0], margin=0.99).stats.margin.startswith("0.99 (share ")
+    assert index.search(queries[0], margin=0.99).stats.rule == "calibrated"
 
 
 def clustered(n, dim, rng, n_clusters=60):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,6 +94,35 @@ def test_stats_of_a_two_step_search_stay_within_the_scan() -> None:
     assert stats.lookups < 4 * 20 * 400
     assert str(stats).startswith("20 queries x 400 rows, margin exact: scanned ")
     assert str(stats).endswith(f"ms ({il.simd_level()}, 1 thread)")
+
+
+@pytest.mark.parametrize(
+    ("margin", "options", "expected"),
+    [
+        ("exact", {}, ("exact", None, "exact")),
+        (float("inf"), {}, ("exhaustive", None, "inf")),
+        (0.5, {}, ("exact", "0.5 not calibrated", "exact (0.5 not calibrated)")),
+        (0.99, {"filter": [0, 1]}, ("exact", "0.99 has no rule for filters", "exact (0.99 has no rule for filters)")),
+    ],
+)
+def test_stats_say_which_rule_ran_and_why(margin: Any, options: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    index = small_index(n=50)
+    for q in (Q, Q[0]):
+        stats = index.search(q, 5, margin=margin, threads=1, **options).stats
+        assert (stats.rule, stats.fallback, stats.margin) == expected
+        assert stats.is_exact
+    paper = index.search(Q, 5, margin="paper", threads=1).stats
+    assert (paper.rule, paper.fallback, paper.is_exact) == ("paper", None, False)
+
+
+def test_a_sum_of_stats_names_the_rule_that_may_lose_hits_and_the_fallback() -> None:
+    exact = small_index(n=50).search(Q, 5, margin=0.99, threads=1).stats
+    assert (exact.rule, exact.fallback) == ("exact", "0.99 not calibrated")
+    calibrated = dataclasses.replace(exact, rule="calibrated", fallback=None)
+    for parts in ([exact, calibrated], [calibrated, exact]):
+        both = il.SearchStats.summed(parts)
+        assert (both.rule, both.fallback, both.is_exact) == ("calibrated", "0.99 not calibrated", False)
+    assert il.SearchStats.summed([exact, exact]).rule == "exact"
 
 
 def test_an_empty_index_costs_nothing() -> None:

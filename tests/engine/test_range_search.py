@@ -90,7 +90,7 @@ def test_it_is_a_cut_of_the_exhaustive_search_at_less_work(simd, layout, metric)
         assert np.array_equal(ids, everything.ids[i, inside])
         assert distances.tobytes() == everything.distances[i, inside].tobytes()
         assert found.counts[i] == inside.sum()
-    assert found.stats.margin == "exact"
+    assert (found.stats.rule, found.stats.fallback) == ("exact", None)
     assert found.stats.survivors < index.range_search(queries, radii, margin=math.inf, threads=1).stats.survivors
     one = index.range_search(queries[3], float(radii[3]), threads=1)
     assert len(one) == 1
@@ -188,7 +188,7 @@ def test_what_a_radius_may_be():
     assert index.range_search(q, 2).ids.tolist() == index.range_search(q, [2.0, 2.0, 2.0]).ids.tolist()
     with raises(il.InputError, "'paper'"):
         index.range_search(q, 1, margin="paper")
-    assert index.range_search(q, 1, margin=0.99).stats.margin == "exact (0.99 has no rule for radii)"
+    assert index.range_search(q, 1, margin=0.99).stats.fallback == "0.99 has no rule for radii"
     with pytest.raises(il.InputError, match="threads"):
         index.range_search(q, 1, threads=0)
     with pytest.raises(il.InputError, match="dimensions"):

@@ -20,9 +20,9 @@ SIZES = [0, 1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 300]
 RULES = [
     EXACT,
     EVERYTHING,
-    Rule(_native.Rule.with_share(share=0.6), "share"),
-    Rule(_native.Rule.with_share(share=0.9), "share"),
-    Rule(_native.Rule.paper(sigma=1.5), "paper"),
+    Rule(_native.Rule.with_share(share=0.6), "calibrated", "share"),
+    Rule(_native.Rule.with_share(share=0.9), "calibrated", "share"),
+    Rule(_native.Rule.paper(sigma=1.5), "paper", "paper"),
     stopping_rule("cells by rank", share=0.8, weight=0.0, stop=1.2, least=0.5, reach=1e6),
     stopping_rule("cells by gap", share=1.0, weight=2.0, stop=1.5, least=0.5, reach=1e6),
     stopping_rule("near queries only", share=0.7, weight=0.5, stop=1.0, least=0.5, reach=3.0),  # some queries are far

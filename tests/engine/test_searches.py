@@ -162,9 +162,9 @@ def test_explanations_are_true(layout: str, data: Any) -> None:
         st.sampled_from(
             [
                 EXACT,
-                Rule(_native.Rule.with_share(share=0.5), "share"),
+                Rule(_native.Rule.with_share(share=0.5), "calibrated", "share"),
                 EVERYTHING,
-                Rule(_native.Rule.paper(sigma=0.1), "paper"),
+                Rule(_native.Rule.paper(sigma=0.1), "paper", "paper"),
                 stopping_rule("cells", share=0.4, weight=0.5, stop=0.7, least=0.5, reach=1e6),
             ]
         )

@@ -20,6 +20,8 @@ COUNTED = (
     "reranked",
     "unlike",
     "margin",
+    "rule",
+    "fallback",
     "expected_recall",
     "rows",
     "simd",

@@ -175,7 +175,7 @@ def test_books_with_the_widest_spread_come_first():
 
 def test_it_is_an_index_like_any_other(tmp_path):
     index = il.from_faiss(made_by_faiss("IDMap2,OPQ4,PQ4x4", n=500))
-    assert index.search(queries(1, DIM), 3).stats.margin == "exact (0.999 not calibrated)"
+    assert index.search(queries(1, DIM), 3).stats.fallback == "0.999 not calibrated"
     index.calibrate(clustered(400, DIM, seed=10))
     index.save(tmp_path / "a")
     assert same_index(index, il.open(tmp_path / "a"))

@@ -89,9 +89,9 @@ def test_the_trial_predicts_the_recall_of_the_real_fit() -> None:
 
 
 @pytest.mark.parametrize(("times", "layout"), [((100, 160), "hybrid"), ((100, 120), "residual")])
-@pytest.mark.parametrize("n_bytes", [8, 32])
+@pytest.mark.parametrize(("n_bytes", "cross", "long"), [(8, "auto", False), (32, "auto", True), (32, "byte", False)])
 def test_long_codes_give_up_a_little_recall_for_a_much_faster_search(
-    monkeypatch: pytest.MonkeyPatch, times: tuple[int, int], layout: str, n_bytes: int
+    monkeypatch: pytest.MonkeyPatch, times: tuple[int, int], layout: str, n_bytes: int, cross: Any, long: bool
 ) -> None:
     facts = {"n_crude": 4, "n_books": n_bytes, "error": 1.0}
     found = {
@@ -100,10 +100,10 @@ def test_long_codes_give_up_a_little_recall_for_a_much_faster_search(
     }
     monkeypatch.setattr(auto, "_measure", lambda learned, *rest: [found[learned]])
     monkeypatch.setattr(auto, "compared_layouts", lambda *given: tuple(found))
-    settings = Settings(n_bytes=n_bytes).checked()
+    settings = Settings(n_bytes=n_bytes, cross=cross).checked()
     learned: Any = lambda rows, name: name  # noqa: E731
     choice = auto.choose(X, learned, settings, n_rows=5000, rng=np.random.default_rng(0))
-    assert choice.layout == (layout if n_bytes > 24 else "residual")
+    assert choice.layout == (layout if long else "residual")
 
 
 def test_long_codes_of_many_dimensions_are_not_residual_without_a_trial() -> None:

@@ -183,7 +183,7 @@ class Rows:
         margin was exact, they are those of brute force: rounding moves the j-th smallest distance by as much as the
         distances themselves at most.
         """
-        exact = found.stats.margin.startswith("exact") or found.stats.margin == "inf"
+        exact = found.stats.is_exact
         distances, slack = self.away(queries, self.vectors), self.tolerance(queries)
         for i, (ids, reported, count) in enumerate(listed(found)):
             may = np.ones(len(self), np.bool_) if allowed is None else allowed.copy()
@@ -216,7 +216,7 @@ class Rows:
         A search by id asks for one row more, which is the row itself if its code is among the nearest.
         """
         assert self.kept is not None
-        exact = found.stats.margin.startswith("exact") or found.stats.margin == "inf"
+        exact = found.stats.is_exact
         by_code, slack = self.away(queries, self.vectors), self.tolerance(queries)
         distances = self.away(queries, self.kept, originals=True)
         for i, (ids, reported, count) in enumerate(listed(found)):

@@ -88,7 +88,7 @@ class Questions(World):
         subject.rows.check_hits(first, vectors, how.k, offset=how.offset, allowed=allowed)
         assert first.ids.ndim == (1 if q.ndim == 1 else 2)
         self.check_split(first, found, q, how.threads)
-        if first.stats.margin.startswith("exact"):
+        if first.stats.rule == "exact":
             assert same_hits(found(q, margin=math.inf), first)
 
     def check_split(self, first: Matches, found: Callable[..., Matches], q: FloatArray, threads: int | None) -> None:
@@ -108,15 +108,18 @@ class Questions(World):
             held += subject.thing.health().removed
         if subject.kind != "snapshot":
             assert stats.survivors <= stats.scanned <= 2 * n * held  # twice where removed rows leave too few hits
-        label = stats.margin
-        if subject.rows.exact and margin != math.inf:
-            assert label.startswith("exact")
+        if margin == math.inf:
+            assert (stats.rule, stats.margin) == ("exhaustive", "inf")
+        elif margin == "exact" or subject.rows.exact:
+            assert stats.rule == "exact"
         elif isinstance(margin, str):
-            assert label.startswith(margin)
-        elif margin == math.inf:
-            assert label == "inf"
+            assert stats.rule == margin
         else:
-            assert label.startswith("exact") or (allowed is None and label.startswith(f"{margin:g} "))
+            assert stats.rule == "exact" or (allowed is None and stats.rule == "calibrated")
+        if stats.rule == "exact":  # the margin that was asked for, or why it is not
+            assert (stats.fallback is None) == (margin == "exact")
+        else:
+            assert stats.fallback is None
 
     def _rerank(self, subject: Subject, ask: Ask, how: How, only: Only, more: int | str) -> None:
         q, vectors, embedded = self.queries(subject, ask)

@@ -56,7 +56,7 @@ def rerank_fails_after_a_calibrated_search(patch: pytest.MonkeyPatch) -> None:
         if how.get("rerank") and self in searched:
             raise PlantedError
         found = search(self, *given, **how)
-        if found.stats.margin.startswith("0."):
+        if found.stats.rule == "calibrated":
             searched.add(self)
         return found
 

@@ -85,8 +85,19 @@ def test_explanations_rank_rows_among_all(cluster, one, queries) -> None:
 def test_vectors_and_searches_by_id(cluster, one, rows) -> None:
     assert np.array_equal(cluster.vectors([2999, 0]), one.reconstruct([2999, 0]))
     assert np.array_equal(cluster.vectors(17, originals=True), rows[17])
-    found = cluster.search_by_id([17, 2000], 5, margin="exact")
-    assert same(found, one.search(one.reconstruct([17, 2000]), 5, margin="exact"))
+    for options in ({}, {"exclude_self": False}, {"offset": 3}, {"exclude_self": False, "offset": 3}, {"rerank": 40}):
+        for ids in ([17, 2000], 17):
+            found = cluster.search_by_id(ids, 5, margin="exact", **options)
+            wanted = one.search_by_id(ids, 5, margin="exact", **options)
+            assert same(found, wanted), options
+            assert np.array_equal(found.counts, wanted.counts)
+    assert 17 not in cluster.search_by_id(17, 5, margin="exact").ids
+    allowed = np.array([3, 2000])  # fewer than k are left, and the row itself is not always one of them
+    found = cluster.search_by_id([17, 2000], 5, filter=allowed)
+    assert same(found, one.search_by_id([17, 2000], 5, filter=allowed))
+    assert found.counts.tolist() == [2, 1]
+    with pytest.raises(il.InputError, match="exclude_self"):
+        cluster.search_by_id(17, exclude_self=1)
     with pytest.raises(il.UnknownIdError, match="id 9999"):
         cluster.vectors([1, 9999])
 

@@ -79,9 +79,11 @@ def test_writes_searches_kills_and_rebuilds(store, one, rows, queries, tmp_path)
     best = expected.search(queries[0], 3, margin="exact")
     why = store.explain(queries[0], int(best.ids[0]), 3, margin="exact")
     assert (why.lost, why.distance) == ("found", best.distances[0])
-    assert store.search_by_id([70], 1, margin="exact", rerank=50).distances[0, 0] == 0
+    own = store.search_by_id([70], 1, exclude_self=False, margin="exact", rerank=50)
+    assert own.distances[0, 0] == 0
+    assert store.search_by_id([70], 5, margin="exact", rerank=50).ids[0, 0] != 70
     store.calibrate(rows[:1000])
-    assert "exact" not in store.search(queries, 8, margin=0.99).groups[0].margin
+    assert store.search(queries, 8, margin=0.99).groups[0].rule == "calibrated"
     assert np.array_equal(store.vectors([70, 7], originals=True), expected.get([70, 7], originals=True))
     assert store.payload([70, 7]).column("n").to_pylist() == [70, 7]
 

@@ -164,7 +164,7 @@ def test_reports(tmp_path: Path) -> None:
     store.add(x)
     stats = store.search(x[:4], 3).stats
     assert (stats.queries, stats.rows, stats.scanned, stats.survivors, stats.lookups) == (4, 150, 600, 600, 0)
-    assert stats.margin.startswith("exact")
+    assert (stats.rule, stats.fallback) == ("exact", "0.999 needs codes, and rows have none yet")
     told = store.evaluate(k=5, threads=1)
     assert told.recall[5] == told.agreement == told.code_recall[5] == 1
     assert told.quantization_error == 0
@@ -182,7 +182,7 @@ def test_reports(tmp_path: Path) -> None:
         store.calibrate(x[:3])
     with raises(il.InputError, "relearn()"):
         store.to_file(tmp_path / "index")
-    assert store.search(x[0], 1).stats.margin.startswith("exact")
+    assert store.search(x[0], 1).stats.rule == "exact"
 
 
 @pytest.mark.parametrize("metric", METRICS)

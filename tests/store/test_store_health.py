@@ -18,7 +18,7 @@ from test_store_damage import changed
 
 import interlace as il
 from helpers import clustered
-from interlace.codec.codebooks import LONG_CODE
+from interlace.codec.book import is_long
 from interlace.index.health import CELLS_GROWTH
 from interlace.learn.settings import Settings, rows_per_cell_aim
 from interlace.store import Health, Limits, drift
@@ -271,7 +271,7 @@ def test_a_store_that_learns_by_itself_asks_for_more_cells_than_its_plan_has(tmp
 def test_the_limit_of_rows_per_cell_follows_the_rule_that_chooses_cells(tmp_path: Path) -> None:
     for n_bytes, n, layout in ((8, 10**5, "hybrid"), (8, 10**7, "residual"), (32, 10**6, "hybrid")):
         chosen = Settings(n_bytes=n_bytes).checked().for_rows(n, layout).n_cells
-        long = n_bytes > LONG_CODE
+        long = is_long(n_bytes, 0)
         limit = CELLS_GROWTH * rows_per_cell_aim(n, long=long)
         assert n / chosen < limit / 2
         assert n / (chosen / 8) > limit
@@ -285,7 +285,7 @@ def test_a_calibration_that_counts_is_one_that_search_uses(tmp_path: Path) -> No
     store, more = learned(tmp_path)
     for first in range(0, 5000, 1000):
         with contextlib.nullcontext() if first <= 3000 else pytest.warns(il.CalibrationWarning, match="3,000 rows"):
-            used = "exact" not in store.search(more[0], margin=0.99, threads=1).stats.margin
+            used = store.search(more[0], margin=0.99, threads=1).stats.rule == "calibrated"
         assert store.health().calibrated == used
         store.add(more[first : first + 1000], threads=1)
     assert not store.health().calibrated

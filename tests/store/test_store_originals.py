@@ -380,9 +380,9 @@ def test_more_hits_than_are_calibrated(tmp_path: Path) -> None:
     store.add(x, threads=1)
     store.calibrate(q, threads=1)
     q = q[:200]
-    assert "not calibrated for k = 300" in store.search(q, 300, threads=1).stats.margin
+    assert "not calibrated for k = 300" in (store.search(q, 300, threads=1).stats.fallback or "")
     found, exact = (store.search(q, 10, rerank=300, margin=m, threads=1) for m in (0.99, "exact"))
-    assert found.stats.margin.startswith("0.99 (share")
+    assert found.stats.rule == "calibrated"
     assert found.stats.scanned < exact.stats.scanned
     assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found.ids, exact.ids, strict=True)]) > 0.99
 
@@ -407,7 +407,7 @@ def test_a_second_look_after_any_calibrated_search(tmp_path: Path) -> None:
         for step in steps:
             step()
             for one in (store, reader):
-                assert one.search(q, 5, margin=0.99, threads=1).stats.margin.startswith("0.99 (share")
+                assert one.search(q, 5, margin=0.99, threads=1).stats.rule == "calibrated"
                 own = one.get(7, originals=True)
                 before = one.search(q, 5, rerank=200, threads=1)
                 found = one.search_by_id([7], 5, rerank=200, threads=1)

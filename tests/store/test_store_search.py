@@ -69,7 +69,7 @@ def test_removed_rows_are_as_if_they_were_not_there(
     assert np.array_equal(found.distances, expected.distances)
     assert np.array_equal(found.counts, expected.counts)
     assert len(index) == found.stats.rows == kept.sum()
-    assert found.stats.margin == ("exact" if margin == "exact" else "inf")
+    assert found.stats.rule == ("exact" if margin == "exact" else "exhaustive")
     one_by_one = [index.search(one, k, margin=margin, threads=1).ids for one in q]
     assert np.array_equal(np.array(one_by_one), found.ids)
 
@@ -118,19 +118,19 @@ def test_the_calibrated_margin_survives_removals(tmp_path: Path) -> None:
         store.remove(rng.choice(store.ids, n, replace=False))
         for k in (10, 60):  # of three quarters of the rows, 60 are spread as 80 were
             found, exact = (store.search(q, k, margin=m, threads=1) for m in (0.99, "exact"))
-            assert found.stats.margin.startswith("0.99 (share")
+            assert found.stats.rule == "calibrated"
             agreement = np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(found.ids, exact.ids, strict=True)])
             assert agreement >= 0.99
             assert found.stats.scanned < exact.stats.scanned
     grown = store.add(np.concatenate([x, x]))
     with pytest.warns(il.CalibrationWarning, match="6,000 rows, there are 16,499"):
-        assert store.search(q, 10, threads=1).stats.margin.startswith("exact (0.999 was calibrated for 6,000 rows")
+        assert (store.search(q, 10, threads=1).stats.fallback or "").startswith("0.999 was calibrated for 6,000 rows")
     store.calibrate(more, threads=1)
-    assert store.search(q, 10, threads=1).stats.margin.startswith("0.999 (share")
+    assert store.search(q, 10, threads=1).stats.rule == "calibrated"
     assert store.session.state.snapshot.books.calibration.n == len(index) + len(grown)
     store.close()
     with il.open(tmp_path / "s") as again:
-        assert again.search(q, 10, threads=1).stats.margin.startswith("0.999 (share")
+        assert again.search(q, 10, threads=1).stats.rule == "calibrated"
 
 
 @pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])
@@ -193,7 +193,7 @@ def test_what_a_store_is_made_from(tmp_path: Path, source: str) -> None:
     if source != "index":
         assert len(store) == 0
         store.add(x, threads=1)
-        assert store.search(x[:3], 5).stats.margin == "exact (0.999 not calibrated)"
+        assert store.search(x[:3], 5).stats.fallback == "0.999 not calibrated"
     assert same_index(model.index(x), _as_index(store, tmp_path))
 
 

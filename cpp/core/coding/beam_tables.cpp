@@ -4,11 +4,6 @@
 #include <cstddef>
 
 namespace interlace {
-namespace {
-
-constexpr std::size_t kMaxBooks = 256;
-
-} // namespace
 
 BeamTables::BeamTables(const Books& books)
     : books_(books), n_books_(books.books().size()), gathered_(kGroup * books.dim()),

@@ -17,6 +17,7 @@ namespace interlace {
 
 class BeamTables {
 public:
+    static constexpr std::size_t kMaxBooks = 256;
     static constexpr std::size_t kGroup = 16; // rows that share a pass over the words
     static constexpr std::int32_t kStart =
         -8192; // the smallest step of a table: three largest cross terms fit below it

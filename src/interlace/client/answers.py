@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.hits import SearchStats
+from ..errors import InputError, PartlyAddedError, StoreError
 from ..index.matches import Matches, RangeMatches
 from . import codes, wire
 from .wire import Array
@@ -32,7 +33,7 @@ def to_matches(arguments: Mapping[str, Any], arrays: Mapping[str, Array]) -> Mat
     distances = arrays["distances"]
     counts = arrays["counts"] if arguments["count"] is None else arguments["count"]
     ids = wire.ids_in(arguments["ids"], arrays, distances.shape)
-    return Matches(ids, distances, counts, SearchStats(**arguments["stats"]), arguments["metric"])
+    return Matches(ids, distances, counts, _stats(arguments["stats"]), arguments["metric"])
 
 
 def of_range(found: RangeMatches) -> Answer:
@@ -45,14 +46,18 @@ def of_range(found: RangeMatches) -> Answer:
 def to_range(arguments: Mapping[str, Any], arrays: Mapping[str, Array]) -> RangeMatches:
     """Inverse of :func:`of_range`."""
     ids = wire.ids_in(arguments["ids"], arrays, arrays["distances"].shape)
-    stats = SearchStats(**arguments["stats"])
-    return RangeMatches(arrays["offsets"], ids, arrays["distances"], stats, arguments["metric"])
+    return RangeMatches(arrays["offsets"], ids, arrays["distances"], _stats(arguments["stats"]), arguments["metric"])
+
+
+def _stats(found: Mapping[str, Any]) -> SearchStats:
+    """Without fields of newer servers."""
+    return SearchStats(
+        **{field.name: found[field.name] for field in dataclasses.fields(SearchStats) if field.name in found}
+    )
 
 
 def error_of(problem: Mapping[str, Any]) -> Exception:
     """The exception of the library that the problem details of an answer stand for."""
-    from ..errors import InputError, PartlyAddedError, StoreError
-
     code, detail = problem.get("code"), str(problem.get("detail", problem))
     for kind, known in codes.CODES.items():
         if known == code:

@@ -16,7 +16,7 @@ from ..index.matches import Matches, RangeMatches
 from ..index.report import Report
 from ..inputs.arrays import FloatArray
 from ..inputs.literals import Auto, Cross, Effort, Layout, Margin, Missing, PriorFit, Rotation
-from ..inputs.payload_table import arrow, as_table
+from ..inputs.payload_table import arrow, as_schema, as_table
 from ..inputs.spool import yields_blocks
 from ..store.health import Health
 from . import answers, wire
@@ -207,8 +207,6 @@ class RemoteStore:
 
     def add_columns(self, columns: Any, payload: Any = None) -> None:
         """See :meth:`interlace.Store.add_columns`."""
-        from ..inputs.payload_table import as_schema
-
         schema = as_schema(columns)
         table = schema.empty_table() if payload is None else as_table(payload, schema, None)
         given = {"filled": payload is not None}
@@ -311,5 +309,5 @@ class RemoteStore:
         body = wire.pack(arguments, arrays)
         content, kind = self._transport.send("POST", self._route + call, body, wire.MEDIA_TYPE, writes=writes)
         if kind != wire.MEDIA_TYPE:
-            raise InputError(f"{self._transport.url} answers {kind}: it is no server of this library")
+            raise InputError(f"{self._transport.url} answers {kind}: expected an interlace server")
         return wire.unpack(content)

@@ -16,13 +16,22 @@ from ..errors import InputError
 from ..inputs.arrays import FloatArray, check_numeric, describe, to_numpy
 
 MAX_WORDS = 256  # a code is a byte
-#: Columns from which a code is long: learning folds its cells, and segments keep the cross sums of folded cells
-#: (kLongCode of cpp/core/books.h).
+#: Columns beside the cell from which a code is long, see :func:`is_long` (Books::kLongCode of cpp/core/books.h).
 LONG_CODE = 24
 MAX_CELLS = 65536  # words of the first book, whose code is the cell: two bytes
 #: Dimensions from which on words are kept in half precision where nothing is lost by it, in files and for single
-#: queries (kNarrowest of cpp/core/half_words.h). Learning rounds such words, so that nothing is.
+#: queries (HalfWords::kNarrowest of cpp/core/half_words.h). Learning rounds such words, so that nothing is.
 HALF_WIDTH = 64
+
+
+def is_long(n_books: int, n_norms: int) -> bool:
+    """Whether codes of so many books, the first one's included, and norm columns are long.
+
+    Learning folds the cells of long codes and gives them fewer, the crude step reads all books, and segments keep the
+    cross sum of each row. Codes with a norm column never are: their cells cannot be folded, because the norm stands for
+    all cross terms.
+    """
+    return n_books - 1 >= LONG_CODE and not n_norms
 
 
 def frozen(x: Any, dtype: type, ndim: int, name: str) -> NDArray[Any]:

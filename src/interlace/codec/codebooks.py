@@ -14,20 +14,20 @@ from .._threads import cached_property
 from ..errors import InputError, NotAnIndexError
 from ..files import storage
 from ..inputs.arrays import FloatArray, describe
-from .book import LONG_CODE, MAX_CELLS, MAX_WORDS, Book, Norm, arrays_of, frozen, integer_between, stored_books
+from .book import MAX_CELLS, MAX_WORDS, Book, Norm, arrays_of, frozen, integer_between, is_long, stored_books
 from .cells import Cells
 from .limits import check_magnitudes, check_norms, checked_rotation, checked_weight, reach_of, shortest_direction, uses
 from .metric import Metric, metric_in, metric_of
 
-__all__ = ["LONG_CODE", "MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
+__all__ = ["MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "codebooks_of"]
 
 Codes = NDArray[np.uint8]  # [n, code_width]: the number of the cell, then a code for each column
 
 NEWER_VERSION = 4  # of files with more cells than a byte can number, folded cells, or a weight of parallel errors
 HALVES_VERSION = 5  # of files whose words or rotation are float16
-#: Dimensions from which on a rotation is stored as float16 where nothing is lost (kSmallest of cpp/core/rotation.h).
+#: Dimensions from which on a rotation is stored as float16 where nothing is lost (cpp/core/rotation.h).
 HALF_ROTATION = 512
-MAX_BOOKS = 256  # kMaxBooks of cpp/core/coding/beam_tables.cpp
+MAX_BOOKS = 256
 
 
 class Codebooks:
@@ -164,7 +164,7 @@ class Codebooks:
     @property
     def keeps_sums(self) -> bool:
         """Whether segments always keep the cross sum of each row, four bytes in memory: for long codes."""
-        return self.folds_cells and len(self.columns) >= LONG_CODE
+        return self.folds_cells and is_long(self.n_books, len(self.norms))
 
     @property
     def has_cross_sums(self) -> bool:

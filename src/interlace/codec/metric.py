@@ -137,6 +137,20 @@ class Metric:
         """
         return METRICS["cosine"] if self.is_normalized else self
 
+    @property
+    def is_euclidean(self) -> bool:
+        """Distances are squared lengths of differences, of which the roots are lengths."""
+        return self.is_squared and not self.is_normalized
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Of scores; of distances the smaller ones are."""
+        return self.best_score is not None
+
+    def similarity(self, distance: float) -> float:
+        """A score of which larger is better: the cosine, the product, or 1 / (1 + squared distance)."""
+        return 1.0 / (1.0 + max(0.0, distance)) if self.best_score is None else self.best_score - distance
+
     def scores(self, distances: FloatArray) -> FloatArray:
         """Squared distances as they are (l2), inner products (ip) and cosines (cosine) of distances."""
         return distances if self.best_score is None else np.asarray(self.best_score - distances, np.float32)
@@ -160,11 +174,11 @@ class Metric:
         wide = distances.astype(np.float64)
         if self.is_distance:
             wide = np.clip(wide, 0.0, self.largest)
-        return np.sqrt(wide) if self.is_squared and not self.is_normalized else wide
+        return np.sqrt(wide) if self.is_euclidean else wide
 
     def radius(self, length: float) -> float:
         """The smallest radius that is certain to include every row within this length (see :meth:`lengths`)."""
-        if self.is_squared and not self.is_normalized:
+        if self.is_euclidean:
             return length * length * (1 + ROUNDING)
         return math.inf if length >= self.largest else length
 

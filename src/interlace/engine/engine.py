@@ -105,16 +105,20 @@ class Engine:
             found = rules[key] = self.rule(margin, k, reranked=reranked)
         return found
 
-    @cached_property
-    def for_rerank(self) -> Engine:
-        """This engine, whose segments keep their cross sums from now on.
+    def keep_sums(self) -> None:
+        """Have the segments keep their cross sums from now on; a call after the first does nothing.
 
         A re-rank asks for several times as many hits, so that more rows survive the crude step, and four bytes for
         each row are little beside its vector. The hits and their distances are the same to the last bit.
         """
-        for segment in self.segments:
-            segment.native.keep_sums(self.codebooks.native)
-        return self
+        if not self._sums_kept:
+            for segment in self.segments:
+                segment.native.keep_sums(self.codebooks.native)
+            self._sums_kept.append(True)
+
+    @cached_property
+    def _sums_kept(self) -> list[bool]:
+        return []
 
     def search(self, queries: FloatArray, options: SearchOptions) -> RowHits:
         """The nearest ``options.depth`` rows of each query float32 [n, dim], of length 1 for cosine.
@@ -144,7 +148,7 @@ class Engine:
             found.work,
             rows=self.n_kept,
             seconds=time.perf_counter() - started,
-            margin=passes[0].rule.label,
+            rule=passes[0].rule,
             threads=threads,
             unlike=unlike,
         )
@@ -180,9 +184,9 @@ class Engine:
         """Queries that the rule was not calibrated for; not those that the scan itself has searched exactly."""
         if rule.farthest == math.inf:
             return np.zeros(0, np.int64)
-        limits = self.codebooks.metric_type.limit_scales(queries) * rule.farthest
-        kth, strays = found.distances[:, min(k, margins.KS[-1]) - 1], found.work[:, STRAYS]
-        return np.flatnonzero(((kth > limits) | (strays > rule.strays * k)) & (found.work[:, UNLIKE] == 0))
+        scales = self.codebooks.metric_type.limit_scales(queries)
+        unlike = rule.is_unlike(found.distances, found.work[:, STRAYS], k, scales)
+        return np.flatnonzero(unlike & (found.work[:, UNLIKE] == 0))
 
     def _scan(
         self, queries: FloatArray, k: int, rule_of: RuleOf, threads: int, allowed: Allowed | None
@@ -240,10 +244,9 @@ class Engine:
         *,
         threads: int = 1,
         allowed: Allowed | None = None,
-        exhaustive: bool = False,
-        label: str = "exact",
+        rule: Rule = margins.EXACT,
     ) -> RangeHits:
-        """All rows within the radius of each query; ``label`` is what the stats name the rule."""
+        """All rows within the radius of each query, by an exact or the exhaustive rule."""
         if allowed is not None:
             self.check_filter(allowed)
         started, metric = time.perf_counter(), self.codebooks.metric_type
@@ -255,7 +258,7 @@ class Engine:
             metric.computed(radii),
             threads,
             filters,
-            exhaustive,
+            rule.kind == "exhaustive",
         )
         offsets = np.zeros(len(queries) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
@@ -265,7 +268,7 @@ class Engine:
         if allowed is None and self.removed is not None:  # quicker to drop removed rows than to mask them
             rows, distances, offsets = _chosen(~self.removed.has(rows), rows, distances, offsets)
         seconds = time.perf_counter() - started
-        stats = SearchStats.of_work(work, rows=self.n_kept, seconds=seconds, margin=label, threads=threads)
+        stats = SearchStats.of_work(work, rows=self.n_kept, seconds=seconds, rule=rule, threads=threads)
         return RangeHits(offsets, rows, distances, stats)
 
     # --- rows

@@ -55,8 +55,7 @@ class ExactEngine(Engine):
             return EXACT
         if margin == math.inf:
             return EVERYTHING
-        text = margin if isinstance(margin, str) else f"{margin:g}"
-        return Rule(EXACT.native, f"exact ({text} needs codes, and rows have none yet)")
+        return Rule.instead_of(margin, "needs codes, and rows have none yet")
 
     def search(self, queries: FloatArray, options: SearchOptions) -> RowHits:
         """The nearest ``options.depth`` rows of each query."""
@@ -74,8 +73,8 @@ class ExactEngine(Engine):
         check_padding(len(queries), k, len(rows))
         found, distances = self._nearest(queries, rows, min(k, len(rows)), threads)
         counts = np.full(len(queries), found.shape[1], np.int64)
-        label = rule_of(Among.ALL if allowed is None else Among.ALLOWED).label
-        stats = self._stats(len(queries), len(rows), started, label, threads)
+        rule = rule_of(Among.ALL if allowed is None else Among.ALLOWED)
+        stats = self._stats(len(queries), len(rows), started, rule, threads)
         return RowHits(*padded(found, distances, k), counts, stats)
 
     def range(
@@ -85,8 +84,7 @@ class ExactEngine(Engine):
         *,
         threads: int = 1,
         allowed: Allowed | None = None,
-        exhaustive: bool = False,
-        label: str = "exact",
+        rule: Rule = EXACT,
     ) -> RangeHits:
         """All rows within the radius of each query."""
         started, rows = time.perf_counter(), self._candidates(allowed)
@@ -101,7 +99,7 @@ class ExactEngine(Engine):
             distances.append(away[within])
         offsets = np.zeros(len(queries) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
-        stats = self._stats(len(queries), len(rows), started, label, threads)
+        stats = self._stats(len(queries), len(rows), started, rule, threads)
         return RangeHits(offsets, np.concatenate(found), np.concatenate(distances), stats)
 
     def explain(self, query: FloatArray, row: int, k: int, margin: Any, allowed: Allowed | None) -> Explanation:
@@ -180,9 +178,9 @@ class ExactEngine(Engine):
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
         return rerank(self.kept, queries, rows[None], k, self.codebooks.metric_type, threads)
 
-    def _stats(self, n: int, n_compared: int, started: float, label: str, threads: int) -> SearchStats:
+    def _stats(self, n: int, n_compared: int, started: float, rule: Rule, threads: int) -> SearchStats:
         """Every row that may be returned was compared with every query."""
         work = np.zeros((n, WORK), np.uint64)
         work[:, [_SCANNED, _SURVIVORS]] = n_compared
         seconds = time.perf_counter() - started
-        return SearchStats.of_work(work, rows=self.n_kept, seconds=seconds, margin=label, threads=threads)
+        return SearchStats.of_work(work, rows=self.n_kept, seconds=seconds, rule=rule, threads=threads)

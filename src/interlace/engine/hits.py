@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from .. import _native
 from ..errors import DamagedFileError
 from ..inputs.arrays import FloatArray
+from ..inputs.literals import RuleKind
+from .margins import Rule
 
 #: Counters of the native search for each query: cells, rows scanned, survivors, look-ups, strays, and whether it was
 #: unlike the calibration's and so searched exactly (cpp/core/search.h).
@@ -30,17 +33,21 @@ class SearchStats:
     #: table additions: one per visited cell, the crude columns of each scanned row, the rest of each survivor
     lookups: int
     seconds: float
-    margin: str  #: the rule that ran, with its parameter
+    margin: str  #: the rule that ran, with its parameter: a text for people
     threads: int  #: that had something to do
     simd: str
     reranked: int = 0  #: rows compared with kept originals
     unlike: int = 0  #: out-of-distribution queries for a calibrated margin, searched exactly
     #: recall@10 after a re-rank, as the calibration measured it for this margin and depth; None where it has not
     expected_recall: float | None = None
+    #: The rule that ran. Where the parts of an index ran several, the one that may lose hits.
+    rule: RuleKind = "exact"
+    #: Why the search, or a part of it, ran exactly in place of the margin that was asked for; None where it did not.
+    fallback: str | None = None
 
     @classmethod
     def of_work(
-        cls, work: NDArray[np.uint64], *, rows: int, seconds: float, margin: str, threads: int, unlike: int = 0
+        cls, work: NDArray[np.uint64], *, rows: int, seconds: float, rule: Rule, threads: int, unlike: int = 0
     ) -> SearchStats:
         """From the counters [queries, WORK] of the native search."""
         cells, scanned, survivors, lookups, *_ = (work[0] if len(work) == 1 else work.sum(0)).tolist()
@@ -52,18 +59,31 @@ class SearchStats:
             survivors=survivors,
             lookups=lookups,
             seconds=seconds,
-            margin=margin,
+            margin=rule.label,
             threads=max(1, min(threads, -(-len(work) // QUERIES_PER_TASK))),
             simd=_native.simd_level(),
             unlike=unlike,
+            rule=rule.kind,
+            fallback=rule.fallback,
         )
 
     @classmethod
     def summed(cls, parts: Sequence[SearchStats]) -> SearchStats:
-        """Of queries that were searched in several calls."""
+        """Of queries, or of parts of an index, that were searched in several calls."""
         added = ("queries", "cells", "scanned", "survivors", "lookups", "seconds", "reranked", "unlike")
         sums = {name: sum(getattr(part, name) for part in parts) for name in added}
-        return replace(parts[0], **sums, threads=max(part.threads for part in parts))
+        return replace(
+            parts[0],
+            **sums,
+            threads=max(part.threads for part in parts),
+            rule=next((part.rule for part in parts if not part.is_exact), parts[0].rule),
+            fallback=next((part.fallback for part in parts if part.fallback is not None), None),
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        """The hits are those of the exhaustive scan of the codes."""
+        return self.rule in ("exact", "exhaustive")
 
     @property
     def ops_per_vector(self) -> float:
@@ -88,9 +108,9 @@ class SearchStats:
         )
 
 
-def but_own(rows: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mask of all but one of the hits [queries, k]: without the row ``own[i]`` of query i, or without the last hit
-    where that row was not found."""
+def but_own(rows: NDArray[Any], own: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mask of all but one of the hits [queries, k]: without the row (or id) ``own[i]`` of query i, or without the last
+    hit where that row was not found."""
     drop = rows == own[:, None]
     drop[~drop.any(1), -1] = True
     if (drop.sum(1) != 1).any():

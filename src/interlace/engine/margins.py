@@ -17,6 +17,7 @@ from .._threads import cached_property
 from ..codec.metric import Metric
 from ..errors import CalibrationWarning, InputError, UnlikeQueriesWarning, warn_user
 from ..inputs.arrays import FloatArray
+from ..inputs.literals import RuleKind
 
 KS = (1, 10, 100)
 #: Targets of answers that are re-ranked, or need not be the best; older files have no rules for them.
@@ -36,18 +37,35 @@ SMALLEST_UNIT = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """The rule that the native search runs (cpp/core/rule.h); ``label`` is what stats show."""
+    """The rule that the native search runs (cpp/core/rule.h); stats show ``kind``, ``label`` and ``fallback``."""
 
     native: _native.Rule
+    kind: RuleKind
     label: str
     #: A query whose k-th hit is farther than this (for ip: than this times its length) is searched again, exactly.
     farthest: float = math.inf
     #: So is one with a larger share of its hits in cells beyond the slack.
     strays: float = 1.0
+    #: Of an exact rule in place of another margin: which one, and why it has no rule.
+    fallback: str | None = None
+
+    @classmethod
+    def instead_of(cls, margin: Any, why: str) -> Rule:
+        """The exact rule in place of a margin that has none: ``why`` goes on after the margin."""
+        fallback = f"{margin if isinstance(margin, str) else f'{margin:g}'} {why}"
+        return cls(EXACT.native, "exact", f"exact ({fallback})", fallback=fallback)
+
+    def is_unlike(self, distances: FloatArray, strays: Any, k: int, scales: Any) -> Any:
+        """Whether a query is unlike those of the calibration, by its hits: [n, >= k] of several, or [>= k] of one.
+
+        ``strays`` are how many of its k hits are in cells beyond the slack, ``scales`` is
+        :meth:`Metric.limit_scales`: a number or an array for each.
+        """
+        return (distances[..., min(k, KS[-1]) - 1] > scales * self.farthest) | (strays > self.strays * k)
 
 
-EXACT = Rule(_native.Rule.exact(), "exact")
-EVERYTHING = Rule(_native.Rule.everything(), "inf")
+EXACT = Rule(_native.Rule.exact(), "exact", "exact")
+EVERYTHING = Rule(_native.Rule.everything(), "exhaustive", "inf")
 
 
 class Among(enum.Enum):
@@ -299,7 +317,7 @@ def rule_of(
     if margin == "exact":
         return EXACT
     if margin == "paper":
-        return Rule(_native.Rule.paper(sigma=sigma), f"paper (sigma {sigma:.4g})")
+        return Rule(_native.Rule.paper(sigma=sigma), "paper", f"paper (sigma {sigma:.4g})")
     return _number(float(margin), k, n, calibration, among, reranked)
 
 
@@ -319,7 +337,7 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, amon
             _warn_once(
                 calibration, f"searches with a margin of {margin:g} run exactly, which is slower: it {found.why}"
             )
-        return Rule(EXACT.native, f"exact ({margin:g} {found.why})")
+        return Rule.instead_of(margin, found.why)
     assert calibration is not None
     native = _native.Rule.calibrated(
         share=found.share,
@@ -330,7 +348,9 @@ def _number(margin: float, k: int, n: int, calibration: Calibration | None, amon
         reach=calibration.reach,
         inner=calibration.inner,
     )
-    return Rule(native, f"{margin:g} (share {found.share:.4f}, cells {_cells(found)})", found.farthest, found.strays)
+    label = f"{margin:g} (share {found.share:.4f}, cells {_cells(found)})"
+    farthest = float(np.float32(found.farthest))  # as distances are: the same comparison for one query and for many
+    return Rule(native, "calibrated", label, farthest, found.strays)
 
 
 def _cells(found: Covered) -> str:

@@ -27,11 +27,12 @@ def search_reranked(engine: Engine, originals: KeptVectors, queries: FloatArray,
     recall = None
     if options.filter is None:
         recall = expected(options.margin, options.depth, k, engine.n_kept, engine.calibration)
+    engine.keep_sums()
     parts: list[RowHits] = []
     step = max(1, ANSWERS // options.depth)
     for start in range(0, max(1, len(queries)), step):
         some = queries[start : start + step]
-        found = engine.for_rerank.search(some, options)
+        found = engine.search(some, options)
         started = time.perf_counter()
         rows, distances = rerank(originals, some, found.rows, k, engine.codebooks.metric_type, options.threads)
         seconds = found.stats.seconds + time.perf_counter() - started

@@ -17,7 +17,6 @@ from .. import _native
 from ..inputs.arrays import FloatArray
 from .engine import Engine
 from .hits import SearchStats
-from .margins import KS, Rule
 from .options import SearchOptions
 from .originals import KeptVectors
 from .recall import expected
@@ -52,13 +51,15 @@ def search_one(
     searched = metric.searched(query) if metric.is_converted else query
     rows, distances = np.empty((1, depth), np.int64), np.empty((1, depth), np.float32)
     if reranked:
-        engine = engine.for_rerank
+        engine.keep_sums()
     segments = [segment.native for segment in engine.segments]
     count, cells, scanned, survivors, lookups, strays, unlike = _native.search_one(
         engine.codebooks.native, segments, searched, rule.native, rows, distances
     )
-    if rule.farthest != math.inf and not unlike and _is_unlike(engine, query, distances, strays, depth, rule):
-        return None
+    if rule.farthest != math.inf and not unlike:
+        scale = metric.limit_scales(query) if metric.scales_with_query else 1.0
+        if rule.is_unlike(distances[0], strays, depth, scale):
+            return None
     compared, recall = 0, None
     if reranked:
         assert originals is not None
@@ -69,17 +70,8 @@ def search_one(
         distances = metric.reported(distances)
     seconds = time.perf_counter() - started
     level = _native.simd_level()
+    work = cells, scanned, survivors, lookups
     stats = SearchStats(
-        1, engine.n_rows, cells, scanned, survivors, lookups, seconds, rule.label, 1, level, compared, unlike, recall
+        1, engine.n_rows, *work, seconds, rule.label, 1, level, compared, unlike, recall, rule.kind, rule.fallback
     )
     return OneAnswer(rows, distances, count, stats)
-
-
-def _is_unlike(engine: Engine, query: FloatArray, distances: FloatArray, strays: int, depth: int, rule: Rule) -> bool:
-    """As ``Engine.search_by_rule`` decides it for many queries."""
-    if strays > rule.strays * depth:
-        return True
-    metric, limit = engine.codebooks.metric_type, np.float32(rule.farthest)
-    if metric.scales_with_query:
-        limit = (metric.limit_scales(query) * rule.farthest)[0]
-    return bool(distances[0, min(depth, KS[-1]) - 1] > limit)

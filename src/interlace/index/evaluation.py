@@ -135,7 +135,7 @@ def evaluate(
             else "the only row of this index has no neighbours; pass queries to evaluate it"
         )
     if truth is not None and queries is None:
-        raise InputError("truth tells the neighbours of your queries: pass queries too")
+        raise InputError("truth requires queries: pass the queries it belongs to")
     asked = Asked(margin, rerank, recall, threads)
     options = searcher.options(k, 0, margin, threads, None, rerank, recall)
     rows = None if x is None else _rows(x, searcher, embedded)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codec.codebooks import LONG_CODE, MAX_CELLS, Codebooks
+from ..codec.book import is_long
+from ..codec.codebooks import MAX_CELLS, Codebooks
 from ..engine.margins import DEFAULT, Calibration, Covered
 from ..learn.settings import rows_per_cell_aim
 from .searcher import Searcher
@@ -58,7 +59,7 @@ class IndexHealth:
 
     def __str__(self) -> str:
         facts = [("cells", self.cells_fact), ("calibration", self.calibration)]
-        return told(counted(self.rows, "row"), facts, self.advice)
+        return as_text(counted(self.rows, "row"), facts, self.advice)
 
 
 def searching_facts(searcher: Searcher) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def _limit(books: Codebooks, n_rows: int) -> float | None:
     if books.layout not in _WITH_CELLS or books.n_books < 2:
         return None
     aim = rows_per_cell_aim(n_rows)
-    if books.n_books > LONG_CODE and not books.norms:
+    if is_long(books.n_books, len(books.norms)):
         aim = max(aim, rows_per_cell_aim(n_rows, long=True))
     return CELLS_GROWTH * max(aim, n_rows / MAX_CELLS)
 
@@ -99,7 +100,7 @@ def counted(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
-def told(summary: str, facts: list[tuple[str, str]], advice: list[str]) -> str:
+def as_text(summary: str, facts: list[tuple[str, str]], advice: list[str]) -> str:
     """A summary, facts by name, and what to do, one in each line."""
     facts = facts + [("to do" if i == 0 else "", text) for i, text in enumerate(advice or ["nothing"])]
     return "\n".join([summary, *(f"  {name:<13}{text}" for name, text in facts)])

@@ -280,7 +280,7 @@ class Index(SavedSearchable):
 
         Decoded rows are coarser than real queries: pass queries whenever you have some, as for :meth:`search`. A
         target needs a number of queries to be supported with 95 % confidence: 397 for 0.99, 3,944 for 0.999, 39,420
-        for 0.9999; searches for a target that is not supported run exactly, and ``stats.margin`` says so. Where
+        for 0.9999; searches for a target that is not supported run exactly, and ``stats.fallback`` says so. Where
         originals are kept, the re-rank depth for ``recall`` is measured too.
         """
         with self._writes:

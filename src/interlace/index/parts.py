@@ -238,7 +238,7 @@ class PartsIndex:
     """Rows coded in parts; made of codes (:meth:`from_codes`), by :meth:`interlace.quantizers.LOPQ.index` and the like.
 
     It answers as an :class:`Index` does, with the same margins. Parts are not calibrated, so a target agreement runs as
-    ``"exact"``, and ``stats.margin`` says so. There are no filters, and it does not grow.
+    ``"exact"``, and ``stats.fallback`` says so. There are no filters, and it does not grow.
     """
 
     choice = None  #: as of an :class:`Index`: parts have no layout to choose

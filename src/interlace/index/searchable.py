@@ -45,7 +45,7 @@ class Searchable(ABC):
         shape of an input, gives 1-D results.
 
         ``margin`` is ``"exact"`` (the answer of the exhaustive scan of the codes), a target agreement with it
-        (calibrated; falls back to exact where the calibration does not reach, see ``stats.margin``), ``"paper"``, or
+        (calibrated; falls back to exact where the calibration does not reach, see ``stats.fallback``), ``"paper"``, or
         ``inf`` (exhaustive).
 
         ``filter`` is a boolean mask over rows in insertion order, an array of allowed ids, what :meth:`allow` made of

@@ -132,14 +132,12 @@ class Searcher:
     ) -> RangeMatches:
         """See :meth:`Searchable.range_search`."""
         vectors, _ = self.space.search_vectors(q, embedded)
-        exhaustive, label = _range_rule(margin)
         hits = self.engine.range(
             vectors,
             _radii(radius, len(vectors)),
             threads=thread_count(threads),
             allowed=self.allowed(filter),
-            exhaustive=exhaustive,
-            label=label,
+            rule=_range_rule(margin),
         )
         return RangeMatches.of(hits, self.ids, self.space.metric)
 
@@ -237,13 +235,13 @@ def _radii(radius: Any, n: int) -> FloatArray:
     return np.ascontiguousarray(narrow)
 
 
-def _range_rule(margin: Any) -> tuple[bool, str]:
-    """Whether to scan exhaustively, and how stats name the rule."""
+def _range_rule(margin: Any) -> margins.Rule:
+    """Of a range search: its answer is that of the exhaustive scan whatever the margin."""
     margins.check_margin(margin)
     if margin == "paper":
-        raise InputError("margin 'paper' compares with the k-th row, which a radius has not; use 'exact' or inf")
+        raise InputError("margin='paper' requires k; range_search accepts 'exact', a target or inf")
     if margin == "exact":
-        return False, "exact"
+        return margins.EXACT
     if margin == math.inf:
-        return True, "inf"
-    return False, f"exact ({margin:g} has no rule for radii)"
+        return margins.EVERYTHING
+    return margins.Rule.instead_of(float(margin), "has no rule for radii")

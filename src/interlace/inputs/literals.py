@@ -17,6 +17,8 @@ Effort = Literal["fastest", "fast", "balanced", "best"]
 Auto = Literal["auto"]
 #: A number is a target agreement below 1, or inf.
 Margin = float | Literal["exact", "paper"]
+#: What a search ran by: ``stats.rule``.
+RuleKind = Literal["exact", "calibrated", "paper", "exhaustive"]
 Loss = Literal[
     "contrastive",
     "cross_entropy",

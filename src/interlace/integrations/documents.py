@@ -198,13 +198,6 @@ class DocumentFolder:
         return found
 
 
-def score_of(metric: str, distance: float) -> float:
-    """A score of which larger is better: the cosine, the product, or 1 / (1 + squared distance)."""
-    if metric == "l2":
-        return 1.0 / (1.0 + max(0.0, distance))
-    return 1.0 - distance if metric == "cosine" else -distance
-
-
 def _documents(path: str) -> sqlite3.Connection:
     """The data base, with its table; DamagedFileError if the file is another one."""
     base = sqlite3.connect(path, check_same_thread=False)

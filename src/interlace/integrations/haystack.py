@@ -7,9 +7,10 @@ from collections import Counter
 from os import PathLike, fspath
 from typing import Any
 
+from ..codec.metric import METRICS
 from ..errors import InputError, InterlaceError
 from ..inputs.literals import Metric
-from .documents import DocumentFolder, Json, score_of
+from .documents import DocumentFolder, Json
 from .frameworks import framework
 
 with framework("haystack-ai", "2.20", extra="haystack"):
@@ -136,7 +137,7 @@ class InterlaceDocumentStore:
             raise DocumentStoreError(str(error)) from error
         exact = {name: vector for name, _, vector in self._folder.get([name for name, _, _ in found])}
         return [
-            _document(data | {"score": score_of(self._folder.metric, distance)}, exact.get(name))
+            _document(data | {"score": METRICS[self._folder.metric].similarity(distance)}, exact.get(name))
             for name, data, distance in found
         ]
 

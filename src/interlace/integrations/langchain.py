@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..codec.metric import METRICS
 from ..inputs.literals import Metric
-from .documents import DocumentFolder, Json, score_of
+from .documents import DocumentFolder, Json
 from .frameworks import framework
 
 with framework("langchain-core", "1.0", extra="langchain"):
@@ -106,8 +107,8 @@ class InterlaceVectorStore(VectorStore):
         self, embedding: list[float], k: int = 4, filter: Filter | None = None
     ) -> list[tuple[Document, float]]:
         """The same with their scores."""
-        found = self._folder.search(embedding, k, _matcher(filter))
-        return [(_document(name, data), score_of(self._folder.metric, distance)) for name, data, distance in found]
+        found, metric = self._folder.search(embedding, k, _matcher(filter)), METRICS[self._folder.metric]
+        return [(_document(name, data), metric.similarity(distance)) for name, data, distance in found]
 
     def max_marginal_relevance_search(
         self,
@@ -142,7 +143,7 @@ class InterlaceVectorStore(VectorStore):
         return [_document(*found[i][:2]) for i in chosen]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        if self._folder.metric == "ip":
+        if not METRICS[self._folder.metric].is_distance:  # products have no bounds
             return lambda score: 1.0 / (1.0 + math.exp(-min(max(score, -700.0), 700.0)))
         return lambda score: min(1.0, max(0.0, score))
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import Any
 
+from ..codec.metric import METRICS
 from ..inputs.literals import Metric
-from .documents import DocumentFolder, Json, score_of
+from .documents import DocumentFolder, Json
 from .frameworks import framework
 
 with framework("llama-index-core", "0.14", extra="llama-index"):
@@ -124,7 +125,7 @@ class InterlaceNodeStore(BasePydanticVectorStore):
         found = self._folder.search(query.query_embedding, query.similarity_top_k, fits if limited else None)
         return VectorStoreQueryResult(
             nodes=[_node(data) for _, data, _ in found],
-            similarities=[score_of(self._folder.metric, distance) for _, _, distance in found],
+            similarities=[METRICS[self._folder.metric].similarity(distance) for _, _, distance in found],
             ids=[name for name, _, _ in found],
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.codebooks import LONG_CODE, Codebooks
+from ..codec.codebooks import Codebooks
 from ..codec.encode import encode
 from ..codec.exact import nearest_rows
 from ..codec.metric import Metric, metric_of
@@ -81,7 +81,7 @@ def choose(
     best = max(row["recall"] for row in table)
     good = [row for row in table if row["recall"] >= best - TOLERANCE]
     chosen, tolerance = _cheapest(good), TOLERANCE
-    if settings.max_books > LONG_CODE:
+    if settings.is_long:
         other = _cheapest([row for row in table if row["recall"] >= best - LONG_TOLERANCE])
         if other["microseconds"] <= LONG_SHARE * chosen["microseconds"]:
             chosen, tolerance = other, LONG_TOLERANCE

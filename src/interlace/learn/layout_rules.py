@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..codec.codebooks import LONG_CODE
+from ..codec.book import is_long
 from ..codec.metric import METRICS
 from .schedule import ROUNDS
 from .settings import Settings
@@ -34,7 +34,7 @@ def scans_all(settings: Settings, n_books: int) -> bool:
     The smallest entries of the tables that a short crude step does not read bound a distance too loosely: in a
     one-off run, 40,000 text vectors of 64 bytes had 37,000 survivors of nine crude books, and 50 of all.
     """
-    return settings.cross != "byte" and n_books > LONG_CODE
+    return is_long(n_books, settings.cross == "byte")
 
 
 def folds(settings: Settings, n_books: int) -> bool:

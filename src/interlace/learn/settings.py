@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from .._threads import thread_count
-from ..codec.codebooks import LONG_CODE, MAX_CELLS, MAX_WORDS
+from ..codec.book import is_long
+from ..codec.codebooks import MAX_CELLS, MAX_WORDS
 from ..codec.limits import checked_weight
 from ..codec.metric import METRICS
 from ..errors import InputError
@@ -115,7 +116,7 @@ class Settings:
         if self.max_books > 1 and {"hybrid", "residual"} & set(layouts):  # whose cells span all dimensions
             rows = max(n_rows, 1)
             n_cells = max(n_cells, min(2 ** round(math.log2(rows / rows_per_cell_aim(rows))), MAX_CELLS))
-            if self.max_books > LONG_CODE and self.cross != "byte":  # whose cells are folded
+            if self.is_long:  # whose cells are folded
                 of_long = 2 ** max(0, round(math.log2(rows / rows_per_cell_aim(rows, long=True))))
                 n_cells = min(n_cells, max(of_long, min(FEWEST_LONG_CELLS, self.n_words)))
         return replace(self, cells=n_cells)
@@ -155,6 +156,11 @@ class Settings:
     def max_books(self) -> int:
         """Books that the bytes have room for; product books may be fewer, at most one for each dimension."""
         return self.code_bytes - (self.cross == "byte")
+
+    @property
+    def is_long(self) -> bool:
+        """Whether codes of as many books as possible are long (:func:`interlace.codec.book.is_long`)."""
+        return is_long(self.max_books, self.cross == "byte")
 
     @property
     def additive(self) -> bool:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from ..codec.space import Space
 from ..engine.explaining import BEYOND, FILTER, FOUND, Explanation
 from ..engine.margins import DEFAULT
-from ..engine.options import SearchOptions, check_recall
+from ..engine.options import SearchOptions, check_depth, check_recall
 from ..errors import ClusterError, InputError, ShardUnavailableError, UnknownIdError
-from ..index.id_values import as_id_array, shown_id
-from ..inputs.arrays import to_numpy
+from ..index.id_values import as_id_array, is_id, shown_id
+from ..inputs.arrays import positive, to_numpy
 from ..inputs.literals import Margin
 from .calls import ShardGroup, ask
 from .holder import Options
@@ -84,24 +84,40 @@ class ClusterSearches(ABC):
         hits = merged(parts, checked.k, checked.offset, checked.rerank)
         stats = dataclasses.replace(hits.stats, seconds=time.perf_counter() - started)
         groups, missing = tuple(part.matches.stats for part in parts), _missing(self.groups, found)
-        if single:
-            ids, distances, count = hits.ids[0], hits.distances[0], int(hits.counts[0])
-            return ClusterMatches(ids, distances, count, stats, hits.metric, groups, **missing)
-        return ClusterMatches(hits.ids, hits.distances, hits.counts, stats, hits.metric, groups, **missing)
+        matches = ClusterMatches(hits.ids, hits.distances, hits.counts, stats, hits.metric, groups, **missing)
+        return matches.first() if single else matches
 
     def search_by_id(
         self,
         ids: Any,
         k: int = 10,
         *,
+        exclude_self: bool = True,
+        offset: int = 0,
         margin: Margin = DEFAULT,
         filter: Any = None,
         rerank: int | None = None,
         timeout: float | None = None,
     ) -> ClusterMatches:
-        """The k nearest rows of stored rows, themselves included: of decoded vectors, with ``rerank`` of originals."""
-        vectors = self.vectors(ids, originals=rerank is not None)
-        return self.search(vectors, k, margin=margin, filter=filter, embedded=True, rerank=rerank, timeout=timeout)
+        """As :meth:`interlace.Index.search_by_id`: of decoded vectors, with ``rerank`` of originals.
+
+        A row is not its own neighbour unless ``exclude_self=False``.
+        """
+        if not isinstance(exclude_self, bool):
+            raise InputError(f"exclude_self must be True or False, got {exclude_self!r}")
+        k, offset = positive(k, "k"), positive(offset, "offset", least=0)
+        if rerank is not None and exclude_self:
+            rerank = check_depth(rerank, k + offset) + 1  # the row itself is one of them
+        asked, skipped = (k + offset + 1, 0) if exclude_self else (k, offset)
+        single = is_id(ids)
+        wanted = as_id_array([ids] if single else ids, "ids")
+        vectors = self.vectors(wanted, originals=rerank is not None, timeout=timeout)
+        found = self.search(
+            vectors, asked, offset=skipped, margin=margin, filter=filter, embedded=True, rerank=rerank, timeout=timeout
+        )
+        if exclude_self:
+            found = found.without(wanted, offset)
+        return found.first() if single else found
 
     def range_search(
         self,

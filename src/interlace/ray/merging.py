@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.hits import SearchStats
+from ..engine.hits import SearchStats, but_own
 from ..index.matches import Matches, RangeMatches
 from .holder import GroupHits
 
@@ -21,6 +21,22 @@ class ClusterMatches(Matches):
     groups: tuple[SearchStats, ...] = ()  #: the stats of each group that was searched; ``stats`` is their sum
     missing: tuple[int, ...] = ()  #: numbers of shards that were not searched; empty unless ``partial=True``
     missing_rows: tuple[tuple[int, int], ...] = ()  #: the first row, and the number of rows, of each group of these
+
+    def first(self) -> ClusterMatches:
+        """The hits of the first query, 1-D."""
+        return replace(self, ids=self.ids[0], distances=self.distances[0], counts=int(self.counts[0]))
+
+    def without(self, own: NDArray[Any], offset: int) -> ClusterMatches:
+        """Without the id ``own[i]`` among the hits of query i (the last hit where it is not), and without the first
+        ``offset`` of the others."""
+        others, shape = but_own(self.ids, own), (len(self.ids), self.ids.shape[1] - 1)
+        counts = np.minimum(self.counts - (self.ids == own[:, None]).any(1), shape[1])
+        return replace(
+            self,
+            ids=self.ids[others].reshape(shape)[:, offset:],
+            distances=self.distances[others].reshape(shape)[:, offset:],
+            counts=np.maximum(counts - offset, 0),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..index.health import IndexHealth, counted, searching_facts, told
+from ..index.health import IndexHealth, as_text, counted, searching_facts
 from .compaction import Limits
 from .drift import LEAST, Drift
 from .snapshot import Snapshot
@@ -128,7 +128,7 @@ class Health(IndexHealth):
         else:
             verdict = f"{'above' if self.relearn else 'below'} the limit of {self.drift_limit:g} for relearning"
             facts.append(("drift", f"{self.drift:.3f} ({verdict})"))
-        return told(summary, facts, self.advice)
+        return as_text(summary, facts, self.advice)
 
 
 def _training(drift: Drift) -> str:

@@ -318,7 +318,7 @@ def test_a_server_that_is_something_else(served: Running) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
         thread = threading.Thread(target=other.serve_forever)
         thread.start()
-        with pytest.raises(InputError, match="is no server of this library"):
+        with pytest.raises(InputError, match="expected an interlace server"):
             il.connect(f"http://127.0.0.1:{other.server_address[1]}").open("c")
         other.shutdown()
         thread.join()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...codec.book import HALF_WIDTH
-from ...codec.codebooks import HALF_ROTATION, LONG_CODE, MAX_WORDS
+from ...codec.book import HALF_WIDTH, is_long
+from ...codec.codebooks import HALF_ROTATION, MAX_WORDS
 from ...codec.encode import EFFORTS
 from ...codec.metric import METRICS
 from ...engine.margins import KS, TARGETS
@@ -16,14 +16,15 @@ from ..layout_rules import compared_layouts, scans_all, usual_layout
 from ..schedule import default_crude
 from ..settings import Settings
 
-SAMPLE_EVERY = 256  # kSample of cpp/core/elias_fano.h
-DENSE_STEP = 32  # CrossSums (cpp/core/cross_terms.h) pads words to a multiple of this many values
+SAMPLE_EVERY = 256  # RowNumbers::kSample of cpp/core/elias_fano.h
+DENSE_STEP = 32  # CrossSums::kStep of cpp/core/cross_terms.h: words are padded to a multiple of this many values
 #: float32 values of a calibration: share, weight and stop of cells, slack, strays for each k and target; the distance
 #: of the farthest hit for each k.
 CALIBRATION_BYTES = 4 * len(KS) * (len(TARGETS) * 5 + 1)
 
 Span = tuple[int, int]
-#: kAllTables of cpp/core/nearest_words.h: with more tables than this, rows are compared with those of some only.
+#: With more tables than this, rows are compared with those of some only (NearestWords::kAllTables of
+#: cpp/core/nearest_words.h).
 ALL_TABLES = 16
 
 
@@ -100,7 +101,8 @@ class Shape:
     @property
     def folds_cells(self) -> bool:
         """Whether search makes no tables for each cell (Codebooks.folds_cells)."""
-        wanted = self.n_cells > MAX_WORDS or (self.layout in ("hybrid", "residual") and self.n_books > LONG_CODE)
+        long = self.layout in ("hybrid", "residual") and is_long(self.n_books, self.n_norms)
+        wanted = self.n_cells > MAX_WORDS or long
         squared = METRICS[self.metric].is_squared
         return wanted and squared and not self.n_norms and any(i == 0 for i, _ in self.pairs)
 
@@ -166,7 +168,7 @@ class Shape:
         searches are re-ranked by originals, and the floors of the cells."""
         if not self.folds_cells:
             return 0
-        n_sums = n if reranked or self.n_columns >= LONG_CODE else 0
+        n_sums = n if reranked or is_long(self.n_books, self.n_norms) else 0
         return -(-n // BLOCK) * BLOCK + 4 * self.n_cells + 4 * n_sums
 
     def n_sections(self) -> int:

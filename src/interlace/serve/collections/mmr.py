@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...codec.metric import METRICS, Metric
 from ...store import Snapshot
 from ..problems import ProblemDetails, check_limit
 from ..requests.models import Mmr
@@ -35,9 +36,9 @@ def diversified(snapshot: Snapshot, hits: QueryHits, wanted: Mmr, k: int) -> Que
     if len(hits.scores) <= 1:
         return hits
     vectors = vectors_of(snapshot, hits.ids).astype(np.float64)
-    distance = hits.matches.metric == "l2"
-    near = np.array(hits.scores) * (-1 if distance else 1)
-    alike = _Alike(vectors, hits.matches.metric)
+    metric = METRICS[hits.matches.metric]
+    near = np.array(hits.scores) * (1 if metric.larger_is_better else -1)
+    alike = _Alike(vectors, metric)
     chosen = [int(np.argmax(near))]
     nearest = alike.to(chosen[0])  # of the chosen ones, for each hit
     while len(chosen) < min(k, len(near)):
@@ -51,10 +52,10 @@ def diversified(snapshot: Snapshot, hits: QueryHits, wanted: Mmr, k: int) -> Que
 class _Alike:
     """How near rows are to each other, in the unit of the scores; larger is nearer. Never all pairs at once."""
 
-    def __init__(self, x: NDArray[np.float64], metric: str) -> None:
-        if metric == "cosine":
+    def __init__(self, x: NDArray[np.float64], metric: Metric) -> None:
+        if metric.is_normalized:
             x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-30)
-        self._x, self._squares = x, np.einsum("ij,ij->i", x, x) if metric == "l2" else None
+        self._x, self._squares = x, np.einsum("ij,ij->i", x, x) if metric.is_euclidean else None
 
     def to(self, row: int) -> NDArray[np.float64]:
         """Of all rows to one of them."""

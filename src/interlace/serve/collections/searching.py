@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...codec.metric import METRICS
 from ...errors import InputError
 from ...index.matches import Matches
 from ...store import Snapshot
@@ -163,7 +164,7 @@ def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
 def shown_scores(matches: Matches) -> FloatArray:
     """Scores as answers have them: for l2 the distance itself."""
     scores: FloatArray = matches.scores
-    return np.sqrt(np.maximum(scores, 0)) if matches.metric == "l2" else scores
+    return np.sqrt(np.maximum(scores, 0)) if METRICS[matches.metric].is_euclidean else scores
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,6 @@ class QueryHits:
         """The first ``count`` of a query, without those worse than a threshold; scores as answers have them."""
         ids, scores = ids[:count], scores[:count]
         if threshold is not None:
-            good = scores <= threshold if matches.metric == "l2" else scores >= threshold
+            good = scores >= threshold if METRICS[matches.metric].larger_is_better else scores <= threshold
             ids, scores = ids[good], scores[good]
         return cls(ids, scores.tolist(), matches)
