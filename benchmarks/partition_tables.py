@@ -18,9 +18,9 @@ def plot_name(case: Case) -> str:
 
 #: What is not a default in the cases of grown sets.
 CALIBRATED = (
-    " Lines *calibrated by rows* have the margins of `Index.build`. The margins of our other lines are calibrated after "
-    "the build, by `calibrate(queries)` with descriptors of other photographs: rows made between neighbours are nearer "
-    "to each other than queries are."
+    " Lines *calibrated by rows* have the margins of `Index.build`. The margins of our other lines are calibrated "
+    "after the build, by `calibrate(queries)` with descriptors of other photographs: rows made between neighbours are "
+    "nearer to each other than queries are."
 )
 
 

@@ -8,7 +8,7 @@ from interlace import _native
 from interlace.codec import book, codebooks
 from interlace.engine import hits, segments
 from interlace.index import ids
-from interlace.learn import axes, grouping
+from interlace.learn import axes, grouping, settings
 from interlace.learn.cost import shape
 from interlace.reference import coding
 from interlace.reference.rerank import SUMS
@@ -27,6 +27,7 @@ SAME = {
     "kHalfColumns": [axes.HALF_COLUMNS],
     "kBlock": [segments.BLOCK],
     "kGroups": [grouping.GROUPS],
+    "kScanColumns": [settings.MAX_BYTES],  # the byte scan reads all columns of the longest codes
     "kSums": [SUMS],
 }
 

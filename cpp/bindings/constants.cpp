@@ -29,6 +29,7 @@ void bind_constants(nanobind::module_& m) {
         found["kHalfColumns"] = kHalfColumns;
         found["kBlock"] = kBlock;
         found["kGroups"] = kGroups;
+        found["kScanColumns"] = kScanColumns;
         found["kSums"] = kSums;
         return found;
     });

@@ -26,7 +26,7 @@ inline constexpr std::size_t kByteWords = 16;
 inline constexpr std::size_t kHalfColumns = 64;
 inline constexpr std::size_t kBlock = 64; // rows of a block of crude codes
 // Crude columns that the byte scan reads at most; a sum of fewer is still a lower bound.
-inline constexpr std::size_t kScanColumns = 64;
+inline constexpr std::size_t kScanColumns = 128;
 inline constexpr std::size_t kChunk = 16; // blocks per call of scan(): 1,024 rows between updates of the threshold
 // Words with the same w % 128 are a group; learning puts near words into one group.
 inline constexpr std::size_t kGroups = 128;

@@ -277,3 +277,11 @@ def test_a_store_that_shrinks_keeps_the_promise_or_says_that_it_is_exact(tmp_pat
                 exact = k > (1 if share == 0.05 else 10)
                 assert stats.rule == ("exact" if exact else "calibrated")
         assert store.health().calibrated == (share == 0.6)
+
+
+def test_copies_among_the_rows_do_not_cost_the_default_margin():
+    """Rows of one code count as one query, so a few more calibrate than the default margin needs."""
+    x = np.random.default_rng(4).normal(size=(6000, 16)).astype(np.float32)
+    x[:200] = x[200:400]
+    index = Index.build(x, n_bytes=6, layout="subspace", effort="fastest", iterations=2)
+    assert index.search(x[:5] + 0.01).stats.rule == "calibrated"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +19,9 @@ RowNumbers = NDArray[np.int64]
 
 #: With this many rows or more, some are held out of learning.
 HELD_OUT_FROM = 2000
-#: Rows that the default margin needs for its calibration, learned from or not.
-CALIBRATION_ROWS = queries_needed(DEFAULT)
+#: Rows that the default margin needs for its calibration, learned from or not, and a tenth more: rows of one code count
+#: as one query.
+CALIBRATION_ROWS = math.ceil(1.1 * queries_needed(DEFAULT))
 #: Rows that the error of the codes is measured on: at most, and at least.
 ERROR_ROWS, LEAST_ERROR_ROWS = 1000, 200
 
