@@ -19,7 +19,7 @@ InterlaceError
 
 UserWarning
 ├── FewRowsWarning                   too few rows or dimensions: smaller codebooks are learned
-├── CalibrationWarning               calibrated margins are stale: searches run exactly
+├── CalibrationWarning               margins are stale, or of few queries: searches run exactly
 │   └── UnlikeQueriesWarning         many queries are unlike those of the calibration and were searched exactly
 ├── RelearnWarning                   new rows of a store fit its codebooks badly
 ├── FitInterruptedWarning            Ctrl-C ended learning early
@@ -144,7 +144,8 @@ class FewRowsWarning(UserWarning):
 
 
 class CalibrationWarning(UserWarning):
-    """Searches with a calibrated margin run exactly, because the rows have changed since then (docs/searching.md)."""
+    """Searches with a calibrated margin run exactly, because the rows have changed since then, or because the queries
+    of ``calibrate`` were too few for the default margin (docs/searching.md)."""
 
 
 class UnlikeQueriesWarning(CalibrationWarning):

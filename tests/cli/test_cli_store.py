@@ -334,7 +334,8 @@ class TestOthers:
         assert out == f"s: {il.open('s').health()}\n"
         found = json.loads(run("health", "s", "--json")[1])
         assert (found["rows"], found["segments"], found["drift"], found["relearn"]) == (500, 1, None, False)
-        assert found["advice"] == []
+        (advice,) = found["advice"]  # of 500 rows none calibrate the default margin
+        assert (found["default_calibrated"], advice.partition(",")[0]) == (False, "calibrate(queries)")
 
     def test_export(self, run: Run, store: Path) -> None:
         assert run("remove", "s", "--id", 0)[0] == 0

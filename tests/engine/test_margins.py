@@ -369,8 +369,10 @@ def test_too_few_queries_calibrate_nothing():
             index.calibrate(few)
     after = index.search(queries, margin=0.99, threads=1)
     assert (after.stats.margin, after.ids.tobytes()) == (before.stats.margin, before.ids.tobytes())
-    index.calibrate(queries[:397], threads=1)
+    with pytest.warns(CalibrationWarning, match=r"with 397 queries, but .* 0\.999 needs 3,944: .* up to 0\.99 are"):
+        index.calibrate(queries[:397], threads=1)
     assert index.search(queries[0], margin=0.99).stats.rule == "calibrated"
+    assert index.search(queries[0]).stats.is_exact  # the default margin, as the warning says
 
 
 def clustered(n, dim, rng, n_clusters=60):

@@ -240,7 +240,7 @@ def test_each_way_to_be_lost(tmp_path: Path) -> None:
     assert told.id in index.search(q, 10).ids
     assert told.by == 0
     told, q = seen["beyond k"]
-    assert told.verdict.startswith(f"beyond k: rank {told.rank}, farther than the k-th row by ")
+    assert told.verdict.startswith(f"beyond k: rank {told.rank} by code, farther than the k-th row by ")
     assert 10 < told.rank <= 12
     assert told.by == pytest.approx(told.distance - told.kth_distance)
     assert f"rank {told.rank} of the exhaustive scan; the 10th has {told.kth_distance:.6g}" in str(told)

@@ -389,6 +389,15 @@ def test_bad_input_is_named(arguments: tuple[Any, Any], setting: dict[str, Any],
         il.plan(*arguments, **setting)
 
 
+def test_numbers_of_rows_may_be_whole_floats() -> None:
+    whole = il.plan(1e6, 16, n_bytes=8, layout="subspace", measure=False)
+    assert whole == il.plan(1_000_000, 16, n_bytes=8, layout="subspace", measure=False)
+    assert type(whole.rows) is int
+    for wrong in (1.5, float("nan"), float("inf"), -1e6, 0.0):
+        with raises(il.InputError, "n", "integer"):
+            il.plan(wrong, 16, n_bytes=8, measure=False)
+
+
 @pytest.mark.parametrize(
     "given", [(spread(30, 4),), (spread(30, 4), 8), ([[1.0, 2.0]], 2)], ids=["x", "x, dim", "list"]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -66,6 +67,25 @@ def test_recall_is_the_share_of_the_nearest_rows_found():
     assert recall_planning._share(odds) == pytest.approx(0.75)
 
 
+def test_a_re_rank_is_never_predicted_to_lower_recall():
+    rng = np.random.default_rng(0)
+    truth = rng.random((50, 600), np.float32)
+    found = truth + rng.random((50, 600), np.float32) * np.float32(0.02)
+    found[np.arange(50), truth.argmin(1)] += 1  # the nearest row is coded badly: of few neighbours most are lost
+    for n_rows in (600, 60_000):
+        alone, reranked, (low, high) = recall_planning._predicted(truth, found, 10, 20, n_rows)
+        assert recall_planning._of_nearest(truth, found, 2.0, 10 * 600 / n_rows) < alone
+        assert alone <= low <= reranked <= high
+
+
+def test_a_small_sample_is_marked(planned):
+    assert not planned.is_small_sample
+    assert "far off" not in str(planned)
+    small = dataclasses.replace(planned, rows=60_001)
+    assert small.is_small_sample
+    assert str(small).endswith("the sample has 6,000 rows, less than a tenth of 60,001; measure with index.evaluate()")
+
+
 def test_it_is_shown_as_a_table(planned):
     lines = str(planned).splitlines()
     assert lines[0].startswith("recall@10 predicted for 24,000 rows x 16 dimensions, l2, from 1,")
@@ -99,5 +119,10 @@ def test_the_command_predicts_too(tmp_path, capsys):
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], [p["n_bytes"] for p in found["points"]]) == (9000, [2, 4])
+    without = [argument for argument in arguments if argument not in ("--rows", "9000")]
+    assert main([*without, "--json"]) == 0  # as many rows as the sample has
+    assert json.loads(capsys.readouterr().out)["rows"] == 2500
     assert main(["plan", "--rows", "9000"]) != 0
     assert "--dim" in capsys.readouterr().err
+    assert main(["plan", "--dim", "16"]) != 0
+    assert "--rows" in capsys.readouterr().err

@@ -201,12 +201,18 @@ def test_what_health_says(tmp_path: Path) -> None:
     assert found.bytes == sum(p.stat().st_size for p in (tmp_path / "s").iterdir() if p.name != "LOCK")
     assert found.calibrated
     assert found.calibration.startswith("valid for targets up to 0.99 at k = 10: made for 3,000 rows with ")
-    assert found.advice == []
+    assert found.calibration.endswith("; searches with the default margin (0.999) run exactly")
+    assert not found.default_calibrated
+    (advice,) = found.advice
+    assert advice.startswith(
+        "calibrate(queries), with 3,944 queries or more: until then searches with the default margin"
+    )
+    assert store.search(more[0]).stats.is_exact  # as it says
     text = str(found)
     assert text.startswith("3,190 rows in 1 segment and 200 in the log\n")
     assert "10 rows not compacted yet (0.3%)" in text
     assert "drift        unknown: it needs 1,000 recent rows" in text
-    assert text.endswith("to do        nothing")
+    assert f"to do        {advice}" in text
     store.add(np.concatenate([more[:3000]] * 2), threads=1)
     found = store.health()
     assert not found.calibrated
@@ -265,7 +271,7 @@ def test_a_store_that_learns_by_itself_asks_for_more_cells_than_its_plan_has(tmp
         store.add(clustered(2200, 8, seed=1, clusters=40), threads=1)
         assert not store.health().outgrown
         store.relearn()
-        assert [text.partition(",")[0] for text in store.health().advice] == ["relearn(cells='auto')"]
+        assert store.health().advice[0].startswith("relearn(cells='auto'),")
 
 
 def test_the_limit_of_rows_per_cell_follows_the_rule_that_chooses_cells(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``interlace plan``."""
-    parser.add_argument("--rows", type=_count, metavar="N", required=True, help="number of vectors, such as 1e9")
+    parser.add_argument(
+        "--rows", type=_count, metavar="N", help="number of vectors, such as 1e9; by default those of --sample"
+    )
     parser.add_argument("--dim", type=positive, metavar="N", help="dimensions of a vector; not needed with --sample")
     parser.add_argument("--sample", metavar="FILE", help="predict recall from these vectors, some thousand or more")
     parser.add_argument(
@@ -67,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.sample is not None:
         return _predict(args)
+    if args.rows is None:
+        raise InputError("--rows is required, or --sample with vectors, whose number is the default")
     if args.dim is None:
         raise InputError("--dim is required, or --sample with vectors that have the dimensions")
     if args.machines is not None:

@@ -29,7 +29,10 @@ _STEPS = {"far cell": FAR_CELL, "cell bound": CELL_BOUND, "crude": CRUDE, "compa
 
 @dataclass(frozen=True)
 class Explanation:
-    """What one search did with one row; ``print`` it, or read its numbers. Distances are as in :class:`Matches`."""
+    """What one search by codes, without a re-rank, did with one row; ``print`` it, or read its numbers.
+
+    Distances are as in :class:`Matches`.
+    """
 
     id: int | str
     k: int
@@ -57,7 +60,7 @@ class Explanation:
         if self.lost == FOUND:
             return f"not lost: rank {self.rank}"
         if self.lost == BEYOND:
-            return f"beyond k: rank {self.rank}, farther than the k-th row by {self.by:.6g}"
+            return f"beyond k: rank {self.rank} by code, farther than the k-th row by {self.by:.6g}"
         if self.lost == FAR_CELL:
             return (
                 f"cell {self.cell} was not visited: its base is {self.value:.6g} above the smallest one, "

@@ -38,7 +38,8 @@ class SearchStats:
     simd: str
     reranked: int = 0  #: rows compared with kept originals
     unlike: int = 0  #: out-of-distribution queries for a calibrated margin, searched exactly
-    #: recall@10 after a re-rank, as the calibration measured it for this margin and depth; None where it has not
+    #: expected recall@k after a re-rank: the recall@10 that the calibration measured for this margin and depth, scaled
+    #: to the k and the number of rows of this search; None where it has not measured it
     expected_recall: float | None = None
     #: The rule that ran. Where the parts of an index ran several, the one that may lose hits.
     rule: RuleKind = "exact"
@@ -98,7 +99,7 @@ class SearchStats:
         total = max(1, self.queries * self.rows)
         more = f"{self.reranked} compared with originals, " if self.reranked else ""
         if self.expected_recall is not None:
-            more += f"recall@10 {self.expected_recall:.3f} when it was calibrated, "
+            more += f"expected recall {self.expected_recall:.3f} of the k neighbours by the calibration, "
         if self.unlike:
             more += f"{self.unlike} {'query' if self.unlike == 1 else 'queries'} searched exactly, "
         return (

@@ -12,7 +12,7 @@ from ..engine.calibrating import queries_needed
 from ..engine.evidence import held_out_rows
 from ..engine.margins import DEFAULT, STRICT, Calibration
 from ..engine.recall import measured
-from ..errors import InputError
+from ..errors import CalibrationWarning, InputError, warn_user
 from ..inputs.arrays import FloatArray, Rows
 from ..learn.sample import LEAST_ERROR_ROWS, calibration_rows
 from .searcher import Searcher
@@ -32,6 +32,20 @@ def calibration_vectors(searcher: Searcher, queries: Any, embedded: bool) -> Flo
             f"({queries_needed(DEFAULT):,} for {DEFAULT}), got {len(vectors)}"
         )
     return vectors
+
+
+def warn_of_few_queries(made: Calibration, n_queries: int, n_rows: int) -> None:
+    """Warn where a user's queries are too few for the default margin, so that default searches run exactly."""
+    targets, needed = made.targets(10, n_rows), queries_needed(DEFAULT)
+    if DEFAULT in targets or made.queries >= needed:
+        return
+    distinct = f" ({made.queries:,} different ones)" if made.queries < n_queries else ""
+    listed = f"targets up to {targets[-1]:g} are calibrated" if targets else "no target is calibrated"
+    warn_user(
+        f"calibrated with {n_queries:,} queries{distinct}, but the default margin of {DEFAULT:g} needs {needed:,}: "
+        f"searches with it run exactly, which is slower; {listed}",
+        CalibrationWarning,
+    )
 
 
 def sampled_rows(searcher: Searcher) -> NDArray[np.int64]:
@@ -56,6 +70,8 @@ def calibrated(searcher: Searcher, queries: Any, threads: int, embedded: bool) -
         own = sampled_rows(searcher)
         vectors = engine.decode(own) if kept is None else searcher.space.directed(kept.take(own), "queries")
     made, before = engine.calibrated(vectors, own, threads=threads), engine.calibration
+    if queries is not None:
+        warn_of_few_queries(made, len(vectors), engine.n_kept)
     if before is not None:
         made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
     return with_recalls(searcher, made, vectors, own, threads)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..codec.book import is_long
 from ..codec.codebooks import MAX_CELLS, Codebooks
+from ..engine.calibrating import queries_needed
 from ..engine.margins import DEFAULT, Calibration, Covered
 from ..learn.settings import rows_per_cell_aim
 from .searcher import Searcher
@@ -23,6 +24,7 @@ class IndexHealth:
 
     rows: int
     calibrated: bool  #: whether any target is supported at k = 10; otherwise searches with a margin below 1 are exact
+    default_calibrated: bool = True  #: whether the default margin is; otherwise searches with it are exact
     calibration: str  #: the targets that are supported for the current rows, or why there are none
     cells: int = 0  #: 0: there are no codes yet
     rows_per_cell: float = 0.0  #: on average
@@ -45,9 +47,7 @@ class IndexHealth:
         found = []
         if self.outgrown:
             found.append(f"build the index again, with cells='auto': {self.cells_fact}")
-        if not self.calibrated and self.rows:
-            found.append("calibrate(queries): until then searches with a margin below 1 are exact, which is slower")
-        return found
+        return found + calibration_advice(self)
 
     @property
     def cells_fact(self) -> str:
@@ -66,8 +66,9 @@ def searching_facts(searcher: Searcher) -> dict[str, Any]:
     """The fields of an :class:`IndexHealth`; those of a searcher that compares vectors have no cells."""
     engine = searcher.engine
     n, books = engine.n_kept, engine.codebooks
-    calibrated, why = calibration_state(engine.calibration, n)
-    facts: dict[str, Any] = {"rows": n, "calibrated": calibrated, "calibration": why}
+    targets, why = calibration_state(engine.calibration, n)
+    facts: dict[str, Any] = {"rows": n, "calibrated": bool(targets), "default_calibrated": DEFAULT in targets}
+    facts["calibration"] = why
     if engine.vectors is None:
         facts |= {"cells": books.n_cells, "rows_per_cell": n / books.n_cells, "rows_per_cell_limit": _limit(books, n)}
     return facts
@@ -82,17 +83,30 @@ def _limit(books: Codebooks, n_rows: int) -> float | None:
     return CELLS_GROWTH * max(aim, n_rows / MAX_CELLS)
 
 
-def calibration_state(made: Calibration | None, n: int) -> tuple[bool, str]:
-    """Whether any target is calibrated for n rows, and a description."""
+def calibration_state(made: Calibration | None, n: int) -> tuple[list[float], str]:
+    """The targets that are calibrated for n rows, and a description."""
     if made is None:
-        return False, "none"
+        return [], "none"
     found = made.rule(10, DEFAULT, n)
     targets = made.targets(10, n)
     by = f"made for {made.n:,} rows with {made.queries:,} queries; there are {n:,} rows"
     if targets:
-        return True, f"valid for targets up to {targets[-1]:g} at k = 10: {by}"
+        exactly = "" if DEFAULT in targets else f"; searches with the default margin ({DEFAULT:g}) run exactly"
+        return targets, f"valid for targets up to {targets[-1]:g} at k = 10: {by}{exactly}"
     assert not isinstance(found, Covered)
-    return False, f"not valid: {DEFAULT:g} {found.why} ({by})" if made.queries else f"not valid: it {found.why}"
+    return [], f"not valid: {DEFAULT:g} {found.why} ({by})" if made.queries else f"not valid: it {found.why}"
+
+
+def calibration_advice(health: IndexHealth) -> list[str]:
+    """To calibrate, if the default margin has no rule."""
+    if (health.default_calibrated and health.calibrated) or not health.rows:
+        return []
+    if not health.calibrated:
+        return ["calibrate(queries): until then searches with a margin below 1 are exact, which is slower"]
+    return [
+        f"calibrate(queries), with {queries_needed(DEFAULT):,} queries or more: until then searches with the default "
+        f"margin ({DEFAULT:g}) are exact, which is slower"
+    ]
 
 
 def counted(n: int, what: str) -> str:

@@ -280,8 +280,9 @@ class Index(SavedSearchable):
 
         Decoded rows are coarser than real queries: pass queries whenever you have some, as for :meth:`search`. A
         target needs a number of queries to be supported with 95 % confidence: 397 for 0.99, 3,944 for 0.999, 39,420
-        for 0.9999; searches for a target that is not supported run exactly, and ``stats.fallback`` says so. Where
-        originals are kept, the re-rank depth for ``recall`` is measured too.
+        for 0.9999; searches for a target that is not supported run exactly, and ``stats.fallback`` says so. Fewer
+        queries than the default margin (0.999) needs give a :class:`CalibrationWarning`. Where originals are kept, the
+        re-rank depth for ``recall`` is measured too.
         """
         with self._writes:
             self._calibrate_by(calibrated(self.searcher, queries, thread_count(threads), embedded))

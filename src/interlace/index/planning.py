@@ -12,6 +12,7 @@ from ..codec.originals import OriginalsFormat
 from ..engine.segments import MAX_ROWS
 from ..errors import InputError
 from ..inputs.arrays import Rows, describe, positive
+from ..inputs.conversion import row_count
 from ..inputs.literals import Auto, Cross, Effort, IdKind, Layout, Metric, OriginalsKind, PriorFit, Rotation
 from ..learn.cost.limits import calibration_rows_that_fit, train_rows_that_fit
 from ..learn.cost.memory import IdBytes, build_memory
@@ -277,7 +278,7 @@ def _row_count(n: Any) -> int:
             f"n must be the number of rows, got {describe(n)}: call plan(n, dim) with two numbers, or plan_recall(x), "
             "which predicts the recall of codes from a sample of vectors"
         )
-    return positive(n, "n")
+    return row_count(n, "n")
 
 
 def refuse_early(rows: Rows, ids: Any, originals: OriginalsKind | None, settings: Settings) -> None:

@@ -8,7 +8,8 @@ these rows, and its log odds are continued along a line over the logarithm of th
 After a re-rank too few neighbours are missing among few rows to continue a line. Two estimates stand for it: the line
 of the codes alone, begun at the recall after the re-rank (too high), and the recall of the rows that are as near as the
 k nearest of all rows would be, of n rows the k m / n nearest of m (too low, because to find the very nearest row is
-harder than to find ten of ten). The prediction is their mean, and both are reported.
+harder than to find ten of ten). It is at least the recall of the codes alone, which a re-rank never lowers. The
+prediction is their mean, and both are reported.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..codec.encode import encode
 from ..codec.metric import metric_of
 from ..errors import InputError
 from ..inputs.arrays import FloatArray, Rows, as_queries, positive
+from ..inputs.conversion import row_count
 from ..inputs.literals import Auto, Effort, Layout, Metric
 from ..learn.fit import learn_codebooks
 from ..learn.settings import Settings
@@ -37,6 +39,8 @@ MOST_ROWS, QUERIES, LEAST_ROWS = 40_000, 500, 2_000
 LEARNED = 2 / 3
 #: Parts of the rows among which recall is measured, and numbers of neighbours.
 PARTS, NEIGHBOURS = (4, 2, 1), (1, 2, 4, 8, 16)
+#: Of samples below this share of the rows, the table says that predictions may be far off.
+SMALL_SAMPLE = 0.1
 #: No log odds are larger: of 500 queries and 10 hits each, fewer than one is lost.
 MOST_ODDS = math.log(1e4)
 
@@ -65,6 +69,12 @@ class RecallPlan:
     sample_rows: int  #: that were searched
     queries: int
     points: tuple[RecallPoint, ...]
+    given_rows: int  #: of the sample: those that were learned from, searched, or used as queries
+
+    @property
+    def is_small_sample(self) -> bool:
+        """Whether the sample has less than a tenth of the rows, so that predictions may be far off."""
+        return self.given_rows < SMALL_SAMPLE * self.rows
 
     def as_dict(self) -> dict[str, Any]:
         """Every number by name."""
@@ -81,6 +91,11 @@ class RecallPlan:
             lines.append(
                 f"  {p.n_bytes:7d}  {p.code_bytes:12.2f}  {p.layout:<8s}  {p.recall:11.2f}  "
                 f"{p.reranked:.2f} ({low:.2f} to {high:.2f})"
+            )
+        if self.is_small_sample:
+            lines.append(
+                f"  may be far off: the sample has {self.given_rows:,} rows, less than a tenth of {self.rows:,}; "
+                "measure with index.evaluate()"
             )
         return "\n".join(lines)
 
@@ -108,11 +123,12 @@ def plan_recall(
     ``x`` are some thousand rows like those of the index; more than 40,000 are sampled. ``rows`` is the number of rows
     that the index will hold, by default as many as x has. ``queries`` are yours, or some of the rows. ``rerank`` is how
     many of the best rows by code are compared with their originals. The other settings are those of ``Index.build``.
-    Takes about as long as building an index of the sample for each length.
+    Takes about as long as building an index of the sample for each length. Predictions from less than a tenth of the
+    rows may be far off, and the printed table says so (docs/learning.md).
     """
     k, rerank = positive(k, "k"), positive(rerank, "rerank")
     given, rng = Rows(x), np.random.default_rng(seed)
-    n_rows = len(given) if rows is None else positive(rows, "rows")
+    n_rows = len(given) if rows is None else row_count(rows, "rows")
     lengths = _lengths(n_bytes)
     if rerank < k:
         raise InputError(f"rerank must be at least k = {k}, got {rerank}")
@@ -141,7 +157,7 @@ def plan_recall(
         progress(f"{lengths[i]} bytes", i / len(settings))
         learned = learn_codebooks(Rows(vectors[:n_learned]), of_length, silent)
         points.append(_point(learned.codebooks, of_length, searched, asked, truth, k, rerank, n_rows))
-    return RecallPlan(n_rows, given.dim, metric, k, rerank, len(searched), len(asked), tuple(points))
+    return RecallPlan(n_rows, given.dim, metric, k, rerank, len(searched), len(asked), tuple(points), len(chosen))
 
 
 def _lengths(n_bytes: Sequence[int]) -> list[int]:
@@ -189,8 +205,10 @@ def _predicted(
     further = min(0.0, float(np.polyfit(np.log(sizes), alone, 1)[0])) * math.log(n_rows / sizes[-1])
     first = _odds(_ranked(truth, k), _ranked(found, min(rerank, truth.shape[1])))
     high = _share(first + further)
-    low = min(high, _of_nearest(truth, found, rerank / k, k * truth.shape[1] / n_rows))
-    return _share(alone[-1] + further), (low + high) / 2, (low, high)
+    by_codes = _share(alone[-1] + further)
+    high = max(high, by_codes)
+    low = min(high, max(by_codes, _of_nearest(truth, found, rerank / k, k * truth.shape[1] / n_rows)))
+    return by_codes, (low + high) / 2, (low, high)
 
 
 def _of_nearest(truth: FloatArray, found: FloatArray, deeper: float, as_if: float) -> float:

@@ -130,6 +130,7 @@ class Searchable(ABC):
     ) -> Explanation:
         """Explain what ``search(q, k, margin=..., filter=...)`` did with one row, and at which step it was lost.
 
+        It is about the search by codes: a row beyond k may still be found by a re-rank of as many rows as its ``rank``.
         ``q`` is a single query. The search runs again, and so does the exhaustive one, so this takes several times as
         long as a search.
         """

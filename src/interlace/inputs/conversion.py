@@ -81,6 +81,13 @@ def check_numeric(dtype: np.dtype[Any], name: str) -> None:
         raise InputError(f"{name} must hold real numbers (float16/32/64 or integers), got dtype {dtype}")
 
 
+def row_count(value: Any, name: str) -> int:
+    """A number of rows, which may be a whole float such as 1e6."""
+    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(value) < 2**53:
+        value = int(value)
+    return positive(value, name)
+
+
 def normalize(x: FloatArray, *, name: str, first_row: int = 0, rows: NDArray[np.int64] | None = None) -> FloatArray:
     """Rows of length 1, for the cosine metric; a row of zeros has no direction and is refused.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..index.health import IndexHealth, as_text, counted, searching_facts
+from ..index.health import IndexHealth, as_text, calibration_advice, counted, searching_facts
 from .compaction import Limits
 from .drift import LEAST, Drift
 from .snapshot import Snapshot
@@ -47,9 +47,10 @@ class Health(IndexHealth):
         removed, drift, plan = snapshot.rows.ids.removed, snapshot.drift, snapshot.plan
         facts = searching_facts(snapshot.searcher)
         if snapshot.collecting:
-            facts |= {"calibrated": True, "calibration": "not needed: searches compare the vectors themselves"}
+            facts |= {"calibrated": True, "default_calibrated": True}
+            facts |= {"calibration": "not needed: searches compare the vectors themselves"}
         calibrating = learning and plan is None
-        if calibrating and not facts["calibrated"]:
+        if calibrating and not facts["default_calibrated"]:
             facts["calibration"] += "; another is being made in the background"
         return cls(
             **facts,
@@ -96,8 +97,8 @@ class Health(IndexHealth):
                 f"relearn(cells='auto'), or create the store again with more cells: {self.cells_fact}, so searches "
                 "compare more rows than they need to"
             )
-        if not self.calibrated and self.rows and not self.calibrating:
-            found.append("calibrate(queries): until then searches with a margin below 1 are exact, which is slower")
+        if not self.calibrating:
+            found += calibration_advice(self)
         if self.removed_share > (Limits().removed_share or 0):
             found.append("compact(): searches still scan many removed rows")
         return found
