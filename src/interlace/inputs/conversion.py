@@ -71,6 +71,8 @@ def refuse_kinds(x: Any, name: str) -> None:
     """Refuse paths and sparse matrices, which NumPy would read as something else."""
     if isinstance(x, str | os.PathLike):
         raise InputError(f"{name} is a path, not vectors: open the file by il.data.read_vectors({os.fspath(x)!r})")
+    if package_of(x) == "pandas" and getattr(x, "ndim", 0) == 1 and getattr(x.dtype, "kind", "O") == "O":
+        raise InputError(f"{name} is a pandas column of dtype {x.dtype}; for lists, pass np.stack(df[{x.name!r}])")
     if type(x).__module__.startswith("scipy.sparse"):
         raise InputError(f"{name} is sparse; densify it, by toarray() or in blocks of rows: {describe(x)}")
 
