@@ -85,7 +85,7 @@ def check_numeric(dtype: np.dtype[Any], name: str) -> None:
 
 def row_count(value: Any, name: str) -> int:
     """A number of rows, which may be a whole float such as 1e6."""
-    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(value) < 2**53:
+    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 2**53:
         value = int(value)
     return positive(value, name)
 
