@@ -310,7 +310,7 @@ class TestOthers:
         rows = [json.loads(line) for line in out.splitlines()]
         assert [row["id"] for row in rows] == [7, 3]
         np.testing.assert_array_equal(np.array([row["vector"] for row in rows], np.float32), np.load("v.npy"))
-        fails(run("get", "s", "--id", 7, "--id", 5000), "id 5000 is not in the index")
+        fails(run("get", "s", "--id", 7, "--id", 5000), "id 5000 is not in the store")
         fails(run("get", "s", "--id", 7, "-o", "v.txt"), "--output must end with .npy")
 
     def test_what_get_prints_can_be_added(self, run: Run, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

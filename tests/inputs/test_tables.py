@@ -241,6 +241,16 @@ def test_columns_of_a_frame_that_are_no_numbers_are_named(frame: Any) -> None:
             call(frame({"a": X[:, 0], "id": np.arange(20)}))
 
 
+def test_a_pandas_column_of_lists_names_stack() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"embedding": X.tolist()})
+    for x in (frame["embedding"], frame[["embedding"]]):
+        for call in (Rows, lambda x: as_rows(x, name="x")):
+            with pytest.raises(il.InputError, match=r"np\.stack\(df\['embedding'\]\)"):
+                call(x)
+    np.testing.assert_array_equal(as_rows(np.stack(frame["embedding"]), name="x"), X)
+
+
 def test_a_frame_is_converted_in_blocks() -> None:
     class Float32Dtype:  # pandas' own, which may hold missing values
         def __str__(self) -> str:

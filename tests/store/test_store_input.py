@@ -48,7 +48,7 @@ REFUSED: dict[str, tuple[Any, str, type[Exception]]] = {
     "threads": (lambda s: s.add(vectors(1), threads=0), "threads must be", il.InputError),
     "no ids": (lambda s: s.upsert(vectors(1), None), "upsert needs ids", il.InputError),
     "unknown": (lambda s: s.remove([10, 99, 98]), r"id 99 is not in the store \(2 of 3 unknown\)", il.UnknownIdError),
-    "unknown get": (lambda s: s.get([10, 99]), "id 99 is not in the index", il.UnknownIdError),
+    "unknown get": (lambda s: s.get([10, 99]), "id 99 is not in the store", il.UnknownIdError),
     "missing": (
         lambda s: s.remove([10], missing="warn"),
         "missing must be 'raise' or 'ignore', got 'warn'",
@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[Any, str, type[Exception]]] = {
     "query": (lambda s: s.search(np.zeros(3)), "queries has 3 dimensions", il.InputError),
     "k": (lambda s: s.search(np.zeros(4), 0), "k must be", il.InputError),
     "mask": (lambda s: s.search(np.zeros(4), filter=np.ones(4, bool)), "5 expected, got shape", il.InputError),
-    "filter": (lambda s: s.search(np.zeros(4), filter=[99]), "id 99 is not in the index", il.UnknownIdError),
+    "filter": (lambda s: s.search(np.zeros(4), filter=[99]), "id 99 is not in the store", il.UnknownIdError),
 }
 
 

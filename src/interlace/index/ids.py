@@ -35,6 +35,8 @@ class Ids:
 
     #: Rows that a store has removed and not yet compacted away: their ids are not here any more. None: no row.
     removed: Removed | None = None
+    #: What the ids are of, for messages.
+    holder = "index"
     #: Of the format that files with these ids need.
     file_version = USUAL_VERSION
     #: What the arrays are mapped from, if they are.
@@ -198,7 +200,9 @@ class Ids:
         rows = self.find(parsed)
         if (rows < 0).any():
             missing = shown_id(parsed[int(np.argmin(rows >= 0))])
-            raise UnknownIdError(f"id {missing} is not in the index ({int((rows < 0).sum())} of {len(rows)} unknown)")
+            raise UnknownIdError(
+                f"id {missing} is not in the {self.holder} ({int((rows < 0).sum())} of {len(rows)} unknown)"
+            )
         return rows
 
     def removed_row(self, value: Any) -> int:

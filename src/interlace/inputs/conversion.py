@@ -71,6 +71,8 @@ def refuse_kinds(x: Any, name: str) -> None:
     """Refuse paths and sparse matrices, which NumPy would read as something else."""
     if isinstance(x, str | os.PathLike):
         raise InputError(f"{name} is a path, not vectors: open the file by il.data.read_vectors({os.fspath(x)!r})")
+    if package_of(x) == "pandas" and getattr(x, "ndim", 0) == 1 and getattr(x.dtype, "kind", "O") == "O":
+        raise InputError(f"{name} is a pandas column of dtype {x.dtype}; for lists, pass np.stack(df[{x.name!r}])")
     if type(x).__module__.startswith("scipy.sparse"):
         raise InputError(f"{name} is sparse; densify it, by toarray() or in blocks of rows: {describe(x)}")
 
@@ -83,7 +85,7 @@ def check_numeric(dtype: np.dtype[Any], name: str) -> None:
 
 def row_count(value: Any, name: str) -> int:
     """A number of rows, which may be a whole float such as 1e6."""
-    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(value) < 2**53:
+    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 2**53:
         value = int(value)
     return positive(value, name)
 

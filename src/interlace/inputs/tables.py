@@ -225,7 +225,8 @@ def frame_dtype(x: Any, name: str) -> np.dtype[Any]:
         # pandas' own types (Float32, category, ...) may hold missing values, which have no number.
         if not isinstance(dtype, np.dtype) or dtype.kind not in "fiu":
             raise InputError(
-                f"{name}: column {title!r} has dtype {dtype}; choose columns of numbers, or convert it with astype"
+                f"{name}: column {title!r} has dtype {dtype}; choose columns of numbers, or convert it with astype; "
+                f"for a column of lists, pass np.stack(df[{title!r}])"
             )
     refuse_mixed(name, columns, "the columns, or convert them to one type with astype")
     return np.result_type(*(dtype for _, dtype in columns)) if columns else np.dtype(np.float32)

@@ -41,6 +41,8 @@ class Ascending(Ids):
 class JoinedIds(Ids):
     """Ids of consecutive segments, and which rows are removed."""
 
+    holder = "store"
+
     def __init__(self, parts: Sequence[tuple[Ids, Tombstones]], kind: str) -> None:
         sizes = np.array([ids.n for ids, _ in parts], np.int64)
         super().__init__(
