@@ -55,6 +55,8 @@ bench: bench-cache  ## all comparisons with the peers, on an idle machine (hours
 	$(BIN)/python benchmarks/agreement.py --resume
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/fixed_cost.py
 	$(BIN)/python benchmarks/long_codes.py --resume
+	$(BIN)/python benchmarks/fitting.py
+	$(BIN)/python benchmarks/building.py
 	$(BIN)/python benchmarks/exact_cells.py
 	$(BIN)/python benchmarks/rerank.py
 	$(BIN)/python benchmarks/coding.py
