@@ -95,7 +95,7 @@ def held_of(rng, n, depth=100, n_cells=40):
     hits = Hits(distances, excess, np.ones((n, depth), np.float32), of_hits, ranks)
     spread = bases.mean(1) - bases[:, 0]
     visits = Visits(bases[:400], np.ones((min(n, 400), n_cells), np.float32))
-    return Held((hits,), bases[:, 0], spread, np.ones(n), np.ones(n), np.zeros(n), np.zeros(n), visits)
+    return Held((hits,), bases[:, 0], spread, np.ones(n), np.ones(n), np.zeros(n), np.zeros(n), visits, np.ones(n))
 
 
 def lost(made, i, j, held):
@@ -285,3 +285,24 @@ def test_copies_among_the_rows_do_not_cost_the_default_margin():
     x[:200] = x[200:400]
     index = Index.build(x, n_bytes=6, layout="subspace", effort="fastest", iterations=2)
     assert index.search(x[:5] + 0.01).stats.rule == "calibrated"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_one_code_do_not_break_the_promise_by_inner_product(seed):
+    """Half of the added rows have one code. As one query among many they said nothing of fresh queries near them."""
+    rng = np.random.default_rng(seed)
+
+    def rows(n):
+        return (rng.normal(size=(n, 16)) * 10 ** rng.uniform(-2, 2, (n, 1))).astype(np.float32)
+
+    x = rows(5000)
+    shift = np.float32(2 * x.std())
+    few = {"n_bytes": 8, "layout": "subspace", "n_words": 64, "effort": "fastest", "iterations": 1, "threads": 1}
+    index = Index.build(x, metric="ip", **few)
+    index.add(rows(3000) + shift, threads=1)
+    queries = rows(1500) + shift
+    exact = index.search(queries, margin="exact").ids
+    for target in (0.9, 0.95, 0.99):
+        found = index.search(queries, margin=target).ids
+        agreement = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, exact, strict=True)])
+        assert agreement >= target - 0.01

@@ -23,6 +23,8 @@ WHOLE = "float32"
 HEAD = 8  # bytes of an int8 row before the steps: smallest value and step, float32 each
 STEPS = 255
 LARGEST_HALF = 65504.0
+#: Below it float16 loses digits. It is an error if most rows are smaller, where there are so many rows.
+SMALLEST_HALF, MANY_ROWS = 2.0**-14, 100
 PART_BYTES = 1 << 20  # copied at a time
 
 
@@ -45,6 +47,11 @@ class OriginalsFormat:
             raise InputError(
                 f"x[{first_row + row}, {column}] is {x[row, column]:g}, but float16 ends at {LARGEST_HALF:g}: "
                 "scale the vectors, or keep them with originals='int8'"
+            )
+        if len(x) >= MANY_ROWS and 0 < (typical := float(np.median(np.abs(x).max(1)))) < SMALLEST_HALF:
+            raise InputError(
+                f"half of {len(x)} rows have no value beyond {typical:g}, but float16 loses digits below "
+                f"{SMALLEST_HALF:g}: scale the vectors, or keep them with originals='int8'"
             )
 
     def to_bytes(self, x: FloatArray, first_row: int = 0) -> Bytes:

@@ -136,6 +136,7 @@ class _View:
     ) -> None:
         full = np.all([np.isfinite(_kth(answer, k)) for answer in held.answers], axis=0)
         self.n = int(full.sum())
+        self._counts, self._scaled = held.counts[full], metric.scales_with_query
         answers = [answer[full, :k] for answer in held.answers]
         taus = [_kth(answer, k)[:, None] for answer in answers]
         nearest, spread = held.nearest[full], held.spread[full]
@@ -174,6 +175,24 @@ class _View:
     def scores(self, weight: float) -> list[FloatArray]:
         """What the stop is compared with, of each hit."""
         return [log_rank + np.float32(weight) * gap for log_rank, gap in zip(self._log_ranks, self._gaps, strict=True)]
+
+    @property
+    def support(self) -> float:
+        """The share of the queries that support a target.
+
+        By inner product a query that stands for many rows of one code says little of others near them, whose hits
+        differ from its own: where few queries have most of the weight, they support as little as few queries do. By
+        distance the hits of such a query are those rows.
+        """
+        if not self.n or not self._scaled:
+            return 1.0
+        return float(self._counts.sum() ** 2 / (self._counts**2).sum()) / self.n
+
+    def loses_too_much(self, losses: Sequence[Losses], allowed: float) -> bool:
+        """Whether the mean loss of all rows is more than that, where a query stands for several of one code."""
+        if not self.n or not (self._counts > 1).any():
+            return False
+        return any(float(np.average(loss, weights=self._counts)) > allowed for loss in losses)
 
     def slack(self, lost: float) -> float:
         """The slack that this share of the hits is beyond, a little more for the rounding of sums."""
@@ -265,7 +284,8 @@ def _boldest(
     chosen: _View, tested: _View, weight: float, beyond: float, allowed: float, confidence: float, tight: bool
 ) -> tuple[float, float, float, float] | None:
     """Share, stop, slack and strays of the boldest rule that passes; None where the queries are too few to tell."""
-    if not chosen.n or not passes([np.zeros(tested.n)], allowed, confidence):
+    supporting = int(tested.n * min(chosen.support, tested.support))
+    if not chosen.n or not passes([np.zeros(supporting)], allowed, confidence):
         return None
     scores, tests = chosen.scores(weight), tested.scores(weight)
     best = (1.0, NO_STOP, math.inf, 1.0)
@@ -279,7 +299,10 @@ def _boldest(
         stop = float(np.float32(stop)) * (1 + 1e-5)
         share = float(np.nextafter(np.float32(share), np.float32(2.0))) if share < 1 else 1.0
         strays = chosen.most_strays(weight, scores, stop, slack)
-        if not passes(tested.losses(tests, share, stop, slack, strays), allowed, confidence):
+        lost_by = tested.losses(tests, share, stop, slack, strays)
+        if not passes(lost_by, allowed, confidence) or tested.loses_too_much(lost_by, allowed):
+            break
+        if chosen.loses_too_much(chosen.losses(scores, share, stop, slack, strays), allowed):
             break
         best = share, stop, slack, strays
     return best

@@ -65,6 +65,7 @@ class Held:
     rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
     spans: FloatArray  # [queries] what an average row adds to them there; 0 elsewhere
     visits: Visits  # of the first queries, for the cost of a rule
+    counts: NDArray[np.float64]  # [queries] how many rows of the same code each stands for
 
     def __getitem__(self, part: slice) -> Held:
         """A slice of the queries; only one from the first query on has visits."""
@@ -85,7 +86,7 @@ class Held:
         return cls(answers=answers, visits=Visits(*map(_joined, visits)), **per_query)
 
 
-_PER_QUERY = ("nearest", "spread", "lengths", "squares", "rests", "spans")
+_PER_QUERY = ("nearest", "spread", "lengths", "squares", "rests", "spans", "counts")
 
 
 def _joined(arrays: list[Any]) -> Any:
@@ -115,14 +116,16 @@ def gathered(
 
     A query that is a row of the index has three answers, and a rule must find all of them: as a query that is a row,
     with all rows in its answer; as a new one, without its own row and those of the same code; and as one from outside
-    the rows, without the ``OUTSIDE`` nearest of those either, if there are enough rows. Rows of one code count as one
-    query: rows that were added twice are no new evidence.
+    the rows, without the ``OUTSIDE`` nearest of those either, if there are enough rows. Rows of one code are one query,
+    since rows that were added twice are no new evidence, and count as often as there are of them.
     """
     order = np.random.default_rng(0).permutation(len(queries))
-    own_codes = None
+    own_codes, counts = None, np.ones(len(queries))
     if own_rows is not None:
         codes = codes_of(codebooks, segments, own_rows[order])
-        first = np.sort(np.unique(codes, axis=0, return_index=True)[1])
+        _, first, found = np.unique(codes, axis=0, return_index=True, return_counts=True)
+        ascending = np.argsort(first)
+        first, counts = first[ascending], found[ascending].astype(np.float64)
         own_codes, order = codes[first], order[first]
     queries = queries[order]
     sizes = np.zeros(codebooks.n_cells, np.int64)
@@ -134,7 +137,8 @@ def gathered(
     for start in range(0, max(1, len(queries)), CALIBRATED_AT_ONCE):
         part = slice(start, start + CALIBRATED_AT_ONCE)
         own = None if own_codes is None else own_codes[part]
-        parts.append(_held(codebooks, segments, queries[part], own, sizes, max(0, n_visits - start), threads))
+        visited = max(0, n_visits - start)
+        parts.append(_held(codebooks, segments, queries[part], own, counts[part], sizes, visited, threads))
     return parts, int(sizes.sum())
 
 
@@ -143,6 +147,7 @@ def _held(
     segments: Sequence[Segment],
     queries: FloatArray,
     own_codes: NDArray[np.uint8] | None,
+    counts: NDArray[np.float64],
     sizes: NDArray[np.int64],
     n_visits: int,
     threads: int,
@@ -184,6 +189,7 @@ def _held(
         rests=rests,
         spans=codebooks.spans(queries),
         visits=Visits(ascending[:n_visits], sizes[occupied][visits].astype(np.float32)),
+        counts=counts,
     )
 
 

@@ -326,6 +326,12 @@ class Index(SavedSearchable):
         """
         return self.searcher.reconstruct(ids)
 
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any] | storage.Blocks], dict[str, Any]]:
+        """Sections and description of a file, after verifying that of the index: damage never gets a valid checksum."""
+        if self._file is not None:
+            self._file.verify()
+        return super().to_arrays()
+
     def to_store(
         self,
         path: str | PathLike[str],

@@ -231,6 +231,8 @@ def _first_files(
 def _index_of(source: Any) -> Index:
     """The source of a store as an index, with or without rows."""
     if isinstance(source, Index):
+        if source.file is not None:
+            source.file.verify()  # damaged data must not get a valid checksum
         return source
     if isinstance(source, Codebooks):
         if source.layout == UNLEARNED:

@@ -38,7 +38,7 @@ def with_columns(before: Snapshot, given: Any, payload: Any) -> Snapshot:
     values = as_table(payload, added, len(before))
     if old is None:
         return _restructured(before, values)
-    table = before.payload()
+    table = _verified(before).payload()
     for field in added:
         table = table.append_column(field, values.column(field.name))
     return _restructured(before, table)
@@ -53,7 +53,15 @@ def without_columns(before: Snapshot, names: Any) -> Snapshot:
     left = [name for name in columns.schema.names if name not in dropped]
     if not left:
         raise InputError("drop_columns: at least one column must be left")
-    return _restructured(before, before.payload(columns=left))
+    return _restructured(before, _verified(before).payload(columns=left))
+
+
+def _verified(before: Snapshot) -> Snapshot:
+    """The same, after verifying every byte of the columns: damaged data must not get a valid checksum."""
+    for part in before.rows.parts:
+        if part.payload is not None:
+            part.payload.verify()
+    return before
 
 
 def _restructured(before: Snapshot, table: Table) -> Snapshot:

@@ -132,6 +132,8 @@ class StoredRows:
 
     def merged(self, first: int, stop: int, codes_of: Callable[[int], Codes] | None = None) -> tuple[Codes, Ids]:
         """Codes and ids. ``codes_of(part)`` returns the codes of a part, by default the stored ones."""
+        for part in self.parts[first:stop]:
+            part.file.verify()  # damaged data must not get a valid checksum
         codes_of = codes_of or self._stored_codes
         ids = [*(part.ids for part in self.parts), self.tail.ids]
         masks = {i: self.removed[i].kept() for i in range(first, stop)}
@@ -142,7 +144,6 @@ class StoredRows:
     def _stored_codes(self, part: int) -> Codes:
         if part == len(self.parts):
             return self.tail.codes
-        self.parts[part].file.verify()  # damaged data must not get a valid checksum
         return self.parts[part].segment.unpack()
 
     def merged_payload(self, first: int, stop: int) -> Table:
