@@ -73,8 +73,9 @@ def bound(dim: int, *, ids: bool) -> int:
     codes = ROWS * (N_BYTES + N_BYTES + 4 + 2)  # in row order and packed; row numbers while packing, and packed
     sample = SAMPLE * dim * 4 * 6  # rows to learn from, centred, rotated, in parts
     blocks = 2 * 16384 * dim * 4  # of the input, converted
-    calibration = 6000 * 110 * 80  # hits of 6,000 queries, and what their three answers ask of a rule
-    cells = 6000 * 256 * 16  # bases of 6,000 queries, rows of each cell, gaps
+    queries = 14_400  # 12,000, and a fifth more
+    calibration = queries * 110 * 80  # hits, and what their three answers ask of a rule
+    cells = queries * 256 * 16  # bases, rows of each cell, gaps
     id_bytes = ROWS * 8 * 4 if ids else 0  # the ids, and three copies while they are sorted and compared
     return codes + sample + blocks + calibration + cells + id_bytes + 2 * MB
 

@@ -55,7 +55,7 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("args", "code", "message"),
         [
-            (("--dim", 8), 2, "--rows"),
+            (("--dim", 8), 1, "--rows is required"),
             (("--rows", 0, "--dim", 8), 2, "positive integer, got '0'"),
             (("--rows", 5, "--dim", 8, "--bytes", 8, "--books", 8), 2, "not allowed with"),
             (("--rows", 5, "--dim", 8, "--bytes", 129), 1, "n_bytes must be at most 128, got 129"),

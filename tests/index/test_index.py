@@ -261,7 +261,7 @@ def test_a_single_search_takes_few_python_calls() -> None:
         if event == "call":
             calls.append(frame.f_code.co_name)
 
-    for most, options in ((18, {"margin": 0.99}), (23, {"margin": 0.99, "rerank": 50}), (18, {"margin": "exact"})):
+    for most, options in ((18, {"margin": 0.99}), (24, {"margin": 0.99, "rerank": 50}), (18, {"margin": "exact"})):
         index.search(query, **options)  # what is made once is made now
         calls: list[str] = []
         sys.setprofile(profile)

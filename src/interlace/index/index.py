@@ -105,11 +105,6 @@ class Index(SavedSearchable):
         """Codes uint8 [n, n_bytes] of all rows in insertion order, as :meth:`from_codes` takes them."""
         return self.engine.codes_of(self.engine.kept_rows())
 
-    @property
-    def file(self) -> storage.File | None:
-        """The file that it was opened from, if it was."""
-        return self._file
-
     def _calibrate_by(self, made: Calibration) -> None:
         """In one assignment: a search in another thread sees all of it or nothing."""
         self._searcher = dataclasses.replace(self._searcher, engine=self.engine.with_calibration(made))
@@ -325,12 +320,6 @@ class Index(SavedSearchable):
         They are vectors in the space of the embedding, where there is one, and no raw inputs.
         """
         return self.searcher.reconstruct(ids)
-
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any] | storage.Blocks], dict[str, Any]]:
-        """Sections and description of a file, after verifying that of the index: damage never gets a valid checksum."""
-        if self._file is not None:
-            self._file.verify()
-        return super().to_arrays()
 
     def to_store(
         self,

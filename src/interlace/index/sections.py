@@ -134,6 +134,13 @@ def _arrays(file: File, part: str) -> dict[str, NDArray[Any]]:
 class SavedSearchable(Searchable):
     """A :class:`Searchable` that is one file."""
 
+    _file: File | None = None
+
+    @property
+    def file(self) -> File | None:
+        """The file that it was opened from, if it was."""
+        return self._file
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
         write(path, *self.to_arrays(), file_version(self.searcher))
@@ -143,7 +150,12 @@ class SavedSearchable(Searchable):
         return b"".join(contents(*self.to_arrays(), file_version(self.searcher)))
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any] | Blocks], dict[str, Any]]:
-        """Sections and description of a file (docs/format.md); the inverse is :meth:`Index.open`."""
+        """Sections and description of a file (docs/format.md); the inverse is :meth:`Index.open`.
+
+        The file that it was opened from is verified first: damaged data must not get a valid checksum.
+        """
+        if self._file is not None:
+            self._file.verify()
         return sections_of(self.searcher)
 
     def __exit__(self, *error: object) -> None:
