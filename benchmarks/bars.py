@@ -40,7 +40,7 @@ class Bar:
     @property
     def reached(self) -> bool:
         """Whether the target is reached; False if that is open."""
-        if self.is_open or self.measured is None or self.needed is None:
+        if self.measured is None or self.needed is None or self.is_open:
             return False
         return self.measured <= self.needed if self.most else self.measured >= self.needed
 

@@ -111,14 +111,13 @@ class Engine:
         A re-rank asks for several times as many hits, so that more rows survive the crude step, and four bytes for
         each row are little beside its vector. The hits and their distances are the same to the last bit.
         """
-        if not self._sums_kept:
-            for segment in self.segments:
-                segment.native.keep_sums(self.codebooks.native)
-            self._sums_kept.append(True)
+        _ = self._sums_kept  # computed once
 
     @cached_property
-    def _sums_kept(self) -> list[bool]:
-        return []
+    def _sums_kept(self) -> bool:
+        for segment in self.segments:
+            segment.native.keep_sums(self.codebooks.native)
+        return True
 
     def search(self, queries: FloatArray, options: SearchOptions) -> RowHits:
         """The nearest ``options.depth`` rows of each query float32 [n, dim], of length 1 for cosine.
