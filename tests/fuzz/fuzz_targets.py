@@ -25,10 +25,7 @@ from interlace.store import verify
 
 HERE = Path(__file__).resolve().parent
 GOLDEN, SEEDS = HERE.parent / "golden", HERE / "seeds"
-STORES = (
-    *("store-int64", "store-string", "store-2-int64", "store-2-string", "store-3-int64"),
-    *("store-4-int64", "store-4-string"),
-)
+STORES = tuple(sorted(path.name for path in SEEDS.iterdir() if path.is_dir()))
 
 
 @dataclass(frozen=True)
@@ -222,12 +219,12 @@ def _files(pattern: str, folder: Path = SEEDS) -> tuple[Seed, ...]:
 
 def _of_stores(name: str) -> tuple[Seed, ...]:
     """Of all stores that have such a file."""
-    return tuple(seed for seed in _files(f"store-*/{name}") if seed.path.parent.name in STORES)
+    return _files(f"*/{name}")
 
 
 def targets(names: Iterable[str] = ()) -> list[Target]:
     """All of them, or those of these names."""
-    models = tuple(seed for seed in _files("*model*.interlace", GOLDEN))
+    models = _files("model.interlace", GOLDEN)
     indexes = tuple(seed for seed in _files("*.interlace", GOLDEN) if seed not in models)
     found = [
         Target("index", indexes, mutations.container, run_index),

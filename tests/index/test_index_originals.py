@@ -14,7 +14,7 @@ import pytest
 import interlace as il
 from helpers import METRICS, clustered, hand_made
 from interlace.codec.originals import KINDS, OriginalsFormat
-from interlace.files import header, storage
+from interlace.files import storage
 
 X, Q = clustered(2000, 12, seed=1), clustered(40, 12, seed=2)
 
@@ -116,21 +116,11 @@ def test_an_index_without_originals_writes_what_it_wrote(tmp_path: Path) -> None
     index = built(None)
     index.save(tmp_path / "i")
     file = storage.read(tmp_path / "i")
-    assert file.version == header.USUAL_VERSION
     assert "originals" not in file.meta
     assert "originals" not in file.names
     for options in ({"rerank": 20}, {"recall": 0.9}):
         with pytest.raises(il.InputError, match=r"needs kept originals: .*Index.build\(x, originals='float16'\)"):
             index.search(Q, 5, **options)
-
-
-def test_older_readers_refuse_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = il.Index(hand_made(), originals="int8")
-    index.add(clustered(50, 4))
-    index.save(tmp_path / "i")
-    monkeypatch.setattr(header, "VERSION", 3)
-    with pytest.raises(il.NewerFormatError, match="format version 4, this interlace reads up to 3"):
-        il.Index.open(tmp_path / "i")
 
 
 def changed(path: Path, **description: object) -> Path:
@@ -139,7 +129,7 @@ def changed(path: Path, **description: object) -> Path:
     arrays = {name: np.array(file.array(name)) for name in file.names}
     meta = json.loads(json.dumps(file.meta)) | description
     other = path.with_name(path.name + "-changed")
-    storage.write(other, arrays, meta, file.version)
+    storage.write(other, arrays, meta)
     return other
 
 
@@ -153,11 +143,11 @@ def test_damage_is_named(tmp_path: Path) -> None:
     arrays, meta = index.to_arrays()
     rows = np.array(arrays["originals"])
     for wrong in (rows[:40], rows[:, :6], rows.view(np.uint32)):
-        storage.write(tmp_path / "j", {**arrays, "originals": np.ascontiguousarray(wrong)}, meta, 4)
+        storage.write(tmp_path / "j", {**arrays, "originals": np.ascontiguousarray(wrong)}, meta)
         with pytest.raises(il.DamagedFileError, match="originals"):
             il.Index.open(tmp_path / "j")
     rows[3, 1] = 0x7E
-    storage.write(tmp_path / "k", {**arrays, "originals": rows}, meta, 4)
+    storage.write(tmp_path / "k", {**arrays, "originals": rows}, meta)
     opened = il.Index.open(tmp_path / "k")
     with pytest.raises(il.DamagedFileError, match="an original has a value that is not finite"):
         opened.verify()

@@ -41,7 +41,7 @@ class StoredBooks:
 def write_books(path: Path, books: StoredBooks, mark: str) -> None:
     """Write an index file without rows."""
     arrays, description = sections_of(books.without_rows())
-    files.create(path, storage.contents(arrays, description | {"store": mark}, books.codebooks.file_version))
+    files.create(path, storage.contents(arrays, description | {"store": mark}))
 
 
 def open_books(

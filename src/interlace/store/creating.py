@@ -185,7 +185,7 @@ def _first_files(
     """Write the files of generation 1."""
     mark = os.urandom(16).hex()
     write_books(folder / file_name("books", 1), StoredBooks(index.searcher.space, index.calibration), mark)
-    Log.create(folder / file_name("log", 2), mark, 1 + extras.any).close()
+    Log.create(folder / file_name("log", 2), mark).close()
     ids, kind, next_id = index.ids_of_rows, "", 0
     entries: tuple[Entry, ...] = ()
     if len(index):
