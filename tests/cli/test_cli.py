@@ -337,13 +337,13 @@ class TestInfo:
         code, out, _ = run("info", "x.index")
         assert code == 0
         index = il.open("x.index")
-        for part in ("index, format version 1", "600", "default", "hybrid", repr(index.codebooks), str(index.report())):
+        for part in ("index, format version 2", "600", "default", "hybrid", repr(index.codebooks), str(index.report())):
             assert part in out
         assert "segment.crude" in out
 
     def test_json_lists_every_section(self, run, folder):
         found = json.loads(run("info", "x.index", "--json")[1])
-        assert (found["kind"], found["version"], found["rows"], found["ids"]) == ("index", 1, 600, "default")
+        assert (found["kind"], found["version"], found["rows"], found["ids"]) == ("index", 2, 600, "default")
         assert found["calibration"]["n"] == 600
         sections = {s["name"]: s for s in found["sections"]}
         assert sections["codebooks.mean"] == {"name": "codebooks.mean", "dtype": "F32", "shape": [16], "bytes": 64}
@@ -355,7 +355,7 @@ class TestInfo:
         il.Index(codebooks).save(folder / "empty.index")
         code, out, _ = run("info", "x.books")
         assert code == 0
-        assert "codebooks, format version 1" in out
+        assert "codebooks, format version 2" in out
         assert "rows" not in json.loads(run("info", "x.books", "--json")[1])
         assert "none: a margin below 1 runs exactly" in run("info", "empty.index")[1]
 

@@ -111,7 +111,7 @@ def write(name: str, index: il.Index) -> None:
     if index.originals is not None:
         found = index.search(queries, 5, rerank=len(index), margin="exact", threads=1)
         answers["reranked"] = {"ids": found.ids.tolist(), "distances": found.distances.tolist()}
-        answers["recalls"] = index.calibration.recalls
+        answers["recalls"] = index.calibration.recalls.found
     (HERE / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import interlace as il
 from helpers import METRICS, clustered, hand_made
-from interlace.codec.originals import KINDS, OriginalsFormat
+from interlace.codec.originals import KINDS, OriginalsFormat, centre_of
 from interlace.files import storage
 
 X, Q = clustered(2000, 12, seed=1), clustered(40, 12, seed=2)
@@ -31,7 +31,7 @@ def answers(index: il.Index | il.Store, **options: object) -> tuple[list[object]
 def true_rows(index: il.Index, kind: str, k: int) -> np.ndarray:
     """By brute force over what is kept."""
     unit = lambda v: v / np.linalg.norm(v, axis=1, keepdims=True) if index.metric == "cosine" else v  # noqa: E731
-    format = OriginalsFormat(kind, index.dim)
+    format = OriginalsFormat.around(kind, index.codebooks)
     kept = format.to_vectors(format.to_bytes(unit(X).astype(np.float32))).astype(np.float64)
     products = unit(Q).astype(np.float64) @ kept.T
     away = -products if index.metric == "ip" else (kept**2).sum(1) - 2 * products
@@ -211,7 +211,7 @@ def test_report_and_plan_count_them() -> None:
 def test_recall_is_calibrated_when_it_is_built() -> None:
     index = built("float16", x=clustered(6000, 12, seed=1))
     assert index.calibration is not None
-    assert index.calibration.recalls
+    assert index.calibration.recalls.found
     low, high = (index.search(Q, 10, recall=recall, threads=1) for recall in (0.5, 0.95))
     assert low.stats.reranked < high.stats.reranked
     assert low.stats.expected_recall >= 0.5
@@ -221,7 +221,7 @@ def test_recall_is_calibrated_when_it_is_built() -> None:
     assert index.search(Q, 10, rerank=10, threads=1, margin="exact").stats.expected_recall is None
     recalls = index.calibration.recalls
     index.calibrate(threads=1)  # by the originals
-    assert index.calibration.recalls
+    assert index.calibration.recalls.found
     index.calibrate(clustered(500, 12, seed=5), threads=1)
     assert index.calibration.recalls != recalls
 
@@ -243,7 +243,8 @@ def test_an_embedding_comes_first(tmp_path: Path) -> None:
     index = il.Index(hand_made(), embedding, originals="float16")
     raw = rng.normal(size=(40, 7)).astype(np.float32)
     index.add(raw)
-    expected = embedding(raw).astype(np.float16).astype(np.float32)
+    centre = centre_of(index.codebooks)
+    expected = (embedding(raw) - centre).astype(np.float16).astype(np.float32) + centre
     assert np.array_equal(index.searcher.originals.take(np.arange(40)), expected)
     assert index.search(raw[:5], 1, rerank=40).ids.ravel().tolist() == [0, 1, 2, 3, 4]
     model = il.ICQ(n_bytes=3, layout="subspace", threads=1).fit(X)

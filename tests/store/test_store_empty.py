@@ -209,7 +209,7 @@ def test_learning_keeps_the_rows(tmp_path: Path, metric: str, originals: Any) ->
             store.relearn()
     else:
         np.testing.assert_allclose(store.get(ids, originals=True), kept, atol=0.02)
-        assert (store.search(q, 5, rerank=200, margin="exact").ids == exact.ids).mean() > 0.9
+        assert (store.search(q, 5, rerank=200, margin="exact").ids == exact.ids).mean() > 0.8
     for one in (old, reader):  # until it looks again
         assert np.array_equal(one.search(q, 5).distances, exact.distances)
     assert reader.refresh()

@@ -101,6 +101,14 @@ class Uncovered:
     stale: bool = False
 
 
+@dataclass(frozen=True)
+class Recalls:
+    """Recall@10 after a re-rank, where originals are kept."""
+
+    found: tuple[tuple[float, int, float], ...] = ()  #: target, re-ranked rows, recall@10
+    reachable: float = 1.0  #: the recall@10 of all originals: below 1 where rows lost digits in conversion
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """The rule for each k and each target agreement, and the number of rows ``n`` it was made for.
@@ -133,7 +141,7 @@ class Calibration:
     inner: float = 0.0
     error: float = math.nan
     error_rows: int = 0
-    recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
+    recalls: Recalls = Recalls()
 
     @classmethod
     def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration:
@@ -162,7 +170,10 @@ class Calibration:
             inner=inner,
             error=math.nan if error is None else float(error),
             error_rows=rows,
-            recalls=tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ())),
+            recalls=Recalls(
+                tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ())),
+                float(description.get("reachable", 1.0)),
+            ),
         )
 
     def to_arrays(self) -> tuple[dict[str, NDArray[np.float32]], dict[str, Any]]:
@@ -178,8 +189,8 @@ class Calibration:
             "error": None if math.isnan(self.error) else self.error,
             "error_rows": self.error_rows,
         }
-        if self.recalls:
-            description["recalls"] = self.recalls
+        if self.recalls.found:
+            description |= {"recalls": self.recalls.found, "reachable": self.recalls.reachable}
         return {name: getattr(self, name) for name in SECTIONS}, description
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import NewerFormatError, OlderFormatError
 
 FORMAT = "interlace file"
-VERSION = 1
+VERSION = 2
 
 
 def check_version(name: str, format: Any, version: Any) -> None:

@@ -56,7 +56,7 @@ class Index(SavedSearchable):
         self, codebooks: Codebooks, embedding: Embedding | None = None, originals: OriginalsKind | None = None
     ) -> None:
         space = Space.checked(codebooks, embedding)
-        kept = None if originals is None else KeptVectors(OriginalsFormat(originals, codebooks.dim))
+        kept = None if originals is None else KeptVectors(OriginalsFormat.around(originals, codebooks))
         self._searcher = Searcher(space, Engine(codebooks), Ids.default(0), kept)
         self._file: storage.File | None = None
         self._writes = ForkLock()  # one add or calibrate at a time; searches take no lock

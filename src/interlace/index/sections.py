@@ -65,7 +65,8 @@ def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any] | Blocks], d
         "calibration": calibration,
     }
     if searcher.originals is not None:
-        arrays["originals"], about["originals"] = searcher.originals.section(), searcher.originals.format.kind
+        kept, about["originals"] = searcher.originals.to_arrays()
+        arrays |= kept
     return arrays, about
 
 

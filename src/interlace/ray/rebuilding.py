@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..codec.space import Space
 from ..errors import ClusterError, InputError
+from ..index.index import Index
 from ..inputs.arrays import Rows, positive
 from ..learn.fit import learn_codebooks
 from ..learn.settings import Settings
 from ..progress import as_progress
+from ..store.books import StoredBooks
 from ..store.opening import open as open_store
 from ..store.store import Store
 from . import runtime
@@ -55,7 +58,9 @@ def rebuild(
         new_model = _model(wanted, locked, said)
         new = StoreLayout(old.path, n_shards, old.generation + 1, new_model.fingerprint)
         shutil.rmtree(os.path.dirname(new.folder(0)), ignore_errors=True)
-        create_shards(new, new_model, first.columns, first.originals)  # type: ignore[arg-type]
+        space = Space(new_model.codebooks, new_model.embedding)
+        kept = StoredBooks(space, originals=first.snapshot.originals)  # whose centre stays as it is
+        create_shards(new, Index.of(kept.without_rows()), first.columns)
         calls = [runtime.task(_fill, old, new, shard) for shard in range(n_shards)]
         written = 0
         for i, call in enumerate(calls):

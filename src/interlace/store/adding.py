@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._threads import thread_count
 from ..codec.codebooks import Codes
 from ..codec.encode import check_effort, encode_rows
-from ..codec.originals import Bytes
+from ..codec.originals import Bytes, Loss
 from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError
 from ..index.id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
 from ..inputs.arrays import FloatArray, Rows, to_numpy
@@ -85,11 +85,11 @@ class Insertion:
             if current.books.codebooks != before.books.codebooks:  # another thread learned new ones
                 encoded = self._encode(rows, current)
             _check_columns(table, current.rows.extras.columns)
-            codes, originals, error = encoded
+            codes, originals, error, loss = encoded
             new = current.default_ids(len(rows)) if given is None else given
             replaced = self._rows_to_replace(current, new)
             if len(new):
-                session.commit(writer, current.record(new, codes, replaced, pieces, originals, error))
+                session.commit(writer, current.record(new, codes, replaced, pieces, originals, error, loss))
         self.progress("done", 1.0)
         return new
 
@@ -134,13 +134,15 @@ class Insertion:
             raise DuplicateIdError(f"id {first} is already in the store; upsert replaces rows")
         return rows[rows >= 0]
 
-    def _encode(self, rows: Rows, snapshot: Snapshot) -> tuple[Codes, Bytes | None, float]:
-        """Codes, originals if the store keeps them, and the sum of the errors; NaN while it keeps vectors only."""
+    def _encode(self, rows: Rows, snapshot: Snapshot) -> tuple[Codes, Bytes | None, float, Loss]:
+        """Codes, originals if the store keeps them, and the sums of their errors; NaN while it keeps vectors only."""
         kept: list[Bytes] = []
+        loss = Loss()
         codebooks, originals, later = snapshot.books.codebooks, snapshot.rows.extras.originals, snapshot.originals
         meter = ErrorMeter(codebooks)
 
         def watch(block: FloatArray, codes: Codes) -> None:
+            nonlocal loss
             first = sum(map(len, kept))
             if not snapshot.collecting:
                 meter.measure(block, codes)
@@ -148,9 +150,11 @@ class Insertion:
                 later.check(block, first)  # what learning could not store must not be acknowledged
             if originals is not None:
                 kept.append(originals.to_bytes(block, first))
+                loss += originals.loss(block, kept[-1])
 
         codes = encode_rows(codebooks, rows, self.threads, self.effort, self.progress, watch)
-        return codes, np.concatenate(kept) if kept else None, math.nan if snapshot.collecting else meter.error
+        error = math.nan if snapshot.collecting else meter.error
+        return codes, np.concatenate(kept) if kept else None, error, loss
 
 
 def _check_columns(table: Table | None, columns: Columns | None) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..codec.originals import KINDS, WHOLE
+from ..codec.originals import KINDS, WHOLE, Loss
 from ..engine.segments import MAX_ROWS
 from ..errors import DamagedFileError, NotAnIndexError
 from ..files.versions import FORMAT, VERSION, check_version
@@ -65,6 +65,7 @@ class Manifest:
     next_id: int  #: larger than every integer id ever used
     next_file: int  #: larger than every file number ever used
     drift: Drift = field(default_factory=Drift)  #: errors of the rows added so far
+    loss: Loss = field(default_factory=Loss)  #: what the originals of the rows so far lost in conversion
     columns: str | None = None  #: schema of the payload (columns.py), if there is one
     originals: str | None = None  #: format of the originals (originals.py), if they are kept
     learning: LearningPlan | None = None  #: how the store learns codebooks, if it started without
@@ -169,6 +170,7 @@ def _parsed(found: dict[str, Any]) -> Manifest:
         next_id=_number(found, "next_id", 0, 2**63),
         next_file=_number(found, "next_file", 1),
         drift=Drift.stored(found["drift"]),
+        loss=Loss.stored(found["loss"]),
         columns=found["columns"],
         originals=found["originals"],
         learning=None if found["learning"] is None else LearningPlan.stored(found["learning"]),

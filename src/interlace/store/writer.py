@@ -141,6 +141,7 @@ class Writer:
             next_id=after.next_id,
             next_file=self._next_file,
             drift=after.drift.at_checkpoint(),
+            loss=after.loss,
             columns=None if extras.columns is None else extras.columns.text,
             originals=None if extras.originals is None else extras.originals.kind,
             learning=after.plan,
