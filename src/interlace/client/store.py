@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.explaining import Explanation
-from ..engine.margins import DEFAULT
 from ..errors import InputError, PartlyAddedError
 from ..index.matches import Matches, RangeMatches
 from ..index.report import Report
@@ -47,7 +46,7 @@ class RemoteStore:
         k: int = 10,
         *,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -67,7 +66,7 @@ class RemoteStore:
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         rerank: int | None = None,
@@ -102,7 +101,7 @@ class RemoteStore:
         id: int | str,
         k: int = 10,
         *,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         filter: Any = None,
         embedded: bool = False,
     ) -> Explanation:

@@ -29,6 +29,8 @@ K = 10
 DEPTHS = (10, 15, 20, 30, 40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 1600)
 #: Queries that recall is measured with: the true neighbours of each take a pass over all originals.
 QUERIES = 256
+#: Of a search that gives neither margin nor rerank nor recall, where originals are kept.
+DEFAULT_RECALL = 0.95
 #: Margins from this one on lose next to nothing.
 NEXT_TO_NOTHING = 0.999
 #: Queries to come are not these: the lower end of the one-sided interval of this confidence must reach a recall. Even
@@ -126,22 +128,50 @@ def effort(recall: float, k: int, n: int, calibration: Calibration | None) -> tu
     """Margin and re-rank depth that reach a recall@k among n rows; InputError if the calibration does not say."""
     if calibration is None or not calibration.recalls.found:
         raise InputError("recall needs a calibration: call calibrate(queries) once there are rows")
+    found = _least_effort(recall, calibration)
+    if found is None:
+        n_queries = min(QUERIES, calibration.queries)
+        _, depth, best = max(calibration.recalls.found, key=lambda measured: measured[2])
+        more = "pass rerank=" if best == 1 else "pass rerank=, or use codes of more bytes"
+        reachable = calibration.recalls.reachable
+        if reachable < 1 and at_least(reachable, n_queries) < recall:
+            more = "keep originals that lose less (float16 instead of int8, or vectors of a smaller range)"
+        raise InputError(
+            f"recall {recall:g} was not reached with 95 % confidence by the calibration: a re-rank of the best {depth} "
+            f"rows by code found {best:.4f} of the neighbours of {n_queries} queries, which promises "
+            f"{math.floor(1e4 * at_least(best, n_queries)) / 1e4:.4f}; ask for that or less, {more}"
+        )
+    margin, depth = found
+    return margin, max(k, math.ceil(depth * _grown(k, n, calibration)))
+
+
+@functools.lru_cache(maxsize=256)
+def default_effort(k: int, n: int, calibration: Calibration | None) -> tuple[Any, int, str]:
+    """Margin, depth and their reason for a search that gives none: those of :data:`DEFAULT_RECALL`, or the deepest."""
+    asked = f"recall={DEFAULT_RECALL} by default"
+    if calibration is None or not calibration.recalls.found:
+        depth = math.ceil(DEPTHS[-1] * max(1.0, k / K))
+        return "exact", depth, f"exact by code, because no calibration has measured {asked}"
+    found = _least_effort(DEFAULT_RECALL, calibration)
+    if found is not None:
+        return found[0], max(k, math.ceil(found[1] * _grown(k, n, calibration))), asked
+    margin, depth, reached = max(calibration.recalls.found, key=lambda measured: measured[2])
+    depth = max(k, math.ceil(depth * _grown(k, n, calibration)))
+    return (
+        margin,
+        depth,
+        f"the deepest measured (recall {reached:.3f}), as the calibration does not support {asked}",
+    )
+
+
+def _least_effort(recall: float, calibration: Calibration) -> tuple[float, int] | None:
+    """Margin and measured depth that are sure to reach a recall@10; None if none does."""
     n_queries = min(QUERIES, calibration.queries)
     reached: dict[float, int] = {}  # the smallest depth for each margin
     for margin, depth, found in calibration.recalls.found:
         if at_least(found, n_queries) >= recall:
             reached.setdefault(margin, depth)
     if not reached:
-        _, depth, found = max(calibration.recalls.found, key=lambda measured: measured[2])
-        more = "pass rerank=" if found == 1 else "pass rerank=, or use codes of more bytes"
-        reachable = calibration.recalls.reachable
-        if reachable < 1 and at_least(reachable, n_queries) < recall:
-            more = "keep originals that lose less (float16 instead of int8, or vectors of a smaller range)"
-        raise InputError(
-            f"recall {recall:g} was not reached with 95 % confidence by the calibration: a re-rank of the best {depth} "
-            f"rows by code found {found:.4f} of the neighbours of {n_queries} queries, which promises "
-            f"{math.floor(1e4 * at_least(found, n_queries)) / 1e4:.4f}; ask for that or less, {more}"
-        )
+        return None
     least = min(reached.values())
-    margin, depth = next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)
-    return margin, max(k, math.ceil(depth * _grown(k, n, calibration)))
+    return next((m, d) for m, d in sorted(reached.items()) if d <= WORTH * least)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..codec.exact import nearest_rows
 from ..engine import margins
 from ..engine.hits import SearchStats, but_own
-from ..engine.margins import DEFAULT, Rule
+from ..engine.margins import Rule
 from ..engine.options import SearchOptions
 from ..engine.rerank import rerank as rerank_rows
 from ..errors import InputError
@@ -115,7 +115,7 @@ def evaluate(
     *,
     truth: Any = None,
     x: Any = None,
-    margin: Margin = DEFAULT,
+    margin: Margin | None = None,
     sample: int = 1000,
     threads: int | None = None,
     seed: int = 0,
@@ -188,7 +188,7 @@ def evaluate(
 class Asked:
     """The options of the searches that are measured, as a user passes them."""
 
-    margin: Margin
+    margin: Margin | None
     rerank: int | None
     recall: float | None
     threads: int | None
