@@ -144,8 +144,10 @@ class Searcher:
         )
         return RangeMatches.of(hits, self.ids, self.space.metric)
 
-    def explain(self, q: Any, id: int | str, k: int, *, margin: Any, filter: Any, embedded: bool) -> Explanation:
-        """See :meth:`Searchable.explain`."""
+    def explain(
+        self, q: Any, id: int | str, k: int, *, margin: Any, filter: Any, embedded: bool, reranked: bool = False
+    ) -> Explanation:
+        """See :meth:`Searchable.explain`; ``reranked``: of the search for k rows that are then re-ranked."""
         vectors, _ = self.space.search_vectors(q, embedded)
         if len(vectors) != 1:
             raise InputError(f"explain takes a single query, got {len(vectors)}")
@@ -164,7 +166,7 @@ class Searcher:
                 vectors,
                 row,
                 options.k,
-                lambda among: self.engine.rule(margin, options.k, among=among),
+                lambda among: self.engine.rule(margin, options.k, among=among, reranked=reranked),
                 options.filter,
             )
         return replace(found, id=self.ids.take(np.array([row])).tolist()[0])

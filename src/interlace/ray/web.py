@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from .._version import __version__
 from ..errors import ShardUnavailableError
 from ..serve import Keys, RequestLimits, ServerSettings
-from ..serve.collections.collection import NAMES
+from ..serve.collections.describing import described
 from ..serve.collections.searching import QueryHits, query_input
 from ..serve.gate.admission import Admission
 from ..serve.gate.endpoint import Routes, Shortcuts, ok, parsed
@@ -47,15 +47,8 @@ class _Served:
 
     def about(self) -> dict[str, Any]:
         manifest = self.cluster.manifest
-        params = {"vectors": {"size": manifest.dim, "distance": NAMES[manifest.metric]}}
         shards = {"shards": len(manifest.shards), "groups": len(self.cluster.groups), "bytes": manifest.file_bytes}
-        return {
-            "status": "green",
-            "points_count": manifest.rows,
-            "config": {"params": params},
-            "payload_schema": {},
-            "interlace": shards,
-        }
+        return described("green", rows=manifest.rows, vectors=(manifest.dim, manifest.metric), own=shards)
 
     def options(self, given: Query | Explain) -> dict[str, Any]:
         """Of a search, as a query says it; filters need columns, which shards do not have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...codec.metric import METRICS
-from ...errors import InputError
 from ...index.matches import Matches
 from ...store import Snapshot
-from ..problems import ProblemDetails, check_limit, unsupported
+from ..problems import bad_input, check_limit, unsupported
 from ..requests import ids as point_ids
 from ..requests.filters import Condition, matching
 from ..requests.frequent import ExpressParams, ExpressQuery
@@ -46,7 +46,7 @@ class How:
             margin = float("inf") if margin == "inf" else margin
         if recall is not None:
             if margin is not None or rerank is not None or params.exact:
-                raise ProblemDetails(422, "input", "params: recall chooses margin and rerank; pass either it or them")
+                raise bad_input("params: recall chooses margin and rerank; pass either it or them")
             return cls(k, offset, None, None, recall)
         if rerank is None and kept:
             rerank = _depth(k + offset, params, settings.rerank, n)
@@ -129,21 +129,26 @@ def mask_of(snapshot: Snapshot, condition: Condition) -> NDArray[np.bool_]:
 
 def query_input(given: Any, dim: int) -> FloatArray | int | str:
     """The vector or the id that a request asks for."""
-    if isinstance(given, dict):
+    if isinstance(given, dict) and given:
         if given.keys() - {"nearest", "mmr"} or "nearest" not in given:
-            kinds = ", ".join(sorted(map(str, given))) or "nothing"
+            kinds = ", ".join(sorted(map(str, given)))
             raise unsupported(f"a query with {kinds:.80}, other than nearest,")
         given = given["nearest"]
-    if given is None:
-        raise ProblemDetails(422, "input", "query is missing: pass a vector or the id of a point")
+    if given is None or given == {}:
+        raise bad_input("query is missing: pass a vector or the id of a point")
     if isinstance(given, int | str) and not isinstance(given, bool):
         return point_ids.to_store(given)
-    vector: FloatArray = as_vectors([given], dim, "query")[0]
+    return as_vector(given, dim, "query")
+
+
+def as_vector(given: Any, dim: int, name: str) -> FloatArray:
+    """float32 [dim]."""
+    vector: FloatArray = as_vectors([given], dim, lambda _: name)[0]
     return vector
 
 
-def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
-    """float32 [n, dim]; the error names the first that does not fit."""
+def as_vectors(given: list[Any], dim: int, name: Callable[[int], str]) -> FloatArray:
+    """float32 [n, dim]; the error names the first that does not fit, by its number."""
     if not given:
         return np.zeros((0, dim), np.float32)
     try:
@@ -154,10 +159,12 @@ def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
     if found.shape != (len(given), dim):
         for i, vector in enumerate(given):
             if not isinstance(vector, list) or not all(isinstance(v, int | float) for v in vector):
-                raise unsupported(f"{name}[{i}] that is not one list of numbers")
+                raise unsupported(f"{name(i)} that is not one list of numbers")
+            if not vector:
+                raise bad_input(f"{name(i)} is empty: it must have {dim} numbers, as the collection has")
             if len(vector) != dim:
-                raise InputError(f"{name}[{i}] must have {dim} dimensions, as the collection has, got {len(vector)}")
-        raise InputError(f"{name} must be lists of {dim} numbers")
+                raise bad_input(f"{name(i)} must have {dim} dimensions, as the collection has, got {len(vector)}")
+        raise bad_input(f"{name(0)} must be a list of {dim} numbers")
     return found
 
 
