@@ -98,6 +98,7 @@ class UnsupervisedICQ(Model):
         given, columns = read_features(X)
         rows = Rows(given, name="X")
         learned = learn_codebooks(rows, settings, progress)
+        progress("done", 1.0)
         if learned.interrupted:
             warn_user("learning was interrupted; the codebooks are usable but not converged", FitInterruptedWarning)
         return Fitted(

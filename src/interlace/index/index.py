@@ -28,7 +28,7 @@ from ..learn.cost.limits import calibration_rows_that_fit
 from ..learn.fit import Learned, learn_codebooks
 from ..learn.sample import calibration_count
 from ..learn.settings import Settings
-from ..progress import Progress, as_progress, silent
+from ..progress import Progress, as_progress, part, silent
 from .adding import appended
 from .calibration import calibrated, calibrated_by_added, calibrated_by_rows, outgrown
 from .health import IndexHealth
@@ -166,12 +166,10 @@ class Index(SavedSearchable):
         ).checked()
         rows = Rows(x)
         refuse_early(rows, ids, originals, checked)
-        learned = learn_codebooks(rows, checked, lambda what, done: said(f"learning: {what}", 0.8 * done))
+        learned = learn_codebooks(rows, checked, part(said, 0.0, 0.8, "learning"))
         if learned.interrupted:
             raise KeyboardInterrupt
-        return cls.of_learned(
-            learned, rows, ids, checked, lambda what, done: said(what, 0.8 + 0.2 * done), originals=originals
-        )
+        return cls.of_learned(learned, rows, ids, checked, part(said, 0.8, 1.0), originals=originals)
 
     @classmethod
     def from_codes(cls, codebooks: Codebooks, codes: Any, ids: Any = None, embedding: Embedding | None = None) -> Index:
@@ -237,7 +235,7 @@ class Index(SavedSearchable):
         ``queries`` is how many rows calibrate, 0 for none; by default as many as the default margin needs, or more.
         """
         index = cls(codebooks, embedding, originals)
-        index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.75 * done))
+        index.add(rows, ids, threads=threads, progress=part(progress, 0.0, 0.75))
         progress("calibrating", 0.75)
         count = calibration_count(len(rows), len(sample)) if queries is None else queries
         if count:
@@ -269,6 +267,7 @@ class Index(SavedSearchable):
             self._searcher = appended(self._searcher, rows, ids, effort, workers, progress)
             if recalibrate and outgrown(self.calibration, len(self)):
                 self._calibrate_by(calibrated_by_added(self.searcher, rows, first, workers))
+        progress("done", 1.0)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Recalibrate ``margin`` for the current rows, from your own queries, or from originals or decoded rows.

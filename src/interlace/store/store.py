@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InputError, UnknownIdError
 from ..index.id_values import IdArray, as_id_array, is_id, shown_id
 from ..inputs.literals import Auto, Cross, Effort, Layout, Missing, PriorFit, Rotation
-from ..progress import Progress, as_progress, silent
+from ..progress import Progress, as_progress, part, silent
 from .adding import Insertion
 from .background import Background
 from .backups import write_backup
@@ -249,7 +249,7 @@ class Store(Reading):
         with self.session.writing() as writer:
             self.session.check_no_batch("relearn()")
             before = self.session.state.snapshot
-            new = relearned(before, settings, lambda what, done: report(f"learning: {what}", 0.7 * done))
+            new = relearned(before, settings, part(report, 0.0, 0.7, "learning"))
             report("coding", 0.7)
             writer.checkpoint(new.applied(before), everything=True, rewrite=True, books=new.books)
             report("calibrating", 0.9)
