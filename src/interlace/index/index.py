@@ -138,8 +138,9 @@ class Index(SavedSearchable):
         """Learn codebooks from a sample of x, code all rows, calibrate the default margin.
 
         The settings from ``n_bytes`` on (8 unless ``n_books`` is given) are those of :class:`interlace.ICQ`. x is
-        anything :class:`interlace.ICQ` takes, and is read in blocks. ``max_memory`` bounds the memory of all of it,
-        beside x; ``InputError`` names the smallest that would do. ``progress`` is ``"auto"`` (a bar if there is a
+        anything :class:`interlace.ICQ` takes, and is read in blocks. Ids of a table are its column ``id``, or the one
+        that ``ids`` names. ``max_memory`` bounds the memory of all of it, beside x; ``InputError`` names the smallest
+        that would do. ``progress`` is ``"auto"`` (a bar if there is a
         terminal), True, False or a function of what is done and its share. :attr:`choice` tells why ``layout="auto"``
         chose its layout. After Ctrl-C there is no index. ``originals`` keeps the vectors too, in ``"float16"`` or
         ``"int8"``: two bytes or one per dimension, in memory and in the file.
@@ -165,6 +166,7 @@ class Index(SavedSearchable):
             threads=threads,
         ).checked()
         rows = Rows(x)
+        ids = rows.ids(ids)
         refuse_early(rows, ids, originals, checked)
         learned = learn_codebooks(rows, checked, part(said, 0.0, 0.8, "learning"))
         if learned.interrupted:
@@ -262,6 +264,7 @@ class Index(SavedSearchable):
         """
         check_effort(effort)
         rows = self.searcher.space.rows(x, embedded)
+        ids = rows.ids(ids)
         with self._writes:
             first, workers = len(self), thread_count(threads)
             self._searcher = appended(self._searcher, rows, ids, effort, workers, progress)

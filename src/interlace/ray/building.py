@@ -49,10 +49,10 @@ def build(
     """Build an index in ``shards`` files in the folder or below the URL ``out``; returns its manifest.
 
     ``source`` is an array, a path or URL of ``.npy`` or ``.parquet`` files, a list of these or a folder, or a
-    ``ray.data.Dataset``; ``key`` names the column of vectors where there is more than one. ``ids`` is None (row
-    numbers), the name of a column, or an array of integers or strings. ``model`` is a dict of settings as
-    ``Index.build`` has them, :class:`interlace.Codebooks`, a fitted model, an :class:`interlace.Index`, or the path of
-    one. Settings learn the codebooks of ``Index.build``, from a bounded sample.
+    ``ray.data.Dataset``; ``key`` names the column of vectors where there is more than one. ``ids`` is None (the
+    column ``id``, or else row numbers), the name of a column, or an array of integers or strings. ``model`` is a dict
+    of settings as ``Index.build`` has them, :class:`interlace.Codebooks`, a fitted model, an :class:`interlace.Index`,
+    or the path of one. Settings learn the codebooks of ``Index.build``, from a bounded sample.
 
     Shards are consecutive rows. Each is coded by a task of ``threads`` CPUs (all CPUs of the cluster divided by the
     shards, at least 1) and repeated up to ``retries`` times when its worker or node is lost. ``calibrate``

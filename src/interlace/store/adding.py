@@ -19,6 +19,7 @@ from ..index.id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
 from ..inputs.arrays import FloatArray, Rows, to_numpy
 from ..inputs.literals import Effort
 from ..inputs.spool import yields_blocks
+from ..inputs.tables import is_table
 from ..progress import Progress, silent
 from .columns import Columns, Table
 from .drift import ErrorMeter
@@ -51,15 +52,16 @@ class Insertion:
 
     def insert(self, x: Any, ids: Any, payload: Any) -> IdArray:
         """Writes the rows, one block after the other if x is an iterator of blocks; returns their ids."""
-        if is_id(ids):
+        named = ids if isinstance(ids, str) and (is_table(x) or yields_blocks(x)) else None  # a column of a table
+        if is_id(ids) and named is None:
             x, ids = to_numpy(x, "x")[None], [ids]
             payload = [payload] if isinstance(payload, Mapping) else payload
         space = self.session.state.snapshot.books.space
         shape = (space.dim,) if self.embedded else space.input_shape
         if yields_blocks(x) and not (isinstance(x, list | tuple) and getattr(x[0], "shape", None) == shape):
-            return self._insert_blocks(x, ids, payload)
+            return self._insert_blocks(x, ids, payload, named)
         rows = space.rows(x, self.embedded)
-        added = self._insert_rows(rows, ids, self._table(payload, len(rows)), self.progress)
+        added = self._insert_rows(rows, rows.ids(ids), self._table(payload, len(rows)), self.progress)
         self.progress("done", 1.0)
         return added
 
@@ -93,9 +95,9 @@ class Insertion:
                 session.commit(writer, current.record(new, codes, replaced, pieces, originals, error))
         return new
 
-    def _insert_blocks(self, blocks: Iterable[Any], ids: Any, payload: Any) -> IdArray:
+    def _insert_blocks(self, blocks: Iterable[Any], ids: Any, payload: Any, named: str | None) -> IdArray:
         table = None if payload is None else self._table(payload)
-        given = None if ids is None else as_id_array(ids, "ids")
+        given = None if ids is None or named is not None else as_id_array(ids, "ids")
         if given is not None:
             parse_ids(given, len(given))  # finds ids that occur twice, before the first block is written
         added: list[IdArray] = []
@@ -105,7 +107,7 @@ class Insertion:
                 if (block := next(iterator, _END)) is _END:  # inside the try: reading a block can raise InputError too
                     break
                 rows = self.session.open_state.snapshot.books.space.rows(block, self.embedded)
-                own_ids = None if given is None else given[n : n + len(rows)]
+                own_ids = rows.ids(named) if given is None else given[n : n + len(rows)]
                 own_table = self._table(None, len(rows)) if table is None else _slice(table, n, len(rows))
                 added.append(self._insert_rows(rows, own_ids, own_table, silent))
             except InputError as error:

@@ -74,7 +74,8 @@ class Store(Reading):
     ) -> IdArray:
         """Encode and append rows; returns their ids. After an error, no row is added.
 
-        Without ``ids``, rows get the integers that follow the largest id ever used. An id that already exists raises
+        Without ``ids``, rows get the integers that follow the largest id ever used; those of a table get the ids of its
+        column ``id``, or of the one that ``ids`` names. An id that already exists raises
         :class:`DuplicateIdError`. x may be an iterator of blocks of any length: then each block is a write of its own,
         and an error reports how many rows were added before it. A single row with a single id is accepted too.
 
