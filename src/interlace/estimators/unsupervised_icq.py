@@ -90,6 +90,10 @@ class UnsupervisedICQ(Model):
         self.threads = threads
         self.progress = progress
 
+    @property
+    def _ignores_y(self) -> bool:
+        return True
+
     def learn(self, X: Any, y: Any = None) -> Fitted:
         """Learn codebooks from rows X [n, dim]; y is ignored."""
         names = (field.name for field in dataclasses.fields(Settings))

@@ -105,6 +105,10 @@ class VectorModel(Model):
         """Maximum ``n_books`` for vectors of ``dim`` dimensions: each product book needs one."""
         return dim + self.extra_bytes
 
+    @property
+    def _ignores_y(self) -> bool:
+        return True
+
     def learn(self, X: Any, y: Any = None) -> Fitted:
         """Learn from rows X [n, dim]; y is ignored."""
         run = self._start()
