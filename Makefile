@@ -4,7 +4,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Everything, and the few packages of a demo or a server.
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.demo
+SERVE := $(VENV)/.serve
 # Only checks and tests need torch (the train extra); the demo and the rest of the library do without.
 TORCH := $(VENV)/.torch
 # LangChain and Haystack with the test suites that they publish, in an environment of their own for their plugins of pytest.
@@ -21,12 +24,12 @@ INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-iso
 help:  ## this list
 	@grep -E '^[a-z-]+:.*  ## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*  ## (.*)$$/make \1\t\2/' | expand -t 20
 
-demo: $(STAMP)  ## learn and search a small data set, print one table, write a plot
+demo: $(DEMO)  ## learn and search a small data set, print one table, write a plot
 	$(BIN)/interlace demo --out interlace-demo
 
 # A server with a collection of digits and their images; the page is at the address that it prints.
 PORT ?= 6333
-serve: $(STAMP)  ## a server with a demo collection and its page (PORT=6333)
+serve: $(SERVE)  ## a server with a demo collection and its page (PORT=6333)
 	$(BIN)/interlace serve --demo interlace-demo/stores --port $(PORT) --log-level warning
 
 test: check $(SUITES)  ## lint, types and all tests
@@ -198,9 +201,12 @@ $(TORCH): $(VENV)/.tools constraints.txt
 	$(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt torch
 	touch $@
 
-$(STAMP): $(VENV)/.tools $(SOURCES)
-	$(INSTALL) ".[dev,cli,io,bench,ray,docs]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
-	touch $@
+$(STAMP): EXTRAS := dev,cli,io,bench,ray,docs
+$(DEMO): EXTRAS := cli,faiss
+$(SERVE): EXTRAS := cli,serve
+$(STAMP) $(DEMO) $(SERVE): $(VENV)/.tools $(SOURCES)
+	$(INSTALL) ".[$(EXTRAS)]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
+	touch $@ $(if $(filter $(STAMP),$@),$(DEMO) $(SERVE))
 
 $(SUITES): constraints-frameworks.txt | $(STAMP)
 	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv --system-site-packages $(FRAMEWORKS)

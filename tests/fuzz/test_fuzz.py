@@ -11,13 +11,14 @@ from pathlib import Path
 import fuzz_mutations as mutations
 import numpy as np
 import pytest
-from fuzz_targets import HERE, STORES, Target, targets
+from fuzz_targets import FILTERED, HERE, STORES, Target, targets
 
 import interlace as il
 from helpers import HANGS
 from interlace.files import storage
 from interlace.store import log as logs
 from interlace.store import manifest as manifests
+from interlace.store.filters import as_expression
 
 TORCH = importlib.util.find_spec("torch") is not None
 NAMES = [target.name for target in targets() if target.name != "checkpoint" or TORCH]
@@ -86,7 +87,10 @@ def test_what_goes_wrong_is_noticed(tmp_path: Path, what: str) -> None:
     assert (tmp_path / "case" / "what").read_text().startswith("case 0 (planted, ")
 
 
-@pytest.mark.parametrize("target", [t for t in targets() if t.name in NAMES], ids=lambda target: target.name)
+FILES = [target for target in targets() if target.name in NAMES and target.name != "filter"]
+
+
+@pytest.mark.parametrize("target", FILES, ids=lambda target: target.name)
 def test_changes_that_know_the_format_come_past_its_checksums(target: Target, tmp_path: Path) -> None:
     """Most of them; and they are the same for the same numbers."""
     passed = 0
@@ -108,6 +112,20 @@ def test_changes_that_know_the_format_come_past_its_checksums(target: Target, tm
         except il.FileError as error:
             passed += "checksum" not in str(error)
     assert passed >= 30
+
+
+def test_filters_are_changed_to_filters_with_characters_of_any_width() -> None:
+    (target,), widths, read = targets(["filter"]), set[int](), 0
+    for number in range(200):
+        seed = target.seeds[number % len(target.seeds)]
+        text = target.knowing(np.random.default_rng(number), seed.data).decode(errors="surrogateescape")
+        widths.update(len(c.encode(errors="surrogateescape")) for c in text)
+        try:
+            read += as_expression(text, FILTERED) is not None
+        except il.InputError:
+            continue
+    assert widths == {1, 2, 3, 4}
+    assert read >= 20
 
 
 def test_seeds_are_small_and_sound(tmp_path: Path) -> None:

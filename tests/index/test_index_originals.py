@@ -192,7 +192,11 @@ def test_report_and_plan_count_them() -> None:
     report = index.report()
     assert (report.originals, report.originals_kind) == (2000 * 20, "int8")
     assert "originals                40,000 bytes (int8)" in str(report)
+    assert report.bytes_per_vector == pytest.approx(report.code_bytes_per_vector + 20)
+    assert f"{report.code_bytes_per_vector + 20:.2f} with originals" in str(report)
     without = built(None).report()
+    assert without.bytes_per_vector == without.code_bytes_per_vector == report.code_bytes_per_vector
+    assert "with originals" not in str(without)
     assert report.total - without.total == 40_000
     assert "originals" not in str(without)
     plain, kept = (il.plan(2000, 12, n_bytes=3, originals=kind, measure=False) for kind in (None, "int8"))

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("-o", "--output", metavar="DIR", required=True, help="folder or URL for shards and manifest")
     build.add_argument("--shards", type=positive, required=True, metavar="N", help="number of shards")
     build.add_argument("--key", help="column of vectors in parquet files")
-    build.add_argument("--ids", metavar="COLUMN", help="column of ids (default: row numbers)")
+    build.add_argument("--ids", metavar="COLUMN", help="column of ids (default: id, or else row numbers)")
     build.add_argument("--originals", choices=("float16", "int8"), help="keep the vectors for re-ranking")
     build.add_argument(
         "--calibrate",

@@ -50,7 +50,7 @@ class Evaluation:
     rerank: int | None  #: rows that are compared with their originals for each query; None without a re-rank
     queries_per_second: float  #: all queries in one call
     queries_per_second_single: float  #: one call for each query
-    bytes_per_vector: float  #: codes and row numbers (``Report.code_bytes_per_vector``)
+    bytes_per_vector: float  #: codes and row numbers; after a re-rank, which reads them, originals too
     quantization_error: float | None  #: mean squared distance of a row from the vector that its code stands for
     #: the same as a share of the variance of the rows; above 1, x is not what was added, or the books do not fit it
     relative_error: float | None
@@ -165,6 +165,7 @@ def evaluate(
         truth = ids.take(_true_rows(searcher, rows, vectors, k, own))
     found, by_code, scanned = _answers(searcher, vectors, options, own)
     error, share = (None, None) if originals is None else _error(originals, decoded)
+    report = Report.of(searcher, None)
     return Evaluation(
         rows=n,
         queries=len(vectors),
@@ -177,7 +178,7 @@ def evaluate(
         rerank=options.rerank,
         queries_per_second=batch,
         queries_per_second_single=single,
-        bytes_per_vector=Report.of(searcher, None).code_bytes_per_vector,
+        bytes_per_vector=report.code_bytes_per_vector if options.rerank is None else report.bytes_per_vector,
         quantization_error=error,
         relative_error=share,
         stats=stats,

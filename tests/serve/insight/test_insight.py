@@ -134,6 +134,15 @@ def test_recall_by_bytes_ends_with_the_whole_code(shown: Running) -> None:
     assert ask(shown, "words/insight/recall")["bytes"] == []  # there are no originals to compare with
 
 
+@pytest.mark.parametrize("name", ["shapes", "words"])
+def test_sizes_count_the_originals_that_are_kept(shown: Running, name: str) -> None:
+    found = ask(shown, f"{name}/insight/overview")
+    sizes = found["bytes"]
+    kept = sizes["codes"] + sizes["row_numbers"] + sizes["originals"]
+    assert (sizes["originals"] > 0) == (found["originals"] is not None)
+    assert sizes["times_smaller"] == pytest.approx(4 * found["dim"] * found["rows"] / kept)
+
+
 def test_empty_collections_have_empty_answers(tmp_path: Path) -> None:
     il.create(tmp_path / "empty", dim=3).close()
     with running(tmp_path) as found:
@@ -141,3 +150,4 @@ def test_empty_collections_have_empty_answers(tmp_path: Path) -> None:
         assert ask(found, "empty/insight/recall")["bytes"] == []
         assert ask(found, "empty/insight/learned")["learned"] is False
         assert ask(found, "empty/insight/overview")["coded"] is False
+        assert ask(found, "empty/insight/overview")["bytes"]["times_smaller"] is None

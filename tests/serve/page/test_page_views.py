@@ -67,6 +67,7 @@ def test_overview(open_tab: Any) -> None:
     tiles = text_of(page, ".tiles")
     assert "3,000" in tiles
     assert "Euclidean" in tiles
+    assert "smaller than float32 with the original vectors" in tiles
     assert "label" in tiles
     assert "Codes" in text_of(page, "section:has(h2:text('Bytes by part'))")
     assert page.locator("section:has(h2:text('Bytes by part')) svg rect").count() >= 4
@@ -252,6 +253,8 @@ def test_codes(open_tab: Any, shown: Running) -> None:
     assert page.locator("section:has(h2:text('Variances')) rect.first").count() == sum(found["psi"])
     assert page.locator("section:has(h2:text('Prior')) path").count() == 2
     assert page.locator("section:has(h2:text('Books')) tbody tr").count() == len(found["books"])
+    each = "all of which" if found["n_crude"] == len(found["books"]) else f"of which search reads {found['n_crude']}"
+    assert each in text_of(page, ".lead")
 
 
 def test_the_keyboard_reaches_the_content_and_the_colours(open_tab: Any) -> None:

@@ -16,7 +16,7 @@ from serve_helpers import Running, running, vectors
 
 X = vectors(40, 4)
 NPY, ARROW = "application/x-npy", "application/vnd.apache.arrow.stream"
-FIELDS = {"n": "integer", "f": "float", "k": "keyword", "d": "datetime"}
+FIELDS = {"n": "integer", "f": "float", "k": "keyword", "größe": "keyword", "d": "datetime"}
 #: Integers that floating-point numbers of 24 or 53 bits do not have.
 NUMBERS = [0, 5, -3, 2**24 + 1, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 1_700_000_000_000]
 
@@ -29,7 +29,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             for key, kind in FIELDS.items():
                 answer = client.put("/collections/c/index", json={"field_name": key, "field_schema": kind})
                 assert answer.status_code == 200
-            payloads = [{"n": n, "f": float(n), "k": [f"w{i}", "all"]} for i, n in enumerate(NUMBERS)]
+            payloads = [{"n": n, "f": float(n), "k": [f"w{i}", "all"], "größe": f"w{i}"} for i, n in enumerate(NUMBERS)]
             points = [{"id": i, "vector": X[i].tolist(), "payload": p} for i, p in enumerate(payloads)]
             assert client.put("/collections/c/points", json={"points": points}).status_code == 200
         yield found
@@ -92,6 +92,19 @@ def test_many_values_are_compared(client: httpx.Client, n: int) -> None:
     assert matching(client, {"must": [{"key": "k", "match": {"except": ["w3", *others, "all", "w5"]}}]}) == [
         i for i in range(9) if i not in (3, 5)
     ]
+
+
+@pytest.mark.parametrize("n", [1, 33, 100, 400])
+@pytest.mark.parametrize("character", "xé字😀")
+def test_characters_of_any_width_are_compared(client: httpx.Client, character: str, n: int) -> None:
+    """As those of ASCII: values that no point has, beside one that a point has."""
+    word = character * n
+    for key in ("k", "größe"):
+        assert matching(client, {"must": [{"key": key, "match": {"value": word}}]}) == []
+        assert matching(client, {"must": [{"key": key, "match": {"any": [word, "w3"]}}]}) == [3]
+        assert matching(client, {"must": [{"key": key, "match": {"text": word}}]}) == []
+        assert 3 not in matching(client, {"must": [{"key": key, "match": {"except": [word, "w3", "all"]}}]})
+    assert matching(client, {"must_not": [{"key": "größe", "match": {"any": [word]}}]}) == list(range(9))
 
 
 def test_a_filter_of_many_terms_is_the_same_for_all_routes(client: httpx.Client) -> None:
