@@ -141,8 +141,8 @@ def plan_recall(
         for length in lengths
     ]
     kind = metric_of(metric)
-    chosen = rng.permutation(len(given))[:MOST_ROWS]
-    vectors = kind.prepare(given.take(np.sort(chosen)), name="x")
+    chosen = np.sort(rng.permutation(len(given))[:MOST_ROWS])
+    vectors = kind.prepare(given.take(chosen), name="x", rows=chosen)
     vectors = vectors[rng.permutation(len(vectors))]
     if queries is None:
         asked, vectors = vectors[:QUERIES], vectors[QUERIES:]
