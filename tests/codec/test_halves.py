@@ -71,7 +71,7 @@ def test_learning_rounds_wide_words() -> None:
 
 def test_words_of_very_different_sizes_are_floats_for_batches_and_single_queries() -> None:
     words = np.zeros((3, HALF_WIDTH), np.float32)
-    words[0, 0], words[1, 1], words[2] = 2.0**51, 2.0**-110, 1.0
+    words[0, 0], words[1, 1], words[2] = 2.0**51, 2.0**-46, 1.0
     books = il.Codebooks([il.Book(words, np.arange(HALF_WIDTH))] * 2, dim=HALF_WIDTH, n_crude=2, metric="ip")
     assert books.books[1].halves is None
     index = il.Index(books)

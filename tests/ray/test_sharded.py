@@ -52,6 +52,11 @@ def test_writes_searches_kills_and_rebuilds(store, one, rows, queries, tmp_path)
     with pytest.raises(il.DuplicateIdError, match="id 14"):
         store.add(rows[:2], [14, 15], payload={"n": [14, 15]})
     assert 15 not in store, "nothing of it was added"
+    with pytest.raises(il.InputError, match=r"x\[1\] is too small"):
+        store.upsert(rows[:2] * np.array([[1], [1e-20]], np.float32), [15, 16], payload={"n": [15, 16]})
+    assert 15 not in store
+    with pytest.raises(il.InputError, match=r"queries\[0\] is too small"):
+        store.search(queries[:2] * np.float32(1e-20))
     store.upsert(rows[600], 21, payload={"n": 21})
     assert store.remove([28, 35]) == 2
     with pytest.raises(il.UnknownIdError, match="id 28"):

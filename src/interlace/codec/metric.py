@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..inputs.arrays import FloatArray, normalize
+from ..inputs.arrays import FloatArray, normalize, refuse_tiny
 
 #: Bounds the rounding error of squaring a radius and taking the root.
 ROUNDING = 1e-6
@@ -60,7 +60,18 @@ class Metric:
     def prepare(
         self, x: FloatArray, *, name: str, first_row: int = 0, rows: NDArray[np.int64] | None = None
     ) -> FloatArray:
-        """Rows or queries [n, dim] as they are coded and searched; arguments as those of :func:`normalize`."""
+        """Rows or queries [n, dim] that a user passes, as they are coded and searched.
+
+        Arguments are those of :func:`normalize`. Where lengths matter, vectors too small for float32 are refused.
+        """
+        if not self.is_normalized:
+            refuse_tiny(x, name=name, first_row=first_row, rows=rows)
+        return self.directed(x, name=name, first_row=first_row, rows=rows)
+
+    def directed(
+        self, x: FloatArray, *, name: str, first_row: int = 0, rows: NDArray[np.int64] | None = None
+    ) -> FloatArray:
+        """The same for vectors that were taken already, or decoded."""
         return normalize(x, name=name, first_row=first_row, rows=rows) if self.is_normalized else x
 
     def distances(self, queries: NDArray[Any], x: NDArray[Any], squares: NDArray[Any] | None = None) -> NDArray[Any]:

@@ -55,20 +55,19 @@ class Space:
 
     def search_vectors(self, q: Any, embedded: bool = False) -> tuple[FloatArray, bool]:
         """As :meth:`queries`, of length 1 for the cosine metric: as they are searched."""
-        queries, single = None, True
+        queries = None
         if self.embedding is None or embedded:
             queries = as_one_query(q, self.codebooks.dim)
         if queries is None:
             queries, single = self.queries(q, embedded)
-        elif q.ndim == 2:
-            single = False
+            return self.codebooks.metric_type.prepare(queries, name="queries"), single
         if self.codebooks.metric_type.is_normalized:
             queries = self.directed(queries, "queries")
-        return queries, single
+        return queries, q.ndim == 1
 
     def directed(self, vectors: FloatArray, name: str, **where: Any) -> FloatArray:
         """Vectors of length 1 for the cosine metric, unchanged for the others; ``where`` names rows in errors."""
-        return self.codebooks.metric_type.prepare(vectors, name=name, **where)
+        return self.codebooks.metric_type.directed(vectors, name=name, **where)
 
     def rows(self, x: Any, embedded: bool = False) -> Rows:
         """Vectors, read in blocks; a ``Rows`` holds vectors already."""

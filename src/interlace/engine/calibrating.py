@@ -182,14 +182,15 @@ class _View:
 
         By inner product a query that stands for many rows of one code says little of others near them, whose hits
         differ from its own: where few queries have most of the weight, they support as little as few queries do. By
-        distance the hits of such a query are those rows.
+        distance the hits of such a query are those rows, and copies of a given query have its hits too.
         """
-        if not self.n or not self._scaled:
+        are_rows = len(self._needs) > 1  # which have several answers
+        if not self.n or not self._scaled or not are_rows:
             return 1.0
         return float(self._counts.sum() ** 2 / (self._counts**2).sum()) / self.n
 
     def loses_too_much(self, losses: Sequence[Losses], allowed: float) -> bool:
-        """Whether the mean loss of all rows is more than that, where a query stands for several of one code."""
+        """Whether the mean loss is more than that, with queries that stand for several counted as often."""
         if not self.n or not (self._counts > 1).any():
             return False
         return any(float(np.average(loss, weights=self._counts)) > allowed for loss in losses)

@@ -18,7 +18,7 @@ from ..codec.rounding import distance_error
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
 from . import calibrating, margins
-from .evidence import gathered
+from .evidence import Evidence, gathered
 from .filters import Allowed, Mask, filters_of
 from .hits import STRAYS, UNLIKE, RangeHits, RowHits, SearchStats
 from .margins import Among, Calibration, Rule
@@ -310,9 +310,16 @@ class Engine:
         confidence: float = calibrating.CONFIDENCE,
     ) -> Calibration:
         """A calibration from queries; ``own_rows``: the row that each query is, if they are rows."""
+        return self.calibrated_by(self.evidence(queries, own_rows, threads), confidence=confidence)
+
+    def evidence(self, queries: FloatArray, own_rows: NDArray[np.int64] | None, threads: int) -> Evidence:
+        """What a calibration by queries is made from."""
+        return gathered(self.codebooks, self.segments, queries, own_rows, threads)
+
+    def calibrated_by(self, evidence: Evidence, *, confidence: float = calibrating.CONFIDENCE) -> Calibration:
+        """As :meth:`calibrated`; the evidence is used up."""
         metric = self.codebooks.metric_type
-        parts, n_rows = gathered(self.codebooks, self.segments, metric.searched(queries), own_rows, threads)
-        return calibrating.calibrate(parts, n_rows, metric, confidence=confidence)
+        return calibrating.calibrate(evidence.parts, evidence.n_rows, metric, confidence=confidence)
 
 
 def hits_to_ask(k: int, removed: Removed) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..codec.codebooks import Codebooks
 from ..errors import DamagedFileError
 from ..inputs.arrays import FloatArray
+from . import distinct
 from .margins import EXACT, KS
 from .scan import codes_of, search_rows
 from .segments import Segment
@@ -65,13 +66,21 @@ class Held:
     rests: NDArray[np.float64]  # [queries] the smallest entries of all tables, where they are the same in all cells
     spans: FloatArray  # [queries] what an average row adds to them there; 0 elsewhere
     visits: Visits  # of the first queries, for the cost of a rule
-    counts: NDArray[np.float64]  # [queries] how many rows of the same code each stands for
+    counts: NDArray[np.float64]  # [queries] how many rows of the same code, or given queries, each stands for
 
     def __getitem__(self, part: slice) -> Held:
         """A slice of the queries; only one from the first query on has visits."""
         per_query: dict[str, Any] = {name: getattr(self, name)[part] for name in _PER_QUERY}
         visits = Visits(self.visits.bases[:0], self.visits.sizes[:0]) if part.start else self.visits
         return Held(answers=tuple(answer[part] for answer in self.answers), visits=visits, **per_query)
+
+    def only(self, kept: NDArray[np.bool_], counts: NDArray[np.int64]) -> Held:
+        """Some of the queries, each of which stands for so many; both arrays have an entry for every query."""
+        per_query: dict[str, Any] = {name: getattr(self, name)[kept] for name in _PER_QUERY}
+        visited = kept[: len(self.visits.bases)]
+        visits = Visits(self.visits.bases[visited], self.visits.sizes[visited])
+        answers = tuple(answer[kept] for answer in self.answers)
+        return Held(answers=answers, visits=visits, **per_query | {"counts": counts[kept].astype(np.float64)})
 
     @classmethod
     def joined(cls, parts: list[Held]) -> Held:
@@ -84,6 +93,24 @@ class Held:
         answers = tuple(Hits(*map(_joined, arrays)) for arrays in of_hits)
         per_query = {name: _joined(arrays) for name, arrays in others.items()}
         return cls(answers=answers, visits=Visits(*map(_joined, visits)), **per_query)
+
+
+class Evidence(NamedTuple):
+    """What a calibration is made from."""
+
+    parts: list[Held]  # in random order
+    n_rows: int
+    first: NDArray[np.int64]  # of each given query, the number of the one that it repeats; its own if there is none
+
+    def sample(self, n: int) -> NDArray[np.int64]:
+        """Numbers of up to n different queries, ascending: evenly among those that were given, then among the rest."""
+        chosen = np.unique(self.first[_evenly(len(self.first), n)])
+        rest = np.setdiff1d(self.first, chosen)
+        return np.union1d(chosen, rest[_evenly(len(rest), n - len(chosen))])
+
+
+def _evenly(n: int, wanted: int) -> NDArray[np.int64]:
+    return np.linspace(0, n - 1, min(wanted, n)).astype(np.int64)
 
 
 _PER_QUERY = ("nearest", "spread", "lengths", "squares", "rests", "spans", "counts")
@@ -111,8 +138,10 @@ def gathered(
     queries: FloatArray,
     own_rows: NDArray[np.int64] | None,
     threads: int,
-) -> tuple[list[Held], int]:
-    """Exact answers of queries, in random order, and the number of rows; ``own_rows``: the row that each query is.
+) -> Evidence:
+    """Exact answers of prepared queries, in random order; ``own_rows``: the row that each query is.
+
+    Queries that repeat others (engine/distinct.py) are one, which counts as often as there are of them.
 
     A query that is a row of the index has three answers, and a rule must find all of them: as a query that is a row,
     with all rows in its answer; as a new one, without its own row and those of the same code; and as one from outside
@@ -120,6 +149,7 @@ def gathered(
     since rows that were added twice are no new evidence, and count as often as there are of them.
     """
     order = np.random.default_rng(0).permutation(len(queries))
+    first_of = np.arange(len(queries))
     own_codes, counts = None, np.ones(len(queries))
     if own_rows is not None:
         codes = codes_of(codebooks, segments, own_rows[order])
@@ -128,18 +158,28 @@ def gathered(
         first, counts = first[ascending], found[ascending].astype(np.float64)
         own_codes, order = codes[first], order[first]
     queries = queries[order]
+    searched = codebooks.metric_type.searched(queries)
     sizes = np.zeros(codebooks.n_cells, np.int64)
     for segment in segments:
         starts = segment.arrays["cell_starts"].astype(np.int64)
         sizes += starts[1:] - starts[:-1]
-    parts = []
+    parts, answers = [], []
     n_visits = cost_queries(int(np.count_nonzero(sizes)))
     for start in range(0, max(1, len(queries)), CALIBRATED_AT_ONCE):
         part = slice(start, start + CALIBRATED_AT_ONCE)
         own = None if own_codes is None else own_codes[part]
         visited = max(0, n_visits - start)
-        parts.append(_held(codebooks, segments, queries[part], own, counts[part], sizes, visited, threads))
-    return parts, int(sizes.sum())
+        held, rows = _held(codebooks, segments, searched[part], own, counts[part], sizes, visited, threads)
+        parts.append(held)
+        answers.append(rows)
+    if own_rows is None:
+        first = distinct.repeated(codebooks, queries, np.concatenate(answers))
+        kept, times = first == np.arange(len(first)), np.bincount(first, minlength=len(first))
+        for i in range(len(parts)):
+            part = slice(i * CALIBRATED_AT_ONCE, (i + 1) * CALIBRATED_AT_ONCE)
+            parts[i] = parts[i].only(kept[part], times[part])
+        first_of[order] = order[first]
+    return Evidence(parts, int(sizes.sum()), first_of)
 
 
 def _held(
@@ -151,8 +191,8 @@ def _held(
     sizes: NDArray[np.int64],
     n_visits: int,
     threads: int,
-) -> Held:
-    """Exact answers of some queries, and what rules are chosen by."""
+) -> tuple[Held, NDArray[np.int64]]:
+    """Exact answers of some queries, and what rules are chosen by; and the rows of the first answers."""
     deepest = max(KS)
     depth = deepest if own_codes is None else deepest + 1 + COPIES + OUTSIDE
     width = max(1, min(depth, int(sizes.sum())))
@@ -180,7 +220,7 @@ def _held(
         rests = floors[:, 0].astype(np.float64) - of_hits[:, 0]
     lengths = np.maximum(codebooks.metric_type.limit_scales(queries.astype(np.float64)), 1e-30)
     visits = np.argsort(bases[:n_visits], axis=1, kind="stable")
-    return Held(
+    held = Held(
         answers=tuple(answers),
         nearest=ascending[:, 0],
         spread=ascending.mean(1, dtype=np.float64) - ascending[:, 0],
@@ -191,6 +231,7 @@ def _held(
         visits=Visits(ascending[:n_visits], sizes[occupied][visits].astype(np.float32)),
         counts=counts,
     )
+    return held, rows[:, :deepest]
 
 
 def _without(hits: Hits, left_out: NDArray[np.bool_]) -> Hits:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..engine.calibrating import queries_needed
 from ..engine.evidence import held_out_rows
 from ..engine.margins import DEFAULT, STRICT, Calibration
-from ..engine.recall import measured
+from ..engine.recall import QUERIES, measured
 from ..errors import CalibrationWarning, InputError, warn_user
 from ..inputs.arrays import FloatArray, Rows
 from ..learn.sample import LEAST_ERROR_ROWS, calibration_rows
@@ -69,21 +69,26 @@ def calibrated(searcher: Searcher, queries: Any, threads: int, embedded: bool) -
     else:
         own = sampled_rows(searcher)
         vectors = engine.decode(own) if kept is None else searcher.space.directed(kept.take(own), "queries")
-    made, before = engine.calibrated(vectors, own, threads=threads), engine.calibration
+    made, before = calibrated_by(searcher, vectors, own, threads), engine.calibration
     if queries is not None:
         warn_of_few_queries(made, len(vectors), engine.n_kept)
     if before is not None:
         made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
-    return with_recalls(searcher, made, vectors, own, threads)
+    return made
 
 
-def with_recalls(
-    searcher: Searcher, made: Calibration, vectors: FloatArray, own: NDArray[np.int64] | None, threads: int
-) -> Calibration:
-    """With the recall of each re-rank depth, where originals are kept; ``own``: the row that each query is."""
+def calibrated_by(searcher: Searcher, vectors: FloatArray, own: NDArray[np.int64] | None, threads: int) -> Calibration:
+    """By prepared queries, with the recall of each re-rank depth where originals are kept.
+
+    ``own``: the row that each query is, if they are rows. Only different queries are evidence, of recalls too.
+    """
+    evidence = searcher.engine.evidence(vectors, own, threads)
+    made = searcher.engine.calibrated_by(evidence)
     if searcher.originals is None:
         return made
-    recalls = measured(searcher.engine.with_calibration(made), searcher.originals, vectors, own, threads)
+    chosen = evidence.sample(QUERIES)
+    own = None if own is None else own[chosen]
+    recalls = measured(searcher.engine.with_calibration(made), searcher.originals, vectors[chosen], own, threads)
     return dataclasses.replace(made, recalls=recalls)
 
 
@@ -99,11 +104,10 @@ def calibrated_by_added(searcher: Searcher, rows: Rows, first: int, threads: int
     count = min(len(rows), held_out_rows(searcher.engine.n_kept))
     chosen = np.sort(np.random.default_rng(0).choice(len(rows), count, replace=False))
     vectors = searcher.space.directed(rows.take(chosen), "x", rows=chosen)
-    made = searcher.engine.calibrated(vectors, first + chosen, threads=threads)
-    before = searcher.engine.calibration
+    made, before = calibrated_by(searcher, vectors, first + chosen, threads), searcher.engine.calibration
     if before is not None:
         made = dataclasses.replace(made, error=before.error, error_rows=before.error_rows)
-    return with_recalls(searcher, made, vectors, first + chosen, threads)
+    return made
 
 
 def calibrated_by_rows(
@@ -116,7 +120,7 @@ def calibrated_by_rows(
     engine = searcher.engine
     chosen = calibration_rows(len(rows), sample, count, np.random.default_rng(seed))
     vectors = searcher.space.directed(rows.take(chosen), "x", rows=chosen)
-    made = with_recalls(searcher, engine.calibrated(vectors, chosen, threads=threads), vectors, chosen, threads)
+    made = calibrated_by(searcher, vectors, chosen, threads)
     unlearned = ~np.isin(chosen, sample, assume_unique=True)  # the error of training rows would be too small
     if engine.codebooks.error_rows or unlearned.sum() < LEAST_ERROR_ROWS:
         return made

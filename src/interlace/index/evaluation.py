@@ -151,8 +151,8 @@ def evaluate(
     decoded = engine.decode(kept[chosen])
     own: NDArray[np.int64] | None = kept[chosen]
     if queries is not None:
-        vectors, truth = _given(space.queries(queries, embedded)[0], truth, k, sample, rng)
-        vectors, own, queries_from = space.directed(vectors, "queries"), None, "given"
+        vectors, truth = _given(space.search_vectors(queries, embedded)[0], truth, k, sample, rng)
+        own, queries_from = None, "given"
     elif originals is not None:
         source = "rows of x" if rows is not None else "kept originals"
         vectors, queries_from = originals, f"{source}, {_LEFT_OUT}"

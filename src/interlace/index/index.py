@@ -276,10 +276,11 @@ class Index(SavedSearchable):
         """Recalibrate ``margin`` for the current rows, from your own queries, or from originals or decoded rows.
 
         Decoded rows are coarser than real queries: pass queries whenever you have some, as for :meth:`search`. A
-        target needs a number of queries to be supported with 95 % confidence: 397 for 0.99, 3,944 for 0.999, 39,420
-        for 0.9999; searches for a target that is not supported run exactly, and ``stats.fallback`` says so. Fewer
-        queries than the default margin (0.999) needs give a :class:`CalibrationWarning`. Where originals are kept, the
-        re-rank depth for ``recall`` is measured too.
+        target needs a number of different queries to be supported with 95 % confidence: 397 for 0.99, 3,944 for 0.999,
+        39,420 for 0.9999; copies, with or without a little noise, count once. Searches for a target that is not
+        supported run exactly, and ``stats.fallback`` says so. Fewer different queries than the default margin (0.999)
+        needs give a :class:`CalibrationWarning`. Where originals are kept, the re-rank depth for ``recall`` is measured
+        too.
         """
         with self._writes:
             self._calibrate_by(calibrated(self.searcher, queries, thread_count(threads), embedded))

@@ -141,13 +141,15 @@ def plan_recall(
         for length in lengths
     ]
     kind = metric_of(metric)
-    chosen = rng.permutation(len(given))[:MOST_ROWS]
-    vectors = kind.prepare(given.take(np.sort(chosen)), name="x")
+    chosen = np.sort(rng.permutation(len(given))[:MOST_ROWS])
+    vectors = kind.prepare(given.take(chosen), name="x", rows=chosen)
     vectors = vectors[rng.permutation(len(vectors))]
     if queries is None:
         asked, vectors = vectors[:QUERIES], vectors[QUERIES:]
     else:
-        asked = kind.prepare(as_queries(queries, given.dim)[0][:QUERIES], name="queries")
+        asked, _ = as_queries(queries, given.dim)
+        _, first = np.unique(asked, axis=0, return_index=True)  # a query that comes again predicts no more
+        asked = kind.prepare(asked[np.sort(first)[:QUERIES]], name="queries")
     n_learned = int(LEARNED * len(vectors))
     settings[0].check_rows(min(n_rows, n_learned), "the part of the sample that is learned from")
     searched = vectors[n_learned:]  # rows that were learned from are coded better, the more so the fewer there are

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .conversion import (
+    SMALLEST,
     FloatArray,
     check_numeric,
     describe,
@@ -24,6 +25,7 @@ from .conversion import (
     package_of,
     positive,
     refuse_kinds,
+    refuse_tiny,
     to_matrix,
     to_numpy,
 )
@@ -33,6 +35,7 @@ from .tables import ArrowRows, FrameRows, LazyRows, TableColumns, arrow_rows, is
 __all__ = [
     "BLOCK_ROWS",
     "LARGEST",
+    "SMALLEST",
     "FloatArray",
     "Rows",
     "as_queries",
@@ -41,14 +44,16 @@ __all__ = [
     "describe",
     "normalize",
     "positive",
+    "refuse_tiny",
     "to_matrix",
     "to_numpy",
 ]
 
 #: Squares of larger values, summed over a few thousand dimensions, leave the range of float32.
 LARGEST = 1e16
-#: No value of a vector of this squared length is larger than that.
-SAFE_SQUARE = 1e31
+#: No value of a vector of this squared length is larger than that; of a vector with this mean square, some value is not
+#: tiny.
+SAFE_SQUARE, SAFE_MEAN_SQUARE = 1e31, SMALLEST**2
 FLOAT32 = np.dtype(np.float32)
 BLOCK_ROWS = 16384
 
@@ -250,12 +255,12 @@ class Rows:
 def as_one_query(q: Any, dim: int) -> FloatArray | None:
     """A float32 vector [dim] or [1, dim] as [1, dim], copied; None for anything else, which :func:`as_queries` reads.
 
-    It is quick, and says no where a value may be too large or is not finite.
+    It is quick, and says no where a value may be too large or is not finite, or all may be too small.
     """
     if type(q) is not np.ndarray or q.dtype is not FLOAT32 or (q.shape != (dim,) and q.shape != (1, dim)):
         return None
     row = np.array(q, ndmin=2, order="C")
-    return row if row[0].dot(row[0]) <= SAFE_SQUARE else None
+    return row if dim * SAFE_MEAN_SQUARE <= row[0].dot(row[0]) <= SAFE_SQUARE else None
 
 
 def as_queries(q: Any, dim: int) -> tuple[FloatArray, bool]:

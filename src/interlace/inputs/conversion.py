@@ -13,6 +13,9 @@ from ..errors import InputError
 from .tables import FrameRows, arrow_rows, is_frame
 
 FloatArray = NDArray[np.float32]
+#: Codebooks cannot be learned from vectors whose values are all smaller (``SMALLEST_REACH`` in codec/limits.py), and
+#: soon float32 does not hold the squares of their differences either.
+SMALLEST = 1e-14
 
 
 def describe(x: Any) -> str:
@@ -101,6 +104,19 @@ def normalize(x: FloatArray, *, name: str, first_row: int = 0, rows: NDArray[np.
         row = row + first_row if rows is None else int(rows[row])
         raise InputError(f"{name}[{row}] is all zeros; the cosine metric needs a direction")
     return np.asarray(x / lengths[:, None], np.float32)
+
+
+def refuse_tiny(x: FloatArray, *, name: str, first_row: int = 0, rows: NDArray[np.int64] | None = None) -> None:
+    """Raise InputError if the largest value of a row is below :data:`SMALLEST`, but not 0; arguments as above."""
+    largest = np.maximum(x.max(1, initial=0), -x.min(1, initial=0))
+    tiny = (largest > 0) & (largest < SMALLEST)
+    if tiny.any():
+        row = int(np.argmax(tiny))
+        place = row + first_row if rows is None else int(rows[row])
+        raise InputError(
+            f"{name}[{place}] is too small: its largest value is {largest[row]:.3g}, and float32 cannot hold squares "
+            f"and products of values below {SMALLEST:g}; scale the vectors up, or pass zeros"
+        )
 
 
 def positive(value: Any, name: str, *, least: int = 1) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from ..codec.codebooks import Codebooks
 from ..codec.metric import METRICS
 from ..errors import FewRowsWarning, InputError, warn_user
-from ..inputs.arrays import FloatArray, Rows, normalize
+from ..inputs.arrays import FloatArray, Rows
 from ..progress import Progress, part, silent
 from .auto import Choice, choose
 from .books import Learner
@@ -78,9 +78,8 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress, *, n_row
 
 
 def _sampled(rows: Rows, sample: RowNumbers, settings: Settings) -> FloatArray:
-    """Some rows, of length 1 for cosine."""
-    x = rows.take(sample)
-    return normalize(x, name="x", rows=sample) if METRICS[settings.metric].is_normalized else x
+    """Some rows as they are coded."""
+    return METRICS[settings.metric].prepare(rows.take(sample), name="x", rows=sample)
 
 
 def _trial(asked: Settings, n_rows: int, progress: Progress) -> Callable[[FloatArray, str], Codebooks]:

@@ -13,7 +13,7 @@ from ..engine.calibrating import queries_needed
 from ..engine.evidence import held_out_rows
 from ..engine.margins import DEFAULT
 from ..errors import FewRowsWarning, warn_user
-from ..inputs.arrays import Rows, normalize
+from ..inputs.arrays import Rows
 
 RowNumbers = NDArray[np.int64]
 
@@ -64,9 +64,7 @@ def with_held_out_error(codebooks: Codebooks, rows: Rows, sample: RowNumbers, th
     if len(rows) - len(sample) < LEAST_ERROR_ROWS:
         return codebooks
     chosen = _held_out(len(rows), sample, ERROR_ROWS, np.random.default_rng(0))
-    x = rows.take(chosen)
-    if codebooks.metric_type.is_normalized:
-        x = normalize(x, name="x", rows=chosen)
+    x = codebooks.metric_type.prepare(rows.take(chosen), name="x", rows=chosen)
     differences = x.astype(np.float64) - codebooks.decode(encode(codebooks, x, threads))
     return codebooks.with_error(float((differences**2).sum(1).mean()), len(chosen))
 

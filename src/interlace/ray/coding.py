@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..codec.space import Space
 from ..errors import DuplicateIdError, FileError, InputError
-from ..index.calibration import with_recalls
+from ..index.calibration import calibrated_by
 from ..index.id_values import shown_id
 from ..index.index import Index
 from ..learn.sample import calibration_count, calibration_rows
@@ -138,8 +138,7 @@ def calibrate_all(
     index = joined([manifest.open_shard(shard.number) for shard in manifest.shards], None)
     searcher = index.searcher
     queries = searcher.space.directed(vectors, "x", rows=rows)
-    made = searcher.engine.calibrated(queries, rows, threads=threads)
-    made = with_recalls(searcher, made, queries, rows, threads)
+    made = calibrated_by(searcher, queries, rows, threads)
     empty = Index(index.codebooks, index.embedding).searcher
     with places.written(path) as local:
         Index.of(replace(empty, engine=empty.engine.with_calibration(made))).save(local)

@@ -86,7 +86,7 @@ class ShardedStore(ClusterSearches):
             return self.space.embedding(x)
         array = to_numpy(x, "x")
         rows = as_rows(array[None] if array.ndim == 1 else array, name="x", dim=self.space.dim)
-        self.space.directed(rows, "x")  # refuses rows of length 0 for cosine
+        self.space.codebooks.metric_type.prepare(rows, name="x")  # refuses rows that have no length, or hardly any
         return rows
 
     def remove(self, ids: Any, *, missing: Missing = "raise", timeout: float | None = None) -> int:

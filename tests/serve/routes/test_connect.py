@@ -119,6 +119,8 @@ def test_other_calls_are_the_same(pair: tuple[Any, Any]) -> None:
 BAD: dict[str, Any] = {
     "dimension": lambda s: s.search(np.zeros((2, 7))),
     "nan": lambda s: s.search(np.full(16, np.nan)),
+    "too small": lambda s: s.search(X[7] * 1e-20),
+    "small rows": lambda s: s.upsert(X[:2] * [[1], [1e-20]], [1, 2]),
     "k": lambda s: s.search(Q, k=0),
     "margin": lambda s: s.search(Q, margin="quick"),
     "filter": lambda s: s.search(Q, filter="price < 3"),

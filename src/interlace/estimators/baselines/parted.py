@@ -13,7 +13,7 @@ from ...codec.encode import check_effort
 from ...errors import InputError
 from ...index.index import Index
 from ...index.parts import Parts, PartsIndex
-from ...inputs.arrays import FloatArray
+from ...inputs.arrays import FloatArray, refuse_tiny
 from ...inputs.literals import Effort, OriginalsKind
 from ...learn.kmeans import nearest
 from .vectors import FitRun, VectorModel
@@ -53,6 +53,7 @@ class PartsModel(VectorModel):
         codes, start = np.empty((len(rows), parts.n_bytes), np.uint8), 0
         threads = thread_count(self.threads)
         for block in rows.blocks():
+            refuse_tiny(block, name=rows.name, first_row=start)
             candidates = nearest_keys(self.part_features(parts, block), parts.keys, self.n_candidates, threads)
             codes[start : start + len(block)] = parts.encode(block, candidates, threads, effort)
             start += len(block)

@@ -11,7 +11,7 @@ import numpy as np
 from ..._threads import thread_count
 from ...codec.codebooks import MAX_WORDS, Codebooks
 from ...errors import FewRowsWarning, InputError, warn_user
-from ...inputs.arrays import FloatArray, Rows, positive
+from ...inputs.arrays import FloatArray, Rows, positive, refuse_tiny
 from ...inputs.literals import Auto
 from ...learn.kmeans import kmeans
 from ...learn.registry import BookLearner
@@ -119,7 +119,9 @@ class VectorModel(Model):
             raise InputError("X must have at least one row to learn from, got 0")
         sample = training_rows(len(rows), positive(self.max_train_rows, "max_train_rows"), run.rng)
         self._warn_if_few(len(sample), rows.dim, run)
-        codebooks = self.learn_codebooks(rows.take(sample), run)
+        x = rows.take(sample)
+        refuse_tiny(x, name="X", rows=sample)
+        codebooks = self.learn_codebooks(x, run)
         if isinstance(codebooks, Codebooks):
             codebooks = with_held_out_error(codebooks, rows, sample, run.threads)
         run.progress("done", 1.0)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...codec.metric import METRICS
+from ...engine.margins import DEFAULT
 from ...index.matches import Matches
+from ...inputs.literals import Margin
 from ...store import Snapshot
 from ..problems import bad_input, check_limit, unsupported
 from ..requests import ids as point_ids
@@ -30,34 +32,35 @@ class How:
 
     k: int
     offset: int = 0
-    margin: float | str | None = None
+    margin: Margin | None = None
     rerank: int | None = None
     recall: float | None = None
 
     @classmethod
     def of(cls, given: Asked, snapshot: Snapshot, settings: ServerSettings, k: int | None = None) -> How:
-        """From a request, ``k`` in place of its limit. Kept originals are compared with unless it says otherwise."""
+        """From a request, ``k`` in place of its limit."""
         k, offset = k or given.limit or LIMIT, given.offset or 0
         check_limit(settings.limits, "k", k + offset, f"limit + offset = {k + offset}")
         kept, n = has_originals(snapshot), max(1, len(snapshot))
         params = given.params or SearchParams()
-        margin, recall, rerank = params.margin, params.recall, params.rerank
-        if isinstance(margin, str):
-            margin = float("inf") if margin == "inf" else margin
+        recall, rerank = params.recall, params.rerank
+        margin: Any = float("inf") if params.margin == "inf" else params.margin
         if recall is not None:
             if margin is not None or rerank is not None or params.exact:
                 raise bad_input("params: recall chooses margin and rerank; pass either it or them")
             return cls(k, offset, None, None, recall)
         if rerank is None and kept:
-            rerank = _depth(k + offset, params, settings.rerank, n)
-        if params.exact and margin is None:
-            margin = "exact"
+            rerank = _depth(k + offset, params, n)
+        if margin is None and (params.exact or rerank == 0):
+            margin = "exact" if params.exact else DEFAULT
         return cls(k, offset, margin, max(rerank, k + offset) if rerank else None)
 
-    @property
-    def chosen_margin(self) -> dict[str, Any]:
-        """The margin as a keyword, if the request has one."""
-        return {} if self.margin is None else {"margin": self.margin}
+    def resolved(self, snapshot: Snapshot) -> How:
+        """The same with the margin and the depth that a target recall, or none of the three, stands for."""
+        if snapshot.collecting:
+            return self
+        found = snapshot.searcher.options(self.k, self.offset, self.margin, 1, None, self.rerank, self.recall)
+        return replace(self, margin=found.margin, rerank=found.rerank, recall=None)
 
 
 def check_hits(n: int, k: Any, offset: Any, limits: RequestLimits) -> None:
@@ -78,8 +81,8 @@ def vectors_of(snapshot: Snapshot, ids: Any) -> NDArray[Any]:
     return snapshot.get(ids, originals=has_originals(snapshot))
 
 
-def _depth(k: int, params: SearchParams | ExpressParams, default: int, n: int) -> int:
-    """Rows to compare with their originals; 0 for none."""
+def _depth(k: int, params: SearchParams | ExpressParams, n: int) -> int | None:
+    """Rows to compare with their originals, as Qdrant's parameters ask for; 0 for none, None where they do not say."""
     quantization = params.quantization
     if params.exact or (quantization is not None and quantization.ignore):
         return n
@@ -87,7 +90,7 @@ def _depth(k: int, params: SearchParams | ExpressParams, default: int, n: int) -
         return 0
     if quantization is not None and quantization.oversampling is not None:
         return int(np.ceil(min(quantization.oversampling * k, n)))
-    return max(default, 4 * k) if default else 0
+    return None
 
 
 def search(
@@ -108,7 +111,7 @@ def search(
         filter=filter_of(snapshot, condition),
         rerank=how.rerank,
         recall=how.recall,
-        **how.chosen_margin,
+        margin=how.margin,
     )
     return found
 

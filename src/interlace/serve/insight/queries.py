@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...engine.explaining import FILTER, FOUND, REMOVED, Explanation
-from ...engine.margins import DEFAULT
 from ...engine.rerank import rerank
 from ...index.matches import Matches
 from ...store import Snapshot
@@ -63,7 +62,7 @@ def _rerank_seconds(snapshot: Snapshot, wanted: Any, how: How, condition: Condit
     """The part of a search in which rows are compared with their originals, measured by doing it again."""
     searcher, found = snapshot.searcher, list[float]()
     depth = min(len(snapshot), whole.stats.reranked)
-    by_code = search(snapshot, wanted, replace(how, k=depth, offset=0, rerank=None, recall=None), condition)
+    by_code = search(snapshot, wanted, replace(how.resolved(snapshot), k=depth, offset=0, rerank=None), condition)
     rows = searcher.ids.rows_of(by_code.ids[: by_code.counts], "ids")[None]
     vector = vectors_of(snapshot, point_ids.as_array([wanted])) if isinstance(wanted, int | str) else wanted[None]
     kept, metric = searcher.kept_vectors("rerank"), searcher.engine.codebooks.metric_type
@@ -77,12 +76,12 @@ def _rerank_seconds(snapshot: Snapshot, wanted: Any, how: How, condition: Condit
 def explained(found: Collection, given: Explain) -> dict[str, Any]:
     """What a query does with one point, at which step it is left out, and whether it is one of the nearest."""
     snapshot = found.snapshot()
-    how = How.of(given, snapshot, found.settings)
+    how = How.of(given, snapshot, found.settings).resolved(snapshot)
     wanted, point = query_input(given.query, found.dim), point_ids.to_store(given.id)
     is_id, allowed = isinstance(wanted, int | str), filter_of(snapshot, found.condition(snapshot, given.filter))
     exact: Any = vectors_of(snapshot, wanted) if is_id else wanted
     asked: Any = snapshot.get(wanted) if is_id and not how.rerank else exact  # as a search by id takes it
-    told = snapshot.explain(asked, point, how.k, filter=allowed, **how.chosen_margin)
+    told = snapshot.explain(asked, point, how.k, filter=allowed, margin=how.margin)
     nearest = told.rank <= how.k
     if has_originals(snapshot) and not snapshot.collecting:  # the rank is that of codes
         nearest = _is_nearest(snapshot, exact, point, how, allowed)
@@ -105,7 +104,7 @@ def _facts(told: Explanation) -> dict[str, Any]:
 def _is_nearest(snapshot: Snapshot, vector: Any, point: int | str, how: How, allowed: Any) -> bool:
     """Whether the point is one of the k nearest by vectors. Only where some hits may be farther, all are compared."""
     own = snapshot.search(vector, 1, margin="exact", rerank=1, filter=point_ids.as_array([point])).distances[0]
-    hits = snapshot.search(vector, how.k, rerank=max(how.rerank or 0, how.k), filter=allowed, **how.chosen_margin)
+    hits = snapshot.search(vector, how.k, rerank=max(how.rerank or 0, how.k), filter=allowed, margin=how.margin)
     if hits.counts == how.k and own > hits.distances[-1]:
         return False
     nearest = snapshot.search(vector, how.k, margin="exact", rerank=max(len(snapshot), how.k), filter=allowed)
@@ -120,11 +119,10 @@ def _reranked(snapshot: Snapshot, vector: Any, point: int | str, how: How, allow
     if not how.rerank:
         return None
     depth = min(how.rerank, max(1, len(snapshot)))
-    margin = DEFAULT if how.margin is None else how.margin
     codes = snapshot.searcher.explain(
-        vector, point, depth, margin=margin, filter=allowed, embedded=False, reranked=True
+        vector, point, depth, margin=how.margin, filter=allowed, embedded=False, reranked=True
     )
-    ranked = snapshot.search(vector, depth, rerank=depth, filter=allowed, **how.chosen_margin)
+    ranked = snapshot.search(vector, depth, rerank=depth, filter=allowed, margin=how.margin)
     places = np.flatnonzero(ranked.ids[: ranked.counts] == point)
     return {
         "depth": depth,

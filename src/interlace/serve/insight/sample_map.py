@@ -151,9 +151,9 @@ def _survivors(
 ) -> list[int | str] | None:
     """Those that were compared by their whole code; None if it would take too long to know."""
     searcher = snapshot.searcher
-    if how.recall is not None or len(ids) * max(1, matches.stats.scanned) > TRACED:
+    if len(ids) * max(1, matches.stats.scanned) > TRACED:
         return None
-    margin = DEFAULT if how.margin is None else how.margin
+    margin = DEFAULT if (margin := how.resolved(snapshot).margin) is None else margin
     k = min(matches.stats.reranked or how.k + how.offset, len(snapshot))
     kept = compared_rows(
         searcher.engine,
