@@ -129,9 +129,16 @@ def run_index(data: bytes, folder: Path, seed: Seed) -> None:
             with Tolerated():
                 index.calibrate(queries, threads=1, embedded=True)
             with Tolerated():
+                index.calibrate(np.repeat(queries[:16], 25, axis=0), threads=1, embedded=True)
+                assert index.calibration.queries <= 16
+            with Tolerated():
                 index.calibrate(threads=1)
             with Tolerated():
                 index.distance_error(queries, embedded=True)
+            for call in (index.search, index.add):
+                with Tolerated():
+                    call(queries[:2] * np.float32(1e-20), threads=1, embedded=True)
+                    assert index.metric == "cosine"
         if int(np.prod(index.input_shape)) <= 4096:
             with Tolerated():
                 index.add(_rows(20, *index.input_shape), ids=_more_ids(index, 20), threads=1)

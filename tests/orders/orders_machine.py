@@ -26,10 +26,12 @@ from orders_world import (
     COUNTS,
     DIM,
     EFFORTS,
+    EXPONENTS,
     FORMS,
     KINDS,
     LARGE_METRICS,
     LEARNING,
+    NOISE,
     NUMBERS,
     POOL,
     RAW,
@@ -51,7 +53,9 @@ from orders_world import (
 import interlace as il
 from helpers import LAYOUTS, METRICS
 from interlace.codec.embedding import Linear
+from interlace.engine.margins import TARGETS
 from interlace.store import Limits
+from raising import raises
 
 CHANGES = st.one_of(
     call("add", n=COUNTS, seed=SEEDS, embedded=st.booleans(), effort=EFFORTS, form=FORMS),
@@ -61,11 +65,12 @@ CHANGES = st.one_of(
     call("remove", numbers=NUMBERS, every=st.sampled_from([7, 0, 4, 5, 2, 1]), seed=SEEDS),
     call("batch", steps=st.lists(st.tuples(st.booleans(), NUMBERS, SEEDS), max_size=3), fails=st.booleans()),
     call("compact"),
+    call("add_small", n=st.integers(1, 4), exponent=EXPONENTS, seed=SEEDS),
 )
 
 
 LIFE = st.one_of(
-    call("calibrate", given=st.booleans(), seed=SEEDS),
+    call("calibrate", given=st.booleans(), noise=NOISE, seed=SEEDS),
     call("relearn", layout=st.sampled_from([None, *LAYOUTS])),
     call("build", seed=SEEDS, kind=st.sampled_from(KINDS), metric=st.sampled_from(METRICS)),
     call("copied", deep=st.booleans()),
@@ -82,7 +87,7 @@ LIFE = st.one_of(
 
 #: Kinds of objects that know a call.
 TAKES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(["add", "add_known", "calibrate"], ("index", "writer")),
+    **dict.fromkeys(["add", "add_known", "add_small", "calibrate"], ("index", "writer")),
     **dict.fromkeys(["upsert", "upsert_one", "remove", "batch", "compact", "relearn", "open_reader"], ("writer",)),
     **dict.fromkeys(["save_and_open", "to_store"], ("index",)),
     **dict.fromkeys(["to_file", "snapshot", "reopen"], ("writer", "reader")),
@@ -273,6 +278,19 @@ class Orders(Questions):
             subject.thing.add(x, ids, **options)
             subject.become(subject.rows.put(vectors, ids, payload))
 
+    def _add_small(self, subject: Subject, n: int, exponent: float, seed: int) -> None:
+        """Rows of which the last is too small for float32 are refused; by cosine only their directions count."""
+        x, ids = self.small(n, exponent, seed), self.new_ids(subject, n)
+        options: dict[str, Any] = {"payload": values(n, seed)} if subject.columns else {}
+        if subject.rows.books.metric == "cosine":
+            if subject.kind == "writer":
+                subject.thing.upsert(x, ids, embedded=True, **options)
+                subject.become(subject.rows.put(x, ids, options.get("payload")))
+            return
+        x[:-1] = POOL[: n - 1]
+        with raises(il.InputError, "too small", f"x[{n - 1}]"):
+            subject.thing.add(x, ids, embedded=True, **options)
+
     def _upsert(self, subject: Subject, numbers: list[int], seed: int, embedded: bool) -> None:
         subject.become(self.replaced(subject, subject.rows, numbers, seed, embedded))
 
@@ -321,12 +339,14 @@ class Orders(Questions):
         assert (health.removed, health.log_rows) == (0, 0)
         assert health.segments == bool(len(subject.rows))
 
-    def _calibrate(self, subject: Subject, given: bool, seed: int) -> None:
+    def _calibrate(self, subject: Subject, given: bool, noise: float | None, seed: int) -> None:
+        """With ``noise``, few queries that repeat each other, which support no margin."""
         n = len(subject.rows)
         if n > self.work or (n > SLOW and seed % 4):
             return
         self.work -= n
-        q, _ = self.inputs(min(1000, max(400, n)), 9000 + seed, False)
+        wanted = min(1000, max(400, n))
+        q = self.inputs(wanted, 9000 + seed, False)[0] if noise is None else self.repeated(wanted, noise, 9000 + seed)
         queries = q if given else None
         if not n:
             with pytest.raises(il.InputError, match="empty"):
@@ -335,6 +355,9 @@ class Orders(Questions):
         subject.thing.calibrate(queries, threads=1)
         if subject.kind == "writer":  # an index keeps its filters
             subject.become(dataclasses.replace(subject.rows, calibrated=subject.rows.originals is not None))
+        if given and noise is not None:
+            rules = [subject.thing.search(q[0], margin=margin).stats.rule for margin in TARGETS]
+            assert rules == ["exact"] * len(TARGETS)
 
     def _relearn(self, subject: Subject, layout: str | None) -> None:
         n = len(subject.rows)

@@ -17,6 +17,7 @@ from orders_oracle import FloatArray, Mask, listed, same_hits, unit
 from orders_world import (
     ASKS,
     AT,
+    EXPONENTS,
     FILTERS,
     HOWS,
     POOL,
@@ -36,6 +37,7 @@ from orders_world import (
 import interlace as il
 from interlace.engine.hits import SearchStats
 from interlace.index.matches import Matches
+from raising import raises
 
 #: Rows beyond k that are compared with their originals; None: a search by code alone.
 MORE = st.sampled_from([None, 20, None, 0, 400, "recall"])
@@ -57,6 +59,7 @@ QUESTIONS = st.one_of(
     call("allow", only=SOME_FILTERS),
     call("search_allowed", ask=ASKS, how=HOWS),
     call("evaluate", ask=ASKS, how=HOWS, known=st.booleans()),
+    call("search_small", n=st.integers(1, 2), exponent=EXPONENTS, seed=SEEDS),
     call("facts"),
 )
 
@@ -310,6 +313,16 @@ class Questions(World):
                 found = np.atleast_2d(subject.thing.search(q, k, **options).ids)
                 shares = [len(set(a.tolist()) & set(b)) / k for a, b in zip(found, truth, strict=True)]
                 assert told.recall[k] == pytest.approx(np.mean(shares))
+
+    def _search_small(self, subject: Subject, n: int, exponent: float, seed: int) -> None:
+        """Queries too small for float32 are refused; by cosine only their directions count."""
+        q, rows = self.small(n, exponent, seed), subject.rows
+        if rows.books.metric == "cosine":
+            rows.check_hits(subject.thing.search(q, 3, margin="exact", embedded=True), unit(q), 3)
+            return
+        for search in (subject.thing.search, subject.thing.range_search):
+            with raises(il.InputError, "too small", "queries[0]"):
+                search(q, 3, embedded=True)
 
     def _facts(self, subject: Subject) -> None:
         """All that can be asked besides: ids, vectors, columns, bytes, health, soundness."""

@@ -36,6 +36,8 @@ KINDS = ("default", "int64", "string")
 MOST, STORES = 6, 2
 #: Rows that the slow rules (calibrate, relearn) may work through in one sequence: a large object once.
 WORK = LARGE + 500
+#: Different queries among those that repeat each other: too few for any target, also if noise makes some more of them.
+FEW = 10
 #: Rows from which on that is done in a quarter of the sequences only.
 SLOW = 700
 
@@ -130,6 +132,10 @@ NUMBERS = st.lists(st.integers(0, 30), unique=True, max_size=6)
 COUNTS = st.sampled_from([3, 0, 1, 30, 120])
 FORMS = st.sampled_from(["array", "blocks", "float64"])
 EFFORTS = st.sampled_from([None, "fastest", "best"])
+#: Of vectors too small for float32, as powers of ten.
+EXPONENTS = st.sampled_from([-20, -40, -15.5])
+#: Noise of queries that repeat each other, in units of the spread; None: they do not.
+NOISE = st.sampled_from([None, 0.0, 1e-6, 1e-2])
 
 
 # --- what sequences begin with
@@ -289,6 +295,17 @@ class World(RuleBasedStateMachine):
         raw = rng.normal(size=(n, RAW)).astype(np.float32)
         vectors = self.embedding(raw)
         return (vectors if embedded else raw), vectors
+
+    def small(self, n: int, exponent: float, seed: int) -> FloatArray:
+        """Vectors that are much smaller than all others."""
+        rows = POOL[np.random.default_rng(seed).integers(len(POOL), size=n)]
+        return (rows * 10.0**exponent).astype(np.float32)
+
+    def repeated(self, n: int, noise: float, seed: int) -> FloatArray:
+        """Queries to pass, a few of them again and again."""
+        rng = np.random.default_rng(seed)
+        q, _ = self.inputs(FEW, seed, False)
+        return (q[rng.integers(FEW, size=n)] + noise * POOL.std() * rng.normal(size=(n, q.shape[1]))).astype(np.float32)
 
     def queries(self, subject: Subject, ask: Ask) -> tuple[FloatArray, FloatArray, bool]:
         """Queries to pass, the vectors [n, dim] that are searched, and whether the former are vectors already."""

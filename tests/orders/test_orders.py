@@ -13,6 +13,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from orders_machine import EmptyOrders, HybridOrders, Orders, ResidualOrders, SubspaceOrders
 
 import interlace as il
+from interlace.codec.metric import Metric
+from interlace.engine import distinct
 from interlace.engine.exact import ExactEngine
 from interlace.engine.tombstones import JoinedTombstones
 from interlace.index.searcher import Searcher
@@ -85,6 +87,14 @@ def removed_rows_stay_where_there_are_many_hits(patch: pytest.MonkeyPatch) -> No
     patch.setattr(JoinedTombstones, "has", broken)
 
 
+def copies_of_queries_are_evidence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(distinct, "repeated", lambda codebooks, queries, answers: np.arange(len(queries)))
+
+
+def small_vectors_are_taken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Metric, "prepare", Metric.directed)
+
+
 def removed_rows_are_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExactEngine, "kept_rows", lambda self: np.arange(self.n_rows))
 
@@ -97,13 +107,15 @@ def removed_rows_are_compared(patch: pytest.MonkeyPatch) -> None:
         (filters_are_remembered_across_writes, (il.InputError, AssertionError), SubspaceOrders),
         (removed_rows_stay_where_there_are_many_hits, (KeyError, AssertionError), SubspaceOrders),
         (removed_rows_are_compared, (KeyError, AssertionError), EmptyOrders),
+        (copies_of_queries_are_evidence, AssertionError, SubspaceOrders),
+        (small_vectors_are_taken, pytest.fail.Exception, EmptyOrders),
     ],
-    ids=["re-rank", "filters", "removed rows", "removed vectors"],
+    ids=["re-rank", "filters", "removed rows", "removed vectors", "copies", "small vectors"],
 )
 def test_a_planted_defect_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], errors: Any, machine: type[Orders], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    found_soon = settings(SETTINGS, max_examples=200, phases=[Phase.generate], derandomize=True, database=None)
+    found_soon = settings(SETTINGS, max_examples=400, phases=[Phase.generate], derandomize=True, database=None)
     with pytest.raises(errors):
         run_state_machine_as_test(machine, settings=found_soon)

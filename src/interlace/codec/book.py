@@ -179,6 +179,8 @@ def arrays_of(
 def stored_books(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> tuple[list[Book], list[Norm]]:
     """Books and norms of a file. Words may be float16 numbers times a power of 2."""
     n = int(description["n_books"])
+    if f"words.{n - 1}" not in arrays:
+        raise InputError(f"there are {n} books, but no words of book {n - 1}")
     exponents = [*description.get("exponents", [None] * n)]
     if len(exponents) != n:
         raise InputError(f"exponents must be {n}, one for each book, got {len(exponents)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from .margins import Among, Calibration, Rule
 from .options import MAX_ANSWERS, SearchOptions
 from .originals import KeptVectors
 from .scan import Scanned, codes_of, range_rows, search_rows
-from .segments import Segment
+from .segments import Segment, check_codes
 from .tombstones import Removed
 
 #: Beyond this many times k it is cheaper to mask removed rows than to ask for more hits and to drop them.
@@ -295,9 +295,15 @@ class Engine:
     def distance_error(self, queries: FloatArray) -> NDArray[np.float64]:
         """For each query, how far a reported distance may be from the distance to the decoded row."""
         metric = self.codebooks.metric_type
-        blocks = (segment.unpack() for segment in self.segments)
-        errors = distance_error(self.codebooks, blocks, metric.searched(queries))
+        errors = distance_error(self.codebooks, self._codes(), metric.searched(queries))
         return metric.reported_error(errors, self.codebooks.reach + float(np.linalg.norm(self.codebooks.mean)))
+
+    def _codes(self) -> Iterator[NDArray[np.uint8]]:
+        """Those of all rows, segment by segment."""
+        for segment in self.segments:
+            codes = segment.unpack()
+            check_codes(codes, self.codebooks)
+            yield codes
 
     # --- calibrating
 
