@@ -28,7 +28,7 @@ from interlace.store.filters import as_expression, columns_of, qualifying
 
 HERE = Path(__file__).resolve().parent
 GOLDEN, SEEDS = HERE.parent / "golden", HERE / "seeds"
-STORES = tuple(sorted(path.name for path in SEEDS.iterdir() if path.is_dir()))
+STORES = tuple(sorted(path.parent.name for path in SEEDS.glob("*/MANIFEST.json")))
 #: What filter strings are about: columns with names of one to four bytes for a character, and a table of them.
 FILTERED = Columns.of({"n": "int64", "größe": "string", "e\u0301cole": "bool", "価格": "float32", "𐐀": "timestamp[s]"})
 ROWS = FILTERED.table({"n": [1, None], "größe": ["字" * 33, "😀"], "価格": [0.5, None]}, 2)

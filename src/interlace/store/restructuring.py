@@ -67,5 +67,5 @@ def _verified(before: Snapshot) -> Snapshot:
 def _restructured(before: Snapshot, table: Table) -> Snapshot:
     rows = before.rows
     extras = Extras(Columns.of(arrow().schema(list(table.schema))), rows.extras.originals)
-    after = Restructured(rows.parts, rows.removed, rows.tail, rows.kind, extras, table)
+    after = Restructured(rows.parts, rows.removed, rows.tail, rows.kind, extras, rows.loss, table)
     return Snapshot(before.books, after, before.next_id, before.drift, before.plan)
