@@ -4,9 +4,17 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Everything, and the few packages of a demo or a server.
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.demo
+SERVE := $(VENV)/.serve
 # Only checks and tests need torch (the train extra); the demo and the rest of the library do without.
 TORCH := $(VENV)/.torch
+# LangChain and Haystack with the test suites that they publish, in an environment of their own for their plugins of pytest.
+FRAMEWORKS := build/frameworks
+SUITES := $(FRAMEWORKS)/.suites
+FRAMEWORK_TESTS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(FRAMEWORKS)/bin/python -m pytest -q \
+  -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket -p no:recording
 SOURCES := $(shell find src cpp -name '*.py' -o -name '*.pyi' -o -name '*.cpp' -o -name '*.h') $(shell find src/interlace/serve/page -type f) CMakeLists.txt pyproject.toml README.md
 # The emulated level lets machines without AVX-512 VBMI test its logic; wheels for users are built without it.
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-isolation
@@ -16,16 +24,18 @@ INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --no-build-iso
 help:  ## this list
 	@grep -E '^[a-z-]+:.*  ## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*  ## (.*)$$/make \1\t\2/' | expand -t 20
 
-demo: $(STAMP)  ## learn and search a small data set, print one table, write a plot
+demo: $(DEMO)  ## learn and search a small data set, print one table, write a plot
 	$(BIN)/interlace demo --out interlace-demo
 
 # A server with a collection of digits and their images; the page is at the address that it prints.
 PORT ?= 6333
-serve: $(STAMP)  ## a server with a demo collection and its page (PORT=6333)
+serve: $(SERVE)  ## a server with a demo collection and its page (PORT=6333)
 	$(BIN)/interlace serve --demo interlace-demo/stores --port $(PORT) --log-level warning
 
-test: check  ## lint, types and all tests
+test: check $(SUITES)  ## lint, types and all tests
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
+	$(FRAMEWORK_TESTS) tests/integrations/test_conformance.py tests/integrations/test_adapters.py \
+	  tests/integrations/test_adapter_errors.py
 
 # The same tests with other examples for all properties, drawn anew each time.
 explore: $(STAMP) $(TORCH)  ## the tests with other random examples
@@ -161,14 +171,11 @@ levels:  ## every kernel of every SIMD level against scalar
 	else echo "no aarch64 compiler or qemu here: the neon level was not run"; fi
 	build/levels/bench
 
-# The test suites that LangChain and Haystack publish, and our tests of the adapters, in an environment of their own.
-conformance: $(STAMP)  ## the adapters, with the suites of LangChain and Haystack
-	test -x build/frameworks/bin/python || $(PYTHON) -m venv --system-site-packages build/frameworks
-	build/frameworks/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-frameworks.txt \
-	  pytest langchain-core langchain-tests llama-index-core haystack-ai pytest-asyncio datasets duckdb
-	build/frameworks/bin/python -c "import site, sys; open(site.getsitepackages()[0] + '/interlace.pth', 'w').write(sys.argv[1])" \
-	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
-	build/frameworks/bin/python -m pytest -q -p no:asyncio -p no:benchmark -p no:codspeed -p no:socket tests/integrations
+# The adapters with all frameworks, LlamaIndex, datasets and DuckDB among them.
+conformance: $(SUITES)  ## the adapters, with the suites of LangChain and Haystack
+	$(FRAMEWORKS)/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-frameworks.txt \
+	  llama-index-core datasets duckdb
+	$(FRAMEWORK_TESTS) tests/integrations
 
 # Needs the Pythons it builds for, and for aarch64 a cross compiler and qemu; says what is missing. Each wheel is compiled
 # twice, to compare the bytes; WHEELS= does without.
@@ -194,6 +201,17 @@ $(TORCH): $(VENV)/.tools constraints.txt
 	$(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt torch
 	touch $@
 
-$(STAMP): $(VENV)/.tools $(SOURCES)
-	$(INSTALL) ".[dev,cli,io,bench,ray,docs]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
+$(STAMP): EXTRAS := dev,cli,io,bench,ray,docs
+$(DEMO): EXTRAS := cli,faiss
+$(SERVE): EXTRAS := cli,serve
+$(STAMP) $(DEMO) $(SERVE): $(VENV)/.tools $(SOURCES)
+	$(INSTALL) ".[$(EXTRAS)]" -C cmake.define.INTERLACE_EMULATE_AVX512=ON
+	touch $@ $(if $(filter $(STAMP),$@),$(DEMO) $(SERVE))
+
+$(SUITES): constraints-frameworks.txt | $(STAMP)
+	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv --system-site-packages $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --disable-pip-version-check --quiet --constraint constraints-frameworks.txt \
+	  pytest langchain-core langchain-tests haystack-ai pytest-asyncio
+	$(FRAMEWORKS)/bin/python -c "import site, sys; open(site.getsitepackages()[0] + '/interlace.pth', 'w').write(sys.argv[1])" \
+	  "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')"
 	touch $@

@@ -18,6 +18,14 @@ class FakeFrame:
         self.shape = (len(next(iter(columns.values()))), len(columns))
         self.largest = 0  # rows that were converted at once
 
+    def __getitem__(self, name: Any) -> np.ndarray:
+        return self.data[name]
+
+    def drop(self, columns: list[Any]) -> FakeFrame:
+        kept = [name for name in self.columns if name not in columns]
+        dtypes = dict(zip(self.columns, self.dtypes, strict=True))
+        return FakeFrame({name: self.data[name] for name in kept}, {name: dtypes[name] for name in kept})
+
     @property
     def iloc(self) -> Any:
         outer = self

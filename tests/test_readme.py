@@ -49,7 +49,31 @@ def test_snippet_runs(page, number, code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, f"{page}:{number}", "exec"), {"__name__": "snippet"})
     printed = capsys.readouterr().out
-    assert all(word in printed for word in ("ops per vector", "code bytes per vector"))
+    if page == "README.md":
+        assert readme_numbers(printed) <= set(re.findall(r"[\d.]+\d|\d+", (ROOT / page).read_text().split("```")[4]))
+
+
+def readme_numbers(printed: str) -> set[str]:
+    """What the text after the first example says of it."""
+    found = {name: re.search(pattern, printed) for name, pattern in PRINTED.items()}
+    assert all(found.values()), found
+    number = {name: float(match[1]) for name, match in found.items() if match is not None}
+    return {
+        f"{number['code bytes']:.0f}",
+        f"{number['scanned']:.0f}",
+        f"{number['depth']:.0f}",
+        f"{number['recall']:.2f}",
+        f"{number['code recall']:.2f}",
+    }
+
+
+PRINTED = {
+    "code bytes": r"n_bytes=(\d+)",
+    "scanned": r"scanned ([\d.]+)%",
+    "depth": r"after a re-rank of (\d+) rows",
+    "recall": r"recall@10 +([\d.]+) after",
+    "code recall": r"code recall@10 +([\d.]+)",
+}
 
 
 def test_the_guide_to_joint_learning_names_every_field_of_a_recipe():

@@ -31,14 +31,16 @@ Stored stored_type(const std::string& kind) {
     return kind == "float32" ? Stored::kFloat32 : kind == "float16" ? Stored::kFloat16 : Stored::kInt8;
 }
 
-std::unique_ptr<PyVectors> make_vectors(const std::string& kind, std::size_t dim, Parts parts) {
+std::unique_ptr<PyVectors> make_vectors(const std::string& kind, In<float, One> centre, Parts parts) {
     const Stored type = stored_type(kind);
+    const std::size_t dim = centre.shape(0);
     std::vector<StoredVectors::Part> places;
     for (const auto& part : parts) {
         require(part.shape(1) == stored_head(type) + dim * stored_size(type), "a part has rows of another width");
         places.push_back({part.data(), part.shape(0)});
     }
-    return std::unique_ptr<PyVectors>(new PyVectors{std::move(parts), StoredVectors(type, dim, places)});
+    return std::unique_ptr<PyVectors>(
+        new PyVectors{std::move(parts), StoredVectors(type, {centre.data(), centre.data() + dim}, places)});
 }
 
 void py_rerank(const PyVectors& self, bool is_squared, float offset, In<float, Two> queries, In<std::int64_t, Two> rows,
@@ -71,7 +73,7 @@ std::vector<std::pair<std::uintptr_t, std::uintptr_t>> page_runs(const std::vect
 
 void bind_vectors(nb::module_& m) {
     nb::class_<PyVectors>(m, "StoredVectors")
-        .def(nb::new_(&make_vectors), "kind"_a, "dim"_a, "parts"_a.noconvert())
+        .def(nb::new_(&make_vectors), "kind"_a, "centre"_a.noconvert(), "parts"_a.noconvert())
         .def("rerank", &py_rerank, "is_squared"_a, "offset"_a, "queries"_a.noconvert(), "rows"_a.noconvert(),
              "threads"_a, "out_rows"_a.noconvert(), "out_distances"_a.noconvert())
         // The rows may be on disk: the next queries ask for their pages ahead.

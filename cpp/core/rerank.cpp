@@ -35,7 +35,7 @@ public:
 
     void run(const float* query, const std::int64_t* rows, std::size_t depth, std::int64_t* out_rows,
              float* out_distances) {
-        std::copy_n(query, vectors_.dim(), query_.begin()); // zeros follow
+        take(query);
         find(rows, depth);
         const ColdPages& cold = vectors_.cold_pages();
         if (cold.expected()) {
@@ -58,6 +58,21 @@ public:
     }
 
 private:
+    // Relative to the centre: |q - c - v|^2, or offset - q.c - q.v; zeros follow.
+    void take(const float* query) {
+        const std::vector<float>& centre = vectors_.centre();
+        if (distance_.is_squared) {
+            for (std::size_t d = 0; d < centre.size(); ++d) query_[d] = query[d] - centre[d];
+            return;
+        }
+        double product = 0; // every product of two floats is exact
+        for (std::size_t d = 0; d < centre.size(); ++d) {
+            query_[d] = query[d];
+            product += static_cast<double>(query[d]) * centre[d];
+        }
+        offset_ = static_cast<float>(distance_.offset - product);
+    }
+
     // In the order in which they come: the kernels fetch rows ahead, so an ascending order gains less than sorting
     // costs.
     void find(const std::int64_t* rows, std::size_t depth) {
@@ -81,7 +96,7 @@ private:
             const std::size_t count = std::min(kRowsPerCall, pointers_.size() - first);
             sums(vectors_.type(), query_.data(), pointers_.data() + first, count, vectors_.dim(), found);
             for (std::size_t i = 0; i < count; ++i) {
-                float away = distance_.is_squared ? found[i] : distance_.offset - found[i];
+                float away = distance_.is_squared ? found[i] : offset_ - found[i];
                 if (!std::isfinite(away)) {
                     require_finite(first + i);
                     if (std::isnan(away)) away = kInfinity; // inf - inf
@@ -115,6 +130,7 @@ private:
     const StoredVectors& vectors_;
     const RowDistance distance_;
     const std::size_t k_;
+    float offset_ = 0;
     Aligned<float> query_;
     std::vector<Candidate> candidates_; // of this query
     std::vector<const std::uint8_t*> pointers_;
@@ -123,7 +139,8 @@ private:
 
 } // namespace
 
-StoredVectors::StoredVectors(Stored type, std::size_t dim, const std::vector<Part>& parts) : type_(type), dim_(dim) {
+StoredVectors::StoredVectors(Stored type, const std::vector<float>& centre, const std::vector<Part>& parts)
+    : type_(type), centre_(centre) {
     std::uint64_t end = 0;
     for (const Part& part : parts) {
         if (part.n_rows == 0) continue;

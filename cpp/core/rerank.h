@@ -10,6 +10,7 @@
 namespace interlace {
 
 // Originals of all rows in one or more parts, rows numbered through all of them. Points into memory of others.
+// A row stands for the centre plus its stored values.
 class StoredVectors {
 public:
     struct Part {
@@ -17,18 +18,20 @@ public:
         std::size_t n_rows;
     };
 
-    StoredVectors(Stored type, std::size_t dim, const std::vector<Part>& parts);
+    // centre: [dim]
+    StoredVectors(Stored type, const std::vector<float>& centre, const std::vector<Part>& parts);
 
     Stored type() const { return type_; }
-    std::size_t dim() const { return dim_; }
-    std::size_t width() const { return stored_head(type_) + dim_ * stored_size(type_); } // bytes of a row
+    std::size_t dim() const { return centre_.size(); }
+    std::size_t width() const { return stored_head(type_) + dim() * stored_size(type_); } // bytes of a row
+    const std::vector<float>& centre() const { return centre_; }
     std::uint64_t n_rows() const { return ends_.empty() ? 0 : ends_.back(); }
     const std::uint8_t* at(std::uint64_t row) const; // row < n_rows()
     const ColdPages& cold_pages() const { return cold_pages_; }
 
 private:
     Stored type_;
-    std::size_t dim_;
+    std::vector<float> centre_;
     std::vector<Part> parts_;
     std::vector<std::uint64_t> ends_; // number of the first row after each part
     ColdPages cold_pages_;

@@ -13,6 +13,7 @@ InterlaceError
     ├── NotAnIndexError              it is another kind of file
     ├── DamagedFileError             its bytes changed after it was written
     ├── NewerFormatError             it needs a newer interlace
+    ├── OlderFormatError             an older interlace wrote it
     ├── RemoteError                  a file at a URL cannot be read or written
     └── StoreError                   a store cannot be used as asked, or a write to it failed
         └── StoreLockedError         another process writes to it
@@ -101,6 +102,10 @@ class DamagedFileError(FileError):
 
 class NewerFormatError(FileError):
     """The file was written by a newer version of interlace."""
+
+
+class OlderFormatError(FileError):
+    """The file was written by an older version of interlace, whose format this one does not read."""
 
 
 class RemoteError(FileError):

@@ -11,7 +11,8 @@ from typing import Any, TextIO
 
 from .errors import InputError
 
-#: Called with what is being done and the share of the whole that is done, 0 to 1; NaN if the whole is unknown.
+#: Called with what is being done and the share of the whole call that is done, which never falls and ends at 1; or NaN,
+#: where the whole is unknown.
 Progress = Callable[[str, float], None]
 
 WIDTH = 24
@@ -21,6 +22,16 @@ AUTO_DELAY = 0.5
 
 def silent(what: str, done: float) -> None:
     """Ignore the progress."""
+
+
+def part(progress: Progress, begin: float, end: float, label: str = "") -> Progress:
+    """The progress of one step, whose 0 to 1 is reported as ``begin`` to ``end``; ``label`` is put before its texts."""
+
+    def report(what: str, done: float) -> None:
+        share = begin + (end - begin) * done
+        progress(f"{label}: {what}" if label else what, end if share > end else share)  # rounding must not exceed it
+
+    return report
 
 
 class Bar:

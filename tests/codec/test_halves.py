@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import interlace as il
 from interlace import _native, reference
 from interlace.codec.book import HALF_WIDTH, from_halves, to_halves
-from interlace.files import storage
 
 
 def wide_book(scale: float, seed: int, n_words: int = 256) -> il.Book:
@@ -138,7 +137,6 @@ def test_a_file_takes_half_the_bytes_and_gives_the_same_books(tmp_path: Path) ->
     assert il.Codebooks.load(tmp_path / "halves") == books
     moved = [il.Book(book.words * np.float32(1 + 2.0**-20), book.support) for book in books.books]
     il.Codebooks(moved, dim=HALF_WIDTH, n_crude=2).save(tmp_path / "floats")
-    assert (storage.read(tmp_path / "halves").version, storage.read(tmp_path / "floats").version) == (5, 2)
     assert (tmp_path / "halves").stat().st_size < 0.55 * (tmp_path / "floats").stat().st_size
 
 
@@ -152,13 +150,6 @@ def test_exponents_that_do_not_fit_their_words_are_refused(exponents: list[Any])
     floats = {name: array.astype(np.float32) if "words" in name else array for name, array in arrays.items()}
     with pytest.raises(il.InterlaceError):
         il.Codebooks.from_arrays(floats, description | {"exponents": exponents})
-
-
-def test_an_older_reader_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    codebooks().save(tmp_path / "halves")
-    monkeypatch.setattr("interlace.files.header.VERSION", 4)
-    with pytest.raises(il.NewerFormatError, match="version 5"):
-        il.Codebooks.load(tmp_path / "halves")
 
 
 def test_arrays_without_halves_do_not_depend_on_how_files_store_words() -> None:

@@ -80,7 +80,6 @@ def test_cosine_by_products_knows_no_lengths_of_rows() -> None:
 def test_files_say_how_cosine_is_ranked_and_old_ones_by_products() -> None:
     for metric in (*METRICS.values(), cosine(2.5), COSINE_BY_PRODUCTS):
         assert metric_in(metric.described()) == metric
-        assert metric.file_version == (4 if metric.is_converted else 2)
     assert metric_in({"metric": "cosine"}) is COSINE_BY_PRODUCTS
     for length in (0.5, math.nan, 1e9):
         with pytest.raises(InputError, match="query_length must be 1 to 64"):

@@ -6,10 +6,13 @@ import importlib.util
 import json
 import re
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[2]
 PICTURE = "picture"
@@ -26,16 +29,36 @@ from notebooks import as_markdown  # noqa: E402
 def outputs(cell: Any) -> list[str]:
     """The kind of each output; for text, the text without its numbers, which may differ on other machines.
 
-    A busy kernel may send what a cell prints in several parts.
+    A busy kernel sends what a cell prints in several parts, which may end within a number: they are joined first.
     """
     found: list[str] = []
-    for output in cell.get("outputs", []):
-        text = re.sub(r"[\d.,]+(?:e[+-]?\d+)?%?|\s+|-", "", "".join(output.get("text", "")))
-        if text and found and found[-1] != PICTURE:
-            found[-1] += text
+    for kind, parts in groupby(cell.get("outputs", []), key=lambda output: output["output_type"]):
+        if kind == "stream":
+            text = "".join("".join(part["text"]) for part in parts)
+            found.append(re.sub(r"[\d.,]+(?:e[+-]?\d+)?%?|\s+|-", "", text))
         else:
-            found.append(text or PICTURE)
+            found += [PICTURE for _ in parts]
     return found
+
+
+def as_streams(text: str, places: list[int]) -> list[dict[str, Any]]:
+    """Standard output in the parts that end at these places."""
+    ends = sorted({*(place for place in places if 0 < place < len(text)), len(text)})
+    return [
+        {"output_type": "stream", "name": "stdout", "text": [text[start:end]]}
+        for start, end in zip([0, *ends], ends, strict=False)
+    ]
+
+
+@given(
+    texts=st.lists(st.text("recall 0.95e-7\n", min_size=1, max_size=30), max_size=3),
+    places=st.lists(st.integers(1, 29), max_size=6),
+)
+def test_outputs_are_the_same_in_any_number_of_parts(texts: list[str], places: list[int]) -> None:
+    picture = {"output_type": "display_data", "data": {"image/png": "AAAA"}}
+    cell = {"outputs": [each for text in texts for each in (*as_streams(text, places), picture)]}
+    assert outputs(cell) == outputs({"outputs": [each for text in texts for each in (*as_streams(text, []), picture)]})
+    assert outputs(cell).count(PICTURE) == len(texts)
 
 
 def test_there_are_four() -> None:

@@ -41,8 +41,15 @@ SHARES = np.array([[0.5, 0.6, 0.7], [0.55, 0.65, NAN], [0.6, 0.7, 1.0]], np.floa
 CELLS = np.array([[[t / 10, 1 + k + t / 10] for t in range(3)] for k in range(3)], np.float32)
 SLACKS = np.array([[-1, 0, 1], [-2, -1, 0], [-3, -2, -1]], np.float32)
 STRAYS = np.array([[1, 1, 1], [0.5, 0.25, 0.125], [0.3, 0.2, 0.1]], np.float32)
-OLDER = "0.999 was calibrated by an older version: call calibrate()"
-CALIBRATION = Calibration(1000, SHARES, CELLS, SLACKS, STRAYS, np.array([2, 4, 6], np.float32), 0.25, 7.0, 5000)
+
+
+def with_loose(strict):
+    """Columns of the loose targets, equal to that of 0.99, before those of the strict ones."""
+    return np.concatenate([strict[:, :1], strict[:, :1], strict], axis=1)
+
+
+ARRAYS = [with_loose(array) for array in (SHARES, CELLS, SLACKS, STRAYS)]
+CALIBRATION = Calibration(1000, *ARRAYS, np.array([2, 4, 6], np.float32), 0.25, 7.0, 5000)
 
 
 def rule(margin, k=10, n=1000, calibration=CALIBRATION, among=Among.ALL):
@@ -65,7 +72,7 @@ def test_targets_and_k_round_up_to_what_is_stored():
 
 def test_a_k_between_two_stored_ones_takes_the_most_careful_values_of_both():
     assert rule(0.999, k=2).native.share == pytest.approx(0.65)
-    falling = dataclasses.replace(CALIBRATION, shares=SHARES[::-1].copy())
+    falling = dataclasses.replace(CALIBRATION, shares=ARRAYS[0][::-1].copy())
     assert rule(0.99, k=11, calibration=falling).native.share == pytest.approx(0.55)
     assert rule(0.999, k=99, calibration=falling).native.share == pytest.approx(0.65)
     assert rule(0.999, k=100, calibration=falling).native.share == pytest.approx(0.6)
@@ -79,7 +86,7 @@ def test_a_k_between_two_stored_ones_takes_the_most_careful_values_of_both():
 @pytest.mark.parametrize("n", [600, 1000])
 @pytest.mark.parametrize("falling", [False, True])
 def test_a_deeper_rerank_is_at_least_as_careful(n, falling):
-    arrays = {"shares": SHARES, "cells": CELLS, "slacks": SLACKS, "strays": STRAYS}
+    arrays = dict(zip(("shares", "cells", "slacks", "strays"), ARRAYS, strict=True))
     if falling:  # rules for more hits are less careful: of the hits beyond a small k more may be lost
         arrays = {name: array[::-1].copy() for name, array in arrays.items()}
     calibration = dataclasses.replace(CALIBRATION, **arrays)
@@ -156,22 +163,16 @@ def test_a_filter_is_the_reason_even_if_the_rows_have_changed():
     assert (found.kind, found.fallback) == ("exact", "0.999 has no rule for filters")
 
 
-def test_calibrations_of_older_versions_are_not_used():
-    """They promised more than they kept."""
+def test_a_stored_calibration_has_all_of_its_arrays():
     arrays, description = CALIBRATION.to_arrays()
-    again = Calibration.stored(description, arrays)
-    assert rule(0.999, calibration=again).label == rule(0.999).label
-    for name in ("slacks", "farthest"):
-        with pytest.raises(ValueError, match="no slacks or farthest"):
+    assert rule(0.999, calibration=Calibration.stored(description, arrays)).label == rule(0.999).label
+    for name in arrays:
+        with pytest.raises(KeyError, match=name):
             Calibration.stored(description, {key: a for key, a in arrays.items() if key != name})
-        before = {key: value for key, value in description.items() if key != "queries"}
-        old = Calibration.stored(before, {key: arrays[key] for key in ("shares", "cells")})
-        with pytest.warns(CalibrationWarning, match="older version"):
-            assert rule(0.999, calibration=old).fallback == OLDER
-        assert set(old.to_arrays()[0]) == {"shares", "cells"}
-    other_unit = Calibration.stored(description, {key: a for key, a in arrays.items() if key != "strays"})
-    with pytest.warns(CalibrationWarning, match="older version"):
-        assert rule(0.999, calibration=other_unit).fallback == OLDER
+        with pytest.raises(ValueError, match=f"{name} of shape"):
+            Calibration.stored(description, arrays | {name: arrays[name][:, 1:] if arrays[name].ndim > 1 else SHARES})
+    with pytest.raises(ValueError, match="targets"):
+        Calibration.stored(description | {"targets": [0.99, 0.999, 0.9999]}, arrays)
 
 
 def test_named_margins():

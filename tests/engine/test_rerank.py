@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import interlace as il
 from interlace import _native, reference
 from interlace.codec.metric import METRICS
-from interlace.codec.originals import KINDS, OriginalsFormat
+from interlace.codec.originals import KINDS, Loss, OriginalsFormat
 from interlace.engine.originals import KeptVectors
 from interlace.engine.rerank import rerank
 
@@ -28,16 +28,27 @@ def to_bytes(kind: str, x: np.ndarray) -> np.ndarray:
     return OriginalsFormat(kind, x.shape[1]).to_bytes(x)
 
 
+def zeros(dim: int) -> np.ndarray:
+    return np.zeros(dim, np.float32)
+
+
 def to_vectors(kind: str, raw: np.ndarray, dim: int) -> np.ndarray:
     return raw.view(np.float32) if kind == "float32" else OriginalsFormat(kind, dim).to_vectors(raw)
 
 
 def native(
-    kind: str, parts: Sequence[np.ndarray], q: np.ndarray, rows: np.ndarray, k: int, metric: str, threads: int = 1
+    kind: str,
+    parts: Sequence[np.ndarray],
+    q: np.ndarray,
+    rows: np.ndarray,
+    k: int,
+    metric: str,
+    threads: int = 1,
+    centre: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     found, distances = np.empty((len(q), k), np.int64), np.empty((len(q), k), np.float32)
     how = METRICS[metric]
-    stored = _native.StoredVectors(kind, q.shape[1], list(parts))
+    stored = _native.StoredVectors(kind, zeros(q.shape[1]) if centre is None else centre, list(parts))
     kept = how.of_originals
     stored.rerank(kept.is_squared, kept.offset, q, rows, threads, found, distances)
     distances *= np.float32(0.5 if kept.is_converted else 1)
@@ -53,10 +64,18 @@ def some_rows(rng: np.random.Generator, n: int, queries: int, depth: int) -> np.
     return rows
 
 
-def check(found: np.ndarray, distances: np.ndarray, vectors: np.ndarray, q: np.ndarray, rows: np.ndarray, metric: str):
+def check(
+    found: np.ndarray,
+    distances: np.ndarray,
+    vectors: np.ndarray,
+    q: np.ndarray,
+    rows: np.ndarray,
+    metric: str,
+    centre: np.ndarray | None = None,
+):
     k = found.shape[1]
     for i in range(len(q)):
-        best = reference.rerank(vectors, q[i], rows[i].tolist(), k, METRICS[metric])
+        best = reference.rerank(vectors, q[i], rows[i].tolist(), k, METRICS[metric], centre)
         assert found[i].tolist() == [row for row, _ in best] + [-1] * (k - len(best))
         expected = np.array([d for _, d in best] + [np.inf] * (k - len(best)), np.float32)
         assert distances[i].tobytes() == expected.tobytes()
@@ -80,9 +99,11 @@ def test_every_level_equals_the_reference(simd, kind, metric, dim, n, k, depth, 
     raw = to_bytes(kind, x)
     cut = int(rng.integers(0, n + 1))
     rows = some_rows(rng, n, 3, depth)
+    centre = np.float32(10.0 ** (seed % 5 - 2)) * rng.normal(size=dim).astype(np.float32)
     for parts in ([raw], [raw[:cut], raw[cut:]]):
-        found, distances = native(kind, parts, q, rows, k, metric, threads=1 + seed % 2)
-        check(found, distances, to_vectors(kind, raw, dim), q, rows, metric)
+        for c in (None, centre):
+            found, distances = native(kind, parts, q, rows, k, metric, threads=1 + seed % 2, centre=c)
+            check(found, distances, to_vectors(kind, raw, dim), q, rows, metric, c)
 
 
 def test_more_rows_than_one_call_of_a_kernel(simd):
@@ -132,9 +153,9 @@ def test_rows_that_are_not_there_are_damage():
 def test_shapes_are_checked():
     raw, q = to_bytes("float16", np.ones((3, 4), np.float32)), np.ones((2, 4), np.float32)
     with pytest.raises(ValueError, match="kind must be"):
-        _native.StoredVectors("float8", 4, [raw])
+        _native.StoredVectors("float8", zeros(4), [raw])
     with pytest.raises(ValueError, match="rows of another width"):
-        _native.StoredVectors("int8", 4, [raw])
+        _native.StoredVectors("int8", zeros(4), [raw])
     for queries, rows, k in ((q[:, :3], 2, 1), (q, 3, 1)):
         with pytest.raises(ValueError, match="do not fit"):
             native_shapes(raw, np.ascontiguousarray(queries), np.zeros((rows, 2), np.int64), k, 2)
@@ -143,7 +164,7 @@ def test_shapes_are_checked():
 
 
 def native_shapes(raw: np.ndarray, q: np.ndarray, rows: np.ndarray, k: int, n_out: int) -> None:
-    stored = _native.StoredVectors("float16", 4, [raw])
+    stored = _native.StoredVectors("float16", zeros(4), [raw])
     stored.rerank(True, 0.0, q, rows, 1, np.empty((n_out, k), np.int64), np.empty((n_out, k), np.float32))
 
 
@@ -161,9 +182,10 @@ def test_originals_grow_without_changing_what_was_there():
     x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
     kept, states = KeptVectors(format), []
     for start in range(0, 40, 4):
-        kept = kept.extended(format.to_bytes(x[start : start + 4]))
+        kept = kept.extended(format.to_bytes(x[start : start + 4]), Loss(4, 0.5))
         states.append(kept)
     raw = format.to_bytes(x)
+    assert kept.loss == Loss(40, 5.0)
     for i, state in enumerate(states):
         assert state.n == 4 * (i + 1)
         assert np.array_equal(np.concatenate(state.parts), raw[: state.n])
@@ -213,7 +235,7 @@ def test_pages_that_are_asked_for_ahead_change_no_answer(kind, tmp_path):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     mapped = np.memmap(path, np.uint8, "r", shape=raw.shape)
     for part in (mapped, raw):
-        stored, how = _native.StoredVectors(kind, 24, [np.asarray(part)]), METRICS["l2"].of_originals
+        stored, how = _native.StoredVectors(kind, zeros(24), [np.asarray(part)]), METRICS["l2"].of_originals
         stored.expect_cold_pages()
         for threads in (1, 2):  # more queries than are asked for ahead
             found, distances = np.empty((50, 10), np.int64), np.empty((50, 10), np.float32)

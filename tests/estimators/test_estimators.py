@@ -278,8 +278,10 @@ def test_input_that_scikit_learn_refuses(x, kind, text):
 def test_input_is_passed_on_unconverted_where_it_can_be():
     blocks = iter([X])
     tensor = FakeTensor(X)
-    for x in (X, X.astype(np.int8), blocks, tensor, frame("abc")):
+    for x in (X, X.astype(np.int8), blocks, tensor):
         assert read_features(x)[0] is x
+    read_features(of_names := frame("abc"))
+    assert of_names.largest == 0
     for x in (X.tolist(), X.astype(object)):
         rows, names = read_features(x)
         np.testing.assert_array_equal(rows, X)

@@ -10,6 +10,7 @@ import pytest
 
 import interlace as il
 from helpers import clustered
+from raising import raises
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 from sklearn.base import clone
@@ -20,39 +21,22 @@ from sklearn.utils import estimator_checks
 
 X = clustered(700, 8, seed=1)
 QUICK: dict[str, Any] = {"n_bytes": 4, "iterations": 2, "threads": 1}
-#: Labels are integers or strings. The check passes floats to a fit that is to succeed, and they are refused.
-FLOATS = {"check_estimators_nan_inf": "float labels are refused"}
-
-
-class Unlabelled(il.ICQ):
-    """A fit without labels keeps no rows to search, so a score is given them: the checks call it with X and y alone."""
-
-    def score(self, X: Any, y: Any) -> float:  # type: ignore[override]  # noqa: N803
-        return super().score(X, y, X, y)
-
-
-class Unsupervised(il.UnsupervisedICQ):
-    """The same for the class that never looks at labels."""
-
-    def score(self, X: Any, y: Any) -> float:  # type: ignore[override]  # noqa: N803
-        return super().score(X, y, X, y)
-
-
+FAST: dict[str, Any] = {"iterations": 1, "threads": 1}
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "Estimator .* does not inherit from `sklearn.base.BaseEstimator`")
     checks = estimator_checks.parametrize_with_checks(
         [
             il.ICQ(2, n_words=8, threads=1),
-            Unlabelled(2, iterations=1, threads=1, supervised=False),
-            Unsupervised(3, layout="residual", iterations=1, threads=1),
-        ],
-        expected_failed_checks=lambda estimator: FLOATS if type(estimator) is il.ICQ else {},
+            il.ICQ(2, iterations=1, threads=1, supervised=False),
+            il.UnsupervisedICQ(3, layout="residual", iterations=1, threads=1),
+            il.quantizers.PQ(2, iterations=1, threads=1),
+        ]
     )
 
 
 @checks
 def test_scikit_learns_checks(estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    if type(estimator) is il.ICQ:
+    if type(estimator) is il.ICQ and estimator.supervised:
         pytest.importorskip("torch", reason="the train extra is not installed")
         short = il.Recipe(warm_up=1, shape=1, epochs=1)  # the default, but quick
         monkeypatch.setattr(il.Recipe, "named", classmethod(lambda cls, recipe: short))
@@ -86,3 +70,50 @@ def test_a_grid_search_without_labels_chooses_the_smaller_error(model: Any) -> N
     assert search.best_params_ == {"n_words": 16}
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.score(X) == clone(model).set_params(n_words=16).fit(X).score(X) < 0
+
+
+IGNORING = [il.UnsupervisedICQ(4, **FAST), il.ICQ(4, supervised=False, **FAST), il.quantizers.PQ(4, **FAST)]
+
+
+@pytest.mark.parametrize("model", IGNORING, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("y", [np.arange(700) % 3, np.linspace(0, 1, 700), ["a", "b"] * 350, np.full(700, np.nan)])
+def test_a_y_that_fit_ignores_is_ignored_by_score(model: Any, y: Any) -> None:
+    fitted = clone(model).fit(X, y)
+    assert fitted.codebooks_ == clone(model).fit(X).codebooks_
+    assert fitted.score(X, y) == fitted.score(X) < 0
+    search = GridSearchCV(model, {"n_words": [2, 16]}, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_ == {"n_words": 16}
+
+
+def test_labels_are_used_where_there_is_a_database_with_labels() -> None:
+    y = (X[:, 0] > 0).astype(int)
+    for model in IGNORING:
+        assert 0.5 < clone(model).fit(X).score(X[:50], y[:50], X, y) <= 1
+    model = il.ICQ(4, **FAST).fit(X)  # which would have used labels
+    with raises(il.InputError, "X_database"):
+        model.score(X, y)
+
+
+def test_whole_floats_are_the_labels_that_they_stand_for() -> None:
+    pytest.importorskip("torch", reason="the train extra is not installed")
+    y = (X[:, 0] > 0).astype(int) + 1
+    recipe = il.Recipe(warm_up=1, shape=1, epochs=1)
+    models = [
+        il.ICQ(2, n_words=8, threads=1, recipe=recipe).fit(X, labels) for labels in (y, y.astype(float), [*y / 1.0])
+    ]
+    models.append(il.quantizers.ClosedFormSQ(n_books=2, n_words=8, rounds=2, threads=1).fit(X, y.astype(np.float32)))
+    for model in models:
+        assert model.labels_.dtype.kind == "i"
+        np.testing.assert_array_equal(model.labels_, y)
+        assert model.score(X, y) == model.score(X, y.astype(float)) > 0.5
+    ranked = y[:20].reshape(4, 5)
+    for form in (np.asarray, lambda labels: labels.astype(float)):
+        assert il.evaluate.mean_average_precision(form(ranked), form(y[:4])) == il.evaluate.mean_average_precision(
+            ranked, y[:4]
+        )
+        found = il.evaluate.map_of_ranking(X[:9], X, form(y[:9]), form(y))
+        assert found == il.evaluate.map_of_ranking(X[:9], X, y[:9], y)
+    with raises(il.InputError, "query_labels[0]"):
+        il.evaluate.precision_at(ranked, y[:4] - 0.5, 2)
+    with raises(il.InputError, "ranked_labels.ravel()[0]"):
+        il.evaluate.precision_at(ranked - 0.5, y[:4], 2)

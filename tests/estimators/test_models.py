@@ -194,7 +194,7 @@ def test_a_score_of_a_model_without_labels() -> None:
     [
         ((X, Y[:5]), {}, "y .*5.*X .*80"),
         ((X, Y + 0.5), {}, "labels.*integers or strings.*float64"),
-        ((X, np.full(80, np.nan)), {}, r"labels must be integers or strings, y\[0\] is nan"),
+        ((X, np.full(80, np.nan)), {}, r"labels must be integers or strings, .*; y\[0\] is nan"),
         ((X, Y[:, None]), {}, r"y must be 1-D, one label per row.*pass y.ravel\(\)"),
         ((X, None), {}, "labels are missing: pass y"),
         ((X, Y.astype(str)), {}, "y .*<U21.*int64"),
@@ -220,7 +220,6 @@ def test_save_load_pickle(made: Embedding | None, labels: Any, tmp_path: Path) -
     model = labelled(made, labels, x)
     model.save(tmp_path / "m")
     assert il.Codebooks.load(tmp_path / "m") == model.codebooks_
-    assert storage.read(tmp_path / "m").version == 2
     for again in (il.ICQ.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
         assert again.codebooks_ == model.codebooks_
         assert (again.embedding_ is None) == (made is None)

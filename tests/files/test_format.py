@@ -19,6 +19,8 @@ from interlace.codec.book import HALF_WIDTH
 from interlace.codec.codebooks import HALF_ROTATION
 from interlace.estimators.fitted import Fitted
 from interlace.files import storage
+from interlace.files.versions import FORMAT, VERSION
+from raising import raises
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -242,17 +244,17 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
         description = inside["description"]
         keys = [row[0] for row in table("description")]
         assert list(description) == (keys if index.originals else keys[:-1])
-        assert description.get("originals") == index.originals
+        if index.originals:
+            assert description["originals"]["kind"] == index.originals
+            text = next(row[1] for row in table("description") if row[0] == "originals")
+            assert all(f'"{key}": ' in text for key in (*description["originals"], *description["originals"]["loss"]))
         learned = list(description["codebooks"])
         assert ("query_length" in learned) == (index.metric == "cosine")
         halves = [half_words(book) and len(book.words) <= 256 for book in index.codebooks.books]
         assert ("exponents" in learned) == any(halves)
         if any(halves):
             assert [exponent is not None for exponent in description["codebooks"]["exponents"]] == halves
-        rotation = index.codebooks.rotation
-        half = any(halves) or (rotation is not None and half_matrix(rotation))
-        assert (metadata["version"] == "5") == half
-        assert half or (metadata["version"] == "4") == (index.metric == "cosine" or bool(index.originals))
+        assert (metadata["format"], metadata["version"]) == (FORMAT, str(VERSION))
         assert [key for key in learned if key not in ("query_length", "exponents")] == [
             row[0] for row in table("codebooks")
         ]
@@ -264,9 +266,8 @@ def test_the_documented_metadata_is_that_written(documented: dict[str, il.Index]
             text = next(row[1] for row in table("description") if row[0] == "calibration")
             assert f'"ks": {description["calibration"]["ks"]}' in text
             assert f'"targets": {description["calibration"]["targets"]}' in text
-            assert f'"loose_targets": {description["calibration"]["loose_targets"]}' in text
-            assert set(description["calibration"]) - ({"recalls"} if index.originals else set()) == {
-                *("n", "ks", "targets", "loose_targets", "least", "reach", "inner", "queries", "error", "error_rows")
+            assert set(description["calibration"]) - ({"recalls", "reachable"} if index.originals else set()) == {
+                *("n", "ks", "targets", "least", "reach", "inner", "queries", "error", "error_rows")
             }
             assert all(f'"{key}": ' in text for key in description["calibration"])
         index.codebooks.save(tmp_path / "c")
@@ -319,21 +320,30 @@ def golden_names() -> list[str]:
 
 
 def golden_indexes() -> list[str]:
-    return [name for name in golden_names() if not name.endswith("-model")]
+    return [name for name in golden_names() if name != "model"]
 
 
-def test_there_is_a_golden_file_of_every_version_layout_and_kind_of_ids() -> None:
-    made = {f"v{version}-{layout}-{ids}" for version in (1, 2) for layout in LAYOUTS for ids in ID_KINDS}
-    made |= {"v3-ids-runs", "v3-ids-ascending", "v3-ids-shuffled", "v4-cells-hybrid", "v4-cells-residual"}
-    made |= {"v4-originals-float16", "v4-originals-int8", "v4-folded-hybrid", "v4-folded-residual"}
-    made |= {f"v4-{kind}-{layout}" for kind in ("cosine", "parallel") for layout in LAYOUTS}
-    made |= {f"v5-halves-{layout}" for layout in ("hybrid", "residual")}
-    assert made | {"v2-byte", "v2-constant", "v2-embedding", "v2-model"} <= set(golden_names())
-    assert {path.stem for path in GOLDEN.glob("*.json")} == set(golden_names())
+def test_there_is_a_golden_file_of_every_layout_and_kind_of_ids() -> None:
+    made = {f"{layout}-{ids}" for layout in LAYOUTS for ids in ID_KINDS}
+    made |= {f"ids-{kind}" for kind in ("runs", "ascending", "shuffled")}
+    made |= {f"{kind}-{layout}" for kind in ("cosine", "parallel") for layout in LAYOUTS}
+    made |= {f"{kind}-{layout}" for kind in ("cells", "folded", "halves") for layout in ("hybrid", "residual")}
+    made |= {"originals-float16", "originals-int8", "ip", "byte", "constant", "embedding", "model"}
+    assert made == set(golden_names()) == {path.stem for path in GOLDEN.glob("*.json")}
     assert max(path.stat().st_size for path in GOLDEN.glob("*.interlace")) < 40_000
-    for name in golden_names():
-        assert name.startswith(f"v{storage.read(GOLDEN / f'{name}.interlace').version}-")
-    assert max(storage.read(GOLDEN / f"{name}.interlace").version for name in golden_names()) == storage.VERSION
+
+
+@pytest.mark.parametrize("path", sorted((GOLDEN / "earlier").iterdir()), ids=lambda path: path.stem)
+def test_files_of_earlier_versions_are_refused_by_name(path: Path, tmp_path: Path) -> None:
+    """Of interlace 0.1 and 0.2: neither misread nor called newer; a damaged one is still called damaged."""
+    with raises(il.OlderFormatError, repr(str(path if path.is_file() else path / "MANIFEST.json")), "interlace 0.2"):
+        il.open(path)
+    if path.is_file():
+        damaged = bytearray(path.read_bytes())
+        damaged[100] ^= 1
+        (tmp_path / "f").write_bytes(damaged)
+        with pytest.raises(il.DamagedFileError):
+            il.open(tmp_path / "f")
 
 
 @pytest.mark.parametrize("name", golden_indexes())
@@ -348,11 +358,10 @@ def test_golden_files_open_and_answer_as_they_did(name: str) -> None:
         for margin in ("exact", float("inf")):
             matches = index.search(stored["queries"], search["k"], margin=margin, threads=1)
             assert matches.ids.tolist() == search["ids"], margin
-            # Version 1 had a scale per column, and rounded the cross terms of cells a little less.
-            np.testing.assert_allclose(matches.distances, np.array(search["distances"], float), rtol=1e-5, atol=3e-5)
+            np.testing.assert_array_equal(matches.distances, np.array(search["distances"], np.float32))
 
 
-@pytest.mark.parametrize("name", [name for name in golden_indexes() if name.startswith("v4-parallel")])
+@pytest.mark.parametrize("name", [name for name in golden_indexes() if name.startswith("parallel")])
 def test_golden_codebooks_with_a_weight_encode_rows_as_they_did(name: str) -> None:
     index = il.open(GOLDEN / f"{name}.interlace")
     before = index.reconstruct(index.ids)
@@ -360,36 +369,26 @@ def test_golden_codebooks_with_a_weight_encode_rows_as_they_did(name: str) -> No
     np.testing.assert_array_equal(index.reconstruct(index.ids[70:]), before)
 
 
-@pytest.mark.parametrize("name", [name for name in golden_indexes() if name.startswith("v4-originals")])
+@pytest.mark.parametrize("name", [name for name in golden_indexes() if name.startswith("originals")])
 def test_golden_originals_are_what_they_were(name: str) -> None:
     stored = json.loads((GOLDEN / f"{name}.json").read_text())
     index = il.open(GOLDEN / f"{name}.interlace")
-    assert name == f"v4-originals-{index.originals}"
+    assert name == f"originals-{index.originals}"
     found = index.search(stored["queries"], 5, rerank=len(index), margin="exact", threads=1)
     assert found.ids.tolist() == stored["reranked"]["ids"]
     assert found.distances.tolist() == stored["reranked"]["distances"]
-    assert [list(recall) for recall in index.calibration.recalls] == stored["recalls"]
+    assert [list(recall) for recall in index.calibration.recalls.found] == stored["recalls"]
 
 
 @pytest.mark.parametrize("name", golden_indexes())
-def test_golden_files_keep_their_calibration_from_version_2_on(name: str) -> None:
+def test_golden_files_keep_their_calibration(name: str) -> None:
     stored = json.loads((GOLDEN / f"{name}.json").read_text())
     index = il.open(GOLDEN / f"{name}.interlace")
-    if name.startswith("v1-"):
-        fallback = index.search(stored["queries"], 10, margin=0.99, threads=1).stats.fallback
-        assert index.calibration is None
-        assert fallback == "0.99 not calibrated"
-        return
     assert index.calibration is not None
     for key in ("shares", "cells"):
         np.testing.assert_array_equal(getattr(index.calibration, key), np.array(stored[key], np.float32))
     assert (index.calibration.least, index.calibration.reach) == (stored["least"], stored["reach"])
-    if name.startswith(("v4-", "v5-")):
-        assert index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin == stored["margin"]
-        return
-    with pytest.warns(il.CalibrationWarning, match="older version"):  # it promised more than it kept
-        fallback = index.search(stored["queries"], 10, margin=0.99, threads=1).stats.fallback
-    assert (fallback or "").startswith("0.99 was calibrated by an older version")
+    assert index.search(stored["queries"], 10, margin=0.99, threads=1).stats.margin == stored["margin"]
 
 
 @pytest.mark.parametrize("name", golden_indexes())
@@ -403,31 +402,14 @@ def test_golden_files_can_grow_and_be_saved_again(name: str, tmp_path: Path) -> 
     again = il.open(tmp_path / "i")
     again.verify()
     assert same_index(index, again)
-    version = int(name[1]) if name.startswith(("v4-", "v5-")) else 3 if kind == "int64" else 2
-    assert storage.read(tmp_path / "i").version == version
     assert again.calibration is not None
 
 
 def test_the_golden_model_codes_as_it_did() -> None:
-    stored = json.loads((GOLDEN / "v2-model.json").read_text())
-    model = il.ICQ.load(GOLDEN / "v2-model.interlace")
+    stored = json.loads((GOLDEN / "model.json").read_text())
+    model = il.ICQ.load(GOLDEN / "model.interlace")
     given = model.get_params()
-    assert {name: given[name] for name in stored["params"]} == stored["params"]  # newer ones have their defaults
+    assert {name: given[name] for name in stored["params"]} == stored["params"]
     assert repr(model) == repr(il.ICQ(**stored["params"]))
     assert model.encode(np.array(stored["rows"], np.float32)).tolist() == stored["codes"]
-    assert il.Codebooks.load(GOLDEN / "v2-model.interlace") == model.codebooks_
-
-
-def test_a_norm_of_one_value_keeps_its_column_in_files_of_version_1(tmp_path: Path) -> None:
-    """Nothing but hand-made codebooks had one; today a single value is a constant without a column."""
-    twice = il.Codebooks(hand_made(norms=True).books, dim=4, n_crude=2, norms=[il.Norm([0.25, 0.25], (1, 2))])
-    index = il.Index(twice)
-    index.add(clustered(30, 4), threads=1)
-    index.save(tmp_path / "two")
-    file = storage.read(tmp_path / "two")
-    arrays = {name: file.array(name) for name in file.names}
-    arrays["codebooks.norm.0"] = arrays["codebooks.norm.0"][:1]
-    storage.write(tmp_path / "one", arrays, file.meta, version=1)
-    opened = il.open(tmp_path / "one")
-    opened.verify()
-    assert same_index(index, opened)
+    assert il.Codebooks.load(GOLDEN / "model.interlace") == model.codebooks_

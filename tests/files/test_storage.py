@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 import interlace as il
 from helpers import build, clustered, hand_made, small_index
-from interlace.files import storage
+from interlace.files import storage, versions
+from interlace.files.versions import FORMAT, VERSION
 from raising import raises
 
 DTYPES = [np.uint8, np.uint32, np.uint64, np.int32, np.int64, np.float32]
@@ -103,7 +104,7 @@ def test_the_official_safetensors_reader_sees_the_same_values(layout: str, ids: 
             assert found.dtype == ours.array(name).dtype
             np.testing.assert_array_equal(found, ours.array(name))
         assert all(not theirs.get_tensor(n).any() for n in theirs.keys() if n.startswith(".pad."))  # noqa: SIM118
-        assert theirs.metadata()["format"] == "interlace"
+        assert theirs.metadata()["format"] == FORMAT
 
 
 def test_the_same_index_is_the_same_bytes(tmp_path: Path) -> None:
@@ -201,7 +202,7 @@ def test_damage_is_told_from_a_file_of_another_kind(whole: bytes, tmp_path: Path
     path.write_bytes(whole[:at] + b"#" + whole[at + 1 :])
     with pytest.raises(il.DamagedFileError, match="is damaged: its header cannot be read"):
         il.open(path)
-    at = whole.index(b'"version":"2"') + len(b'"version":"')
+    at = whole.index(f'"version":"{VERSION}"'.encode()) + len(b'"version":"')
     path.write_bytes(whole[:at] + b"3" + whole[at + 1 :])  # one flipped bit must not send people to look for an upgrade
     with pytest.raises(il.DamagedFileError, match="is damaged: its header does not match its checksum"):
         il.open(path)
@@ -295,23 +296,30 @@ def test_codebooks_are_no_index_but_an_index_has_codebooks(tmp_path: Path) -> No
     assert il.Codebooks.load(tmp_path / "i") == hand_made()
 
 
-def test_a_file_knows_its_version(whole: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("metadata", "error", "what"),
+    [
+        ({"version": str(VERSION + 1)}, il.NewerFormatError, "install a newer one"),
+        ({"version": "0"}, il.DamagedFileError, "version 0"),
+        ({"format": "interlace"}, il.OlderFormatError, "written by interlace 0.2 or earlier"),
+    ],
+)
+def test_files_of_other_versions_are_refused(
+    whole: bytes, tmp_path: Path, metadata: dict[str, str], error: type[il.FileError], what: str
+) -> None:
+    header = header_of(whole)
+    header["__metadata__"] |= metadata | {"interlace": "whatever another version writes here"}
+    (tmp_path / "i").write_bytes(sealed(header, whole[8 + int.from_bytes(whole[:8], "little") :]))
+    with raises(error, str(tmp_path / "i"), what):
+        il.open(tmp_path / "i")
+
+
+def test_an_older_version_of_the_same_format_is_refused(
+    whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "i").write_bytes(whole)
-    assert storage.read(tmp_path / "i").version == storage.USUAL_VERSION == 2
-    header = header_of(whole)
-    header["__metadata__"]["version"] = "1"
-    (tmp_path / "i").write_bytes(sealed(header, whole[8 + int.from_bytes(whole[:8], "little") :]))
-    assert storage.read(tmp_path / "i").version == 1
-
-
-def test_a_newer_format_asks_for_a_newer_library(whole: bytes, tmp_path: Path) -> None:
-    header = header_of(whole)
-    newer = storage.VERSION + 1
-    header["__metadata__"]["version"] = str(newer)
-    header["__metadata__"]["interlace"] = f"whatever version {newer} writes here"
-    (tmp_path / "i").write_bytes(sealed(header, whole[8 + int.from_bytes(whole[:8], "little") :]))
-    message = f"i' has format version {newer}, this interlace reads up to {storage.VERSION}: install a newer one"
-    with pytest.raises(il.NewerFormatError, match=message):
+    monkeypatch.setattr(versions, "VERSION", VERSION + 1)
+    with raises(il.OlderFormatError, f"format version {VERSION}", f"reads version {VERSION + 1}", "build it again"):
         il.open(tmp_path / "i")
 
 

@@ -51,6 +51,11 @@ class Guard:
         self.seen: list[str] = []
         sys.addaudithook(self._hook)
 
+    def escaped(self, target: Target, seed: Seed) -> list[str]:
+        """What was seen, but for what the target causes by itself, and its seeds, which are copied."""
+        copied = os.path.realpath(seed.path.parent)
+        return [event for event in self.seen if copied not in event and not event.startswith(target.causes)]
+
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.folder is None:
             return
@@ -127,9 +132,8 @@ class Worker:
         faulthandler.dump_traceback_later(HANGS_AFTER, exit=True)
         work = folder / "work"
         work.mkdir()
-        allowed = os.path.realpath(folder), os.path.realpath(seed.path.parent)
         self.guard.seen.clear()
-        self.guard.folder = allowed[0]
+        self.guard.folder = os.path.realpath(folder)
         try:
             target.run(data, work, seed)
         except BaseException as error:
@@ -137,8 +141,7 @@ class Worker:
         finally:
             self.guard.folder = None
             faulthandler.cancel_dump_traceback_later()
-        escaped = [event for event in self.guard.seen if allowed[1] not in event]  # seeds are copied from there
-        if escaped:
+        if escaped := self.guard.escaped(target, seed):
             raise WentWrongError(f"{what}: {escaped[0]}")
 
 

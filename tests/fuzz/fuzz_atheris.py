@@ -21,7 +21,10 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-NAMES = ("index", "model", "checkpoint", "manifest", "log", "segment", "removed", "books", "payload", "originals")
+NAMES = (
+    *("index", "model", "checkpoint", "manifest", "log", "segment", "removed", "books", "payload", "originals"),
+    "filter",
+)
 LIMITS = ("-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=512", "-max_len=65536", "-print_final_stats=0")
 
 
@@ -48,8 +51,7 @@ def one_target(name: str, base: Path, arguments: list[str]) -> None:
             target.run(data, folder, seed)
         finally:
             guard.folder = None
-        escaped = [event for event in guard.seen if str(seed.path.parent) not in event]
-        if escaped:
+        if escaped := guard.escaped(target, seed):
             raise fuzz.WentWrongError(escaped[0])
 
     def change(data: bytes, most: int, number: int) -> bytes:

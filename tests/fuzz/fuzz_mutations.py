@@ -34,6 +34,13 @@ VALUES: tuple[Any, ...] = (
     *([], {}, [[]], [0], {"n": 1}, [1, "a", None]),
 )
 
+#: What filters are made of, and characters of one to four bytes; the last is a byte that is none.
+WORDS = (
+    *("n", "größe", "e\u0301cole", "価格", "𐐀", "and", "or", "not", "in", "is null"),
+    *("==", "<", "(", ")", ",", "'", '"', "-", "3"),
+)
+WIDE = "xé\u0301ß字孖\uffed😀\0\n\ufeff\u2028\udc80"
+
 
 def blind(rng: Rng, data: bytes) -> bytes:
     """One to four changes that know nothing."""
@@ -304,3 +311,21 @@ def announcing(rng: Rng, place: logs.Place, n: int) -> bytes:
         start = logs.FRAME.pack(logs.MAGIC, number, size * (n - 1 - i), int(rng.integers(2**32)), 0)[:-4]
         out += start + zlib.crc32(start, seed).to_bytes(4, "little")
     return out
+
+
+# --- filter strings
+
+
+def filter_text(rng: Rng, data: bytes) -> bytes:
+    """Runs of characters of any width, most of them in values, and words anywhere; up to four of them."""
+    text = data.decode(errors="surrogateescape")
+    for _ in range(int(rng.integers(1, 5))):
+        quotes = [i + 1 for i, character in enumerate(text) if character == "'"]
+        if quotes and rng.integers(8):
+            at, over = quotes[int(rng.integers(len(quotes)) // 2 * 2)], 0  # mostly where a value begins
+            put = WIDE[int(rng.integers(len(WIDE)))] * int(rng.choice([1, 2, 33, 100, 400]))
+        else:
+            at, over = int(rng.integers(len(text) + 1)), int(rng.integers(9))
+            put = f" {WORDS[int(rng.integers(len(WORDS)))]} "
+        text = text[:at] + put + text[at + over :]
+    return text.encode(errors="surrogateescape")

@@ -16,19 +16,22 @@ from typing import Any
 
 import fuzz_mutations as mutations
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 import interlace as il
 from interlace.cli.inputs import load_model
 from interlace.files import storage
 from interlace.store import verify
+from interlace.store.columns import Columns
+from interlace.store.filters import as_expression, columns_of, qualifying
 
 HERE = Path(__file__).resolve().parent
 GOLDEN, SEEDS = HERE.parent / "golden", HERE / "seeds"
-STORES = (
-    *("store-int64", "store-string", "store-2-int64", "store-2-string", "store-3-int64"),
-    *("store-4-int64", "store-4-string"),
-)
+STORES = tuple(sorted(path.name for path in SEEDS.iterdir() if path.is_dir()))
+#: What filter strings are about: columns with names of one to four bytes for a character, and a table of them.
+FILTERED = Columns.of({"n": "int64", "größe": "string", "e\u0301cole": "bool", "価格": "float32", "𐐀": "timestamp[s]"})
+ROWS = FILTERED.table({"n": [1, None], "größe": ["字" * 33, "😀"], "価格": [0.5, None]}, 2)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Target:
     seeds: tuple[Seed, ...]
     knowing: mutations.Change
     run: Callable[[bytes, Path, Seed], None]
+    causes: tuple[str, ...] = ()  #: audit events that belong to it, which no other reader should cause
 
     def mutated(self, rng: mutations.Rng, seed: Seed) -> bytes:
         """Other bytes; one in four by changes that do not know the format."""
@@ -220,6 +224,22 @@ def run_store(data: bytes, folder: Path, seed: Seed) -> None:
             writer.close()
 
 
+def run_filter(data: bytes, folder: Path, seed: Seed) -> None:
+    """A filter string, and values of an expression of Arrow: its text may be shortened in the middle of a character."""
+    text = data.decode(errors="surrogateescape")
+    with Tolerated():
+        _check_filter(text)
+    if text.isprintable():  # without half characters, which Arrow refuses itself
+        with Tolerated():
+            _check_filter(pc.field("größe").isin(pa.array([text, text[::-1]])))
+
+
+def _check_filter(given: Any) -> None:
+    expression = as_expression(given, FILTERED)
+    assert set(columns_of(expression, FILTERED)) <= set(FILTERED.schema.names)
+    assert qualifying(expression, ROWS).shape == (2,)
+
+
 def _files(pattern: str, folder: Path = SEEDS) -> tuple[Seed, ...]:
     found = tuple(Seed(f"{path.parent.name}/{path.name}", path) for path in sorted(folder.glob(pattern)))
     if not found:
@@ -229,12 +249,12 @@ def _files(pattern: str, folder: Path = SEEDS) -> tuple[Seed, ...]:
 
 def _of_stores(name: str) -> tuple[Seed, ...]:
     """Of all stores that have such a file."""
-    return tuple(seed for seed in _files(f"store-*/{name}") if seed.path.parent.name in STORES)
+    return _files(f"*/{name}")
 
 
 def targets(names: Iterable[str] = ()) -> list[Target]:
     """All of them, or those of these names."""
-    models = tuple(seed for seed in _files("*model*.interlace", GOLDEN))
+    models = _files("model.interlace", GOLDEN)
     indexes = tuple(seed for seed in _files("*.interlace", GOLDEN) if seed not in models)
     found = [
         Target("index", indexes, mutations.container, run_index),
@@ -247,6 +267,7 @@ def targets(names: Iterable[str] = ()) -> list[Target]:
         Target("books", _of_stores("books-*.interlace"), mutations.container, run_store),
         Target("payload", _of_stores("payload-*.interlace"), mutations.container, run_store),
         Target("originals", _of_stores("originals-*.interlace"), mutations.container, run_store),
+        Target("filter", _files("filters/*.txt"), mutations.filter_text, run_filter, causes=("compile",)),
     ]
     wanted = set(names)
     if unknown := wanted - {target.name for target in found}:

@@ -1,17 +1,17 @@
-"""Make the golden files: one tiny index per layout and kind of ids, with its answers in JSON beside it.
+"""Make the golden files: tiny indexes, a model and stores, with their answers in JSON beside them.
 
     python tests/golden/make_golden.py
 
-Files of a released format version are never made again: they are there to prove that they still open. Run this only for
-a new version, under a new prefix. Version 3 differs from version 2 in integer ids alone; version 4 may have more than
-256 cells, folded ones, keep originals, have a weight of errors along the row, and ranks cosines by squares; version 5
-may have words and rotations in half precision.
+They prove that a change which keeps the version also keeps the bytes. A change of the bytes raises ``VERSION``
+(``files/versions.py``); then all of them are made again, and so are the seeds of the fuzzer (``fuzz/fuzz_seeds.py``).
+``earlier/`` has files of interlace 0.2, which are refused by name.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,6 @@ from books import random_codebooks, with_cells  # noqa: E402
 from helpers import ID_KINDS, LAYOUTS, build, clustered, ids_of, il  # noqa: E402
 from interlace.codec.book import HALF_WIDTH  # noqa: E402
 from interlace.codec.embedding import MLP  # noqa: E402
-
-VERSION = 5
 
 
 def shown(distances: np.ndarray) -> list[list[float | str]]:
@@ -79,10 +77,10 @@ def numbers(values: np.ndarray) -> list:
 
 def write_model(name: str) -> None:
     """An estimator, and the codes of some rows."""
-    model = il.ICQ(3, n_words=16, layout="hybrid", threads=1).fit(clustered(300, 5))
+    params = {"n_bytes": 3, "n_words": 16, "layout": "hybrid", "threads": 1}
+    model = il.ICQ(**params).fit(clustered(300, 5))
     model.save(HERE / f"{name}.interlace")
     rows = clustered(20, 5, seed=9)
-    params = {key: value for key, value in model.get_params().items() if key != "progress"}
     answers = {"params": params, "rows": rows.tolist(), "codes": model.encode(rows).tolist()}
     (HERE / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
 
@@ -113,32 +111,8 @@ def write(name: str, index: il.Index) -> None:
     if index.originals is not None:
         found = index.search(queries, 5, rerank=len(index), margin="exact", threads=1)
         answers["reranked"] = {"ids": found.ids.tolist(), "distances": found.distances.tolist()}
-        answers["recalls"] = index.calibration.recalls
+        answers["recalls"] = index.calibration.recalls.found
     (HERE / f"{name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
-
-
-def write_version_2() -> None:
-    """What version 2 had; made by the library of that version."""
-    for layout in LAYOUTS:
-        for ids in ID_KINDS:
-            write(f"v2-{layout}-{ids}", tiny(layout=layout, ids=ids))
-    write("v2-ip", tiny(metric="ip"))
-    write("v2-cosine", tiny(metric="cosine"))
-    write("v2-byte", tiny(layout="residual", cross="byte"))
-    write("v2-constant", composite())
-    write("v2-embedding", embedded())
-    write_model("v2-model")
-
-
-def write_version_3() -> None:
-    """What version 3 added; made by the library of that version."""
-    rng = np.random.default_rng(12)
-    for name, ids in {
-        "runs": np.arange(70) + 2**40,
-        "ascending": np.sort(rng.choice(200, 70, replace=False)) - 50,
-        "shuffled": rng.permutation(70) * 1_000_003,
-    }.items():
-        write(f"v3-ids-{name}", tiny(layout="subspace", ids=ids))
 
 
 def many_cells(layout: str) -> il.Index:
@@ -201,24 +175,6 @@ def write_answers(store: il.Store, path: Path) -> None:
     (path.parent / f"{path.name}.json").write_text(json.dumps(answers, separators=(",", ":")) + "\n")
 
 
-def write_stores() -> None:
-    """Stores of version 3; made by the library that introduced them."""
-    write_store("0.1.1-collecting", learned=False)
-    write_store("0.1.1-learned", learned=True)
-
-
-def write_version_4() -> None:
-    """What version 4 added; made by the library of that version."""
-    for layout in ("hybrid", "residual"):
-        write(f"v4-cells-{layout}", many_cells(layout))
-        write(f"v4-folded-{layout}", folded_cells(layout))
-    for kind in ("float16", "int8"):
-        write(f"v4-originals-{kind}", tiny(layout="subspace", originals=kind))
-    for layout in LAYOUTS:
-        write(f"v4-cosine-{layout}", tiny(layout=layout, metric="cosine"))
-        write(f"v4-parallel-{layout}", tiny(layout=layout, metric="ip", parallel_weight=2.0))
-
-
 def half_words(layout: str) -> il.Index:
     """Words of so many dimensions that they are float16 numbers; every 32nd of them."""
     learned = il.Index.build(clustered(2000, HALF_WIDTH), n_bytes=3, layout=layout, threads=1, progress=False)
@@ -230,7 +186,37 @@ def half_words(layout: str) -> il.Index:
     return index
 
 
-if __name__ == "__main__":
-    write_store_of_cells("0.2.0-cells")
+def write_indexes() -> None:
+    """One of each kind."""
+    for layout in LAYOUTS:
+        for ids in ID_KINDS:
+            write(f"{layout}-{ids}", tiny(layout=layout, ids=ids))
+        write(f"cosine-{layout}", tiny(layout=layout, metric="cosine"))
+        write(f"parallel-{layout}", tiny(layout=layout, metric="ip", parallel_weight=2.0))
     for layout in ("hybrid", "residual"):
-        write(f"v{VERSION}-halves-{layout}", half_words(layout))
+        write(f"cells-{layout}", many_cells(layout))
+        write(f"folded-{layout}", folded_cells(layout))
+        write(f"halves-{layout}", half_words(layout))
+    for kind in ("float16", "int8"):
+        write(f"originals-{kind}", tiny(layout="subspace", originals=kind))
+    write("ip", tiny(metric="ip"))
+    write("byte", tiny(layout="residual", cross="byte"))
+    write("constant", composite())
+    write("embedding", embedded())
+    rng = np.random.default_rng(12)
+    for name, ids in {
+        "runs": np.arange(70) + 2**40,
+        "ascending": np.sort(rng.choice(200, 70, replace=False)) - 50,
+        "shuffled": rng.permutation(70) * 1_000_003,
+    }.items():
+        write(f"ids-{name}", tiny(layout="subspace", ids=ids))
+
+
+if __name__ == "__main__":
+    shutil.rmtree(HERE / "stores", ignore_errors=True)
+    (HERE / "stores").mkdir()
+    write_indexes()
+    write_model("model")
+    write_store("collecting", learned=False)
+    write_store("learned", learned=True)
+    write_store_of_cells("cells")

@@ -13,8 +13,8 @@ import pytest
 
 import interlace as il
 from helpers import METRICS, clustered, hand_made
-from interlace.codec.originals import KINDS, OriginalsFormat
-from interlace.files import header, storage
+from interlace.codec.originals import KINDS, OriginalsFormat, centre_of
+from interlace.files import storage
 
 X, Q = clustered(2000, 12, seed=1), clustered(40, 12, seed=2)
 
@@ -31,7 +31,7 @@ def answers(index: il.Index | il.Store, **options: object) -> tuple[list[object]
 def true_rows(index: il.Index, kind: str, k: int) -> np.ndarray:
     """By brute force over what is kept."""
     unit = lambda v: v / np.linalg.norm(v, axis=1, keepdims=True) if index.metric == "cosine" else v  # noqa: E731
-    format = OriginalsFormat(kind, index.dim)
+    format = OriginalsFormat.around(kind, index.codebooks)
     kept = format.to_vectors(format.to_bytes(unit(X).astype(np.float32))).astype(np.float64)
     products = unit(Q).astype(np.float64) @ kept.T
     away = -products if index.metric == "ip" else (kept**2).sum(1) - 2 * products
@@ -116,21 +116,11 @@ def test_an_index_without_originals_writes_what_it_wrote(tmp_path: Path) -> None
     index = built(None)
     index.save(tmp_path / "i")
     file = storage.read(tmp_path / "i")
-    assert file.version == header.USUAL_VERSION
     assert "originals" not in file.meta
     assert "originals" not in file.names
     for options in ({"rerank": 20}, {"recall": 0.9}):
         with pytest.raises(il.InputError, match=r"needs kept originals: .*Index.build\(x, originals='float16'\)"):
             index.search(Q, 5, **options)
-
-
-def test_older_readers_refuse_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = il.Index(hand_made(), originals="int8")
-    index.add(clustered(50, 4))
-    index.save(tmp_path / "i")
-    monkeypatch.setattr(header, "VERSION", 3)
-    with pytest.raises(il.NewerFormatError, match="format version 4, this interlace reads up to 3"):
-        il.Index.open(tmp_path / "i")
 
 
 def changed(path: Path, **description: object) -> Path:
@@ -139,7 +129,7 @@ def changed(path: Path, **description: object) -> Path:
     arrays = {name: np.array(file.array(name)) for name in file.names}
     meta = json.loads(json.dumps(file.meta)) | description
     other = path.with_name(path.name + "-changed")
-    storage.write(other, arrays, meta, file.version)
+    storage.write(other, arrays, meta)
     return other
 
 
@@ -153,11 +143,11 @@ def test_damage_is_named(tmp_path: Path) -> None:
     arrays, meta = index.to_arrays()
     rows = np.array(arrays["originals"])
     for wrong in (rows[:40], rows[:, :6], rows.view(np.uint32)):
-        storage.write(tmp_path / "j", {**arrays, "originals": np.ascontiguousarray(wrong)}, meta, 4)
+        storage.write(tmp_path / "j", {**arrays, "originals": np.ascontiguousarray(wrong)}, meta)
         with pytest.raises(il.DamagedFileError, match="originals"):
             il.Index.open(tmp_path / "j")
     rows[3, 1] = 0x7E
-    storage.write(tmp_path / "k", {**arrays, "originals": rows}, meta, 4)
+    storage.write(tmp_path / "k", {**arrays, "originals": rows}, meta)
     opened = il.Index.open(tmp_path / "k")
     with pytest.raises(il.DamagedFileError, match="an original has a value that is not finite"):
         opened.verify()
@@ -202,7 +192,11 @@ def test_report_and_plan_count_them() -> None:
     report = index.report()
     assert (report.originals, report.originals_kind) == (2000 * 20, "int8")
     assert "originals                40,000 bytes (int8)" in str(report)
+    assert report.bytes_per_vector == pytest.approx(report.code_bytes_per_vector + 20)
+    assert f"{report.code_bytes_per_vector + 20:.2f} with originals" in str(report)
     without = built(None).report()
+    assert without.bytes_per_vector == without.code_bytes_per_vector == report.code_bytes_per_vector
+    assert "with originals" not in str(without)
     assert report.total - without.total == 40_000
     assert "originals" not in str(without)
     plain, kept = (il.plan(2000, 12, n_bytes=3, originals=kind, measure=False) for kind in (None, "int8"))
@@ -221,7 +215,7 @@ def test_report_and_plan_count_them() -> None:
 def test_recall_is_calibrated_when_it_is_built() -> None:
     index = built("float16", x=clustered(6000, 12, seed=1))
     assert index.calibration is not None
-    assert index.calibration.recalls
+    assert index.calibration.recalls.found
     low, high = (index.search(Q, 10, recall=recall, threads=1) for recall in (0.5, 0.95))
     assert low.stats.reranked < high.stats.reranked
     assert low.stats.expected_recall >= 0.5
@@ -231,7 +225,7 @@ def test_recall_is_calibrated_when_it_is_built() -> None:
     assert index.search(Q, 10, rerank=10, threads=1, margin="exact").stats.expected_recall is None
     recalls = index.calibration.recalls
     index.calibrate(threads=1)  # by the originals
-    assert index.calibration.recalls
+    assert index.calibration.recalls.found
     index.calibrate(clustered(500, 12, seed=5), threads=1)
     assert index.calibration.recalls != recalls
 
@@ -253,7 +247,8 @@ def test_an_embedding_comes_first(tmp_path: Path) -> None:
     index = il.Index(hand_made(), embedding, originals="float16")
     raw = rng.normal(size=(40, 7)).astype(np.float32)
     index.add(raw)
-    expected = embedding(raw).astype(np.float16).astype(np.float32)
+    centre = centre_of(index.codebooks)
+    expected = (embedding(raw) - centre).astype(np.float16).astype(np.float32) + centre
     assert np.array_equal(index.searcher.originals.take(np.arange(40)), expected)
     assert index.search(raw[:5], 1, rerank=40).ids.ravel().tolist() == [0, 1, 2, 3, 4]
     model = il.ICQ(n_bytes=3, layout="subspace", threads=1).fit(X)

@@ -35,6 +35,14 @@ class TestText:
     def test_line_ends_and_marks(self, text: str, suffix: str, tmp_path: Path) -> None:
         assert read_labels(write(tmp_path / f"y{suffix}", text)).tolist() == ["cat", "dog"]
 
+    @pytest.mark.parametrize("suffix", [".txt", ".csv"])
+    def test_floats_that_are_whole_numbers(self, suffix: str, tmp_path: Path) -> None:
+        found = read_labels(write(tmp_path / f"y{suffix}", "1.0\n-2\n0.00\n"))
+        assert found.dtype == np.int64
+        assert found.tolist() == [1, -2, 0]
+        for text in ("1.5", "1e0", "1.", ".0", "01.0", "+1.0", "٣"):
+            assert read_labels(write(tmp_path / f"y{suffix}", f"1.0\n{text}\n")).tolist() == ["1.0", text]
+
     def test_what_is_no_plain_integer_is_a_string(self, tmp_path: Path) -> None:
         assert read_labels(write(tmp_path / "y.txt", "7\n007\n")).tolist() == ["7", "007"]
         assert read_labels(write(tmp_path / "y.txt", f"{2**63}\n1\n")).tolist() == [str(2**63), "1"]
@@ -104,6 +112,25 @@ class TestArrays:
             file["set/y"], file["names"] = NUMBERS, ["a", "b"]
         np.testing.assert_array_equal(read_labels(tmp_path / "d.h5", "/set/y"), NUMBERS)
         assert read_labels(tmp_path / "d.h5", "names").tolist() == ["a", "b"]
+
+
+def test_arrays_and_columns_of_floats(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="the io extra is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    h5py = pytest.importorskip("h5py", reason="the io extra is not installed")
+    for values in (NUMBERS.astype(np.float64), NUMBERS / 2):
+        np.save(tmp_path / "y.npy", values)
+        np.savez(tmp_path / "y.npz", y=values)
+        parquet.write_table(pyarrow.table({"y": values}), tmp_path / "y.parquet")
+        with h5py.File(tmp_path / "y.h5", "w") as file:
+            file["y"] = values
+        for path in (tmp_path / f"y.{suffix}" for suffix in ("npy", "npz", "parquet", "h5")):
+            if (values == NUMBERS).all():
+                assert read_labels(path).dtype == np.int64
+                assert read_labels(path).tolist() == NUMBERS.tolist()
+            else:
+                with raises(InputError, f"{str(path)!r}[0]", "1.5"):
+                    read_labels(path)
 
 
 def test_other_files(tmp_path: Path) -> None:

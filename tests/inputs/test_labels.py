@@ -37,6 +37,31 @@ def test_containers_do_not_matter(y: list[Any]) -> None:
         assert other.dtype.kind == found.dtype.kind
 
 
+@given(y=st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=20))
+def test_floats_that_are_whole_numbers_are_integers(y: list[int]) -> None:
+    n, floats = len(y), [float(v) for v in y]
+    some = [float(v) if i % 2 else v for i, v in enumerate(y)]
+    arrays = (np.array(floats, dtype) for dtype in (np.float64, np.longdouble, object))
+    for given_ in (floats, some, iter(floats), *arrays):
+        found = as_labels(given_, n)
+        assert found.dtype == np.int64
+        assert found.tolist() == y
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@given(data=st.data())
+def test_floats_of_any_type(dtype: Any, data: st.DataObject) -> None:
+    """Whole ones are the same numbers; any other is refused."""
+    width = 8 * np.dtype(dtype).itemsize
+    y = np.array(data.draw(st.lists(st.floats(width=width), min_size=1, max_size=9)), dtype)
+    whole = [bool(np.isfinite(v)) and float(v).is_integer() and abs(float(v)) < 2**63 for v in y]
+    if all(whole):
+        assert as_labels(y, len(y)).tolist() == [int(v) for v in y]
+        return
+    with raises(il.InputError, f"y[{whole.index(False)}]"):
+        as_labels(y, len(y))
+
+
 @given(y=st.lists(TEXT, min_size=1, max_size=20))
 def test_bytes_are_text(y: list[str]) -> None:
     encoded = [text.encode() for text in y]
@@ -64,8 +89,12 @@ def test_tensors_and_strings_of_any_length() -> None:
         (b"abc", ("1-D",)),
         ("abc", ("1-D",)),
         ({1, 2, 3}, ("1-D", "set")),
-        ([0.0, 1.0, 2.0], ("float64",)),
-        ((v for v in [0.5, 1.0, 2.0]), ("float64",)),
+        ([0.0, 1.0, 2.5], ("float64", "y_database[2]", "2.5")),
+        ((v for v in [0.5, 1.0, 2.0]), ("float64", "y_database[0]", "0.5")),
+        ([1, 2.5, 3], ("float64", "y_database[1]", "2.5")),
+        (np.array([0, np.inf, 1], np.float32), ("float32", "y_database[1]", "inf")),
+        ([1.0, 2.0, 2.0**63], ("y_database[2]",)),
+        ([True, 1.0, 0.0], ("y_database[1]", "1", "True")),
         ([0, 1, None], ("y_database[2]", "None")),
     ],
 )

@@ -154,8 +154,8 @@ def test_a_missing_row_of_lists_without_a_table(kind: str) -> None:
 
 
 def test_a_choice_of_columns_is_left_to_the_user() -> None:
-    table = pa.table({"id": np.arange(20), "a": X[:, 0], "b": X[:, 1]})
-    with raises(il.InputError, "x", "('id')"):
+    table = pa.table({"n": np.arange(20), "a": X[:, 0], "b": X[:, 1]})
+    with raises(il.InputError, "x", "('n')"):
         Rows(table)
     np.testing.assert_array_equal(next(Rows(table.select(["a", "b"])).blocks()), X[:, :2])
     with raises(il.InputError, "x", "'v'", "fixed_size_list"):
@@ -237,8 +237,8 @@ def test_columns_of_a_frame_that_are_no_numbers_are_named(frame: Any) -> None:
             call(frame({"a": X[:, 0], "n": names}))
         with raises(il.InputError, "x", "'n'"):
             call(frame({"a": X[:, 0], "n": X[:, 0] > 3}))
-        with raises(il.InputError, "x", "('id')"):
-            call(frame({"a": X[:, 0], "id": np.arange(20)}))
+        with raises(il.InputError, "x", "('label')"):
+            call(frame({"a": X[:, 0], "label": np.arange(20)}))
 
 
 def test_a_pandas_column_of_lists_names_stack() -> None:

@@ -164,6 +164,9 @@ def test_ids_of_columns_and_arrays(one: il.Index, rows: np.ndarray, tmp_path: Pa
     )
     assert made.ids == "string"
     assert made.open_shard(1).ids.tolist() == names[1500:]
+    pq.write_table(pa.table({"id": names, "vector": vectors}), tmp_path / "ids.parquet")  # the default column
+    made = il.ray.build(tmp_path / "ids.parquet", one, tmp_path / "d", shards=2, calibrate=False, progress=False)
+    assert made.open_shard(1).ids.tolist() == names[1500:]
     numbers = np.arange(len(rows)) * 3 + 1
     made = il.ray.build(rows, one, tmp_path / "b", shards=2, ids=numbers, calibrate=False, progress=False)
     assert np.array_equal(made.open_shard(1).ids, numbers[1500:])

@@ -86,7 +86,7 @@ def test_serve(built: Path, one, queries, tmp_path: Path) -> None:
         port = free.getsockname()[1]
     address = ray.get_runtime_context().gcs_address
     command = [sys.executable, "-m", "interlace", "serve", str(built), "--ray", address, "--port", str(port)]
-    more = ["--replicas", "1", "--max-replicas", "2", "--rerank", "0"]
+    more = ["--replicas", "1", "--max-replicas", "2"]
     with open(tmp_path / "said", "w") as said, subprocess.Popen([*command, *more], stderr=said) as process:
         try:
             body = json.dumps({"query": queries[0].tolist(), "limit": 5, "params": {"exact": True}}).encode()

@@ -118,7 +118,10 @@ def test_writes_searches_kills_and_rebuilds(store, one, rows, queries, tmp_path)
     found = store.search(queries, 8, margin="exact", rerank=498)
     assert found.distances.tobytes() == expected.search(queries, 8, margin="exact", rerank=498).distances.tobytes()
     store.close()
-    relearned = il.ray.rebuild(layout.path, model={"n_bytes": 2, "layout": "hybrid", "threads": 1}, progress=False)
+    seen: list[float] = []
+    settings = {"n_bytes": 2, "layout": "hybrid", "threads": 1}
+    relearned = il.ray.rebuild(layout.path, model=settings, progress=lambda what, done: seen.append(done))
+    assert (seen, seen[-1], seen.count(1.0)) == (sorted(seen), 1.0, 1)
     assert relearned.model != layout.model
     first = il.open(relearned.folder(0))
     assert first.codebooks.n_bytes == 2

@@ -93,10 +93,10 @@ def test_fuzzed_json_is_answered_without_a_crash(target: Running, path: str) -> 
                 f"/collections/c/{path}", content=json.dumps(body), headers={"content-type": "application/json"}
             )
             statuses.add(answer.status_code)
-            assert answer.status_code in (200, 404, 413, 422), (body, answer.text)
+            assert answer.status_code in (200, 400, 404, 413, 422), (body, answer.text)
             assert "Traceback" not in answer.text
         assert client.post("/collections/c/points/count", json={}).json()["result"]["count"] == 50
-    assert 422 in statuses
+    assert 400 in statuses
 
 
 def test_fuzzed_bytes_are_answered_without_a_crash(target: Running) -> None:

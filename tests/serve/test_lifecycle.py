@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from serve_helpers import Running, running, vectors
 import interlace as il
 from interlace.client import wire
 from interlace.serve import ServerSettings
+from interlace.serve.collections.catalog import SNAPSHOTS
 from interlace.serve.collections.collection import Collection
 from interlace.serve.processes.reading import ReadCatalog
 
@@ -148,6 +150,48 @@ def test_snapshots_are_listed_off_the_event_loop(client: httpx.Client, monkeypat
     assert len(made["checksum"]) == 64
     assert threads
     assert all(name.startswith("search") for name in threads)
+
+
+def test_a_snapshot_that_nobody_waits_for_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, sync, url = threading.Event(), os.fsync, "/collections/c/snapshots"
+    folder = tmp_path / SNAPSHOTS / "c"
+    with running(tmp_path) as found, httpx.Client(base_url=found.url) as client:
+        fill(client, "c")
+        with monkeypatch.context() as patched:
+            patched.setattr("interlace.serve.routes.snapshots.os.fsync", lambda file: (go.wait(60), sync(file)))
+            answer = client.post(url, params={"wait": "false"})
+            assert answer.status_code == 202
+            assert answer.json().keys() == {"status", "time"}
+            assert answer.json()["status"] == "accepted"
+            assert client.get(url).json()["result"] == []  # it waits for the disk
+            go.set()
+            while not (made := client.get(url).json()["result"]):
+                time.sleep(0.01)
+        answer = client.delete(f"{url}/{made[0]['name']}", params={"wait": "false"})
+        assert (answer.status_code, answer.json()["status"]) == (202, "accepted")
+        while client.get(url).json()["result"]:
+            time.sleep(0.01)
+        assert client.delete(f"{url}/{made[0]['name']}", params={"wait": "false"}).status_code == 404
+        assert client.post("/collections/none/snapshots", params={"wait": "false"}).status_code == 404
+        assert client.post(url, params={"wait": "false"}).status_code == 202
+    assert len(list(folder.glob("*.tar"))) == 1  # the server ends after what it has accepted
+
+
+def test_a_snapshot_that_was_accepted_and_fails_is_logged(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(client, "late")
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("interlace.serve.routes.snapshots.os.fsync", full)
+        assert client.post("/collections/late/snapshots", params={"wait": "false"}).status_code == 202
+        while not any("No space left" in record.getMessage() for record in caplog.records):
+            time.sleep(0.01)
+    assert client.get("/collections/late/snapshots").json()["result"] == []
+    assert client.post("/collections/late/snapshots", params={"wait": "true"}).status_code == 200
 
 
 def test_a_full_disk_refuses_a_snapshot(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,5 +327,5 @@ def test_arguments_of_another_form_are_refused(
         fill(client, "forms")
     headers = {"content-type": wire.MEDIA_TYPE}
     answer = client.post(f"/collections/forms/store/{call}", content=wire.pack(given, arrays), headers=headers)
-    assert (answer.status_code, answer.json()["code"]) == (422, "input")
+    assert (answer.status_code, answer.json()["code"]) == (400, "input")
     assert " must be " in answer.json()["detail"]

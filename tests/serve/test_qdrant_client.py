@@ -201,7 +201,7 @@ def test_fields_that_are_not_declared_are_refused_until_they_are(client: QdrantC
     rare = models.Filter(must=[models.FieldCondition(key="rare", match=models.MatchValue(value=1))])
     with pytest.raises(UnexpectedResponse) as refused:
         client.count(points, count_filter=rare)
-    assert refused.value.status_code == 422
+    assert refused.value.status_code == 400
     assert refused.value.structured()["code"] == "undeclared_field"
     assert "'rare'" in refused.value.structured()["detail"]
     client.create_payload_index(points, "rare", field_schema="integer")
@@ -309,7 +309,7 @@ def test_what_is_not_supported_is_named(client: QdrantClient, points: str) -> No
             call()
         problem = refused.value.structured()
         routes = ("points/vectors", "search/")
-        assert (problem["code"], problem["status"]) == ("unsupported", 501 if what in routes else 422), what
+        assert (problem["code"], refused.value.status_code) == ("unsupported", 501 if what in routes else 422), what
         assert what in problem["detail"]
 
 
@@ -331,6 +331,6 @@ def test_wrong_vectors_are_refused(client: QdrantClient, points: str, vector: li
     ):
         send = httpx.post if "query" in path else httpx.put
         answer = send(f"{url}/collections/{points}/{path}", content=body, headers={"content-type": "application/json"})
-        assert answer.status_code == 422
+        assert answer.status_code == 400
         assert re.search(message, answer.json()["detail"])
     assert client.count(points).count == 200

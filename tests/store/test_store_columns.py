@@ -16,7 +16,6 @@ from store_helpers import BOOKS, LARGE, RICH, SMALL, filled, vectors
 import interlace as il
 from helpers import run_python
 from interlace.store import Limits
-from interlace.store import manifest as manifests
 from interlace.store.columns import Columns, taken
 from raising import Facts, raises
 
@@ -215,15 +214,6 @@ def test_stores_without_columns(tmp_path: Path) -> None:
         store.search(np.zeros(4), filter="price < 3")
     with pytest.raises(il.InputError, match="payload needs columns"):
         il.create(tmp_path / "t", BOOKS, payload=[])
-    assert manifests.read(str(tmp_path / "s")) == manifests.from_bytes(_first_version(tmp_path / "s"), "here")
-
-
-def _first_version(folder: Path) -> bytes:
-    """A manifest without columns has nothing in it that version 1 did not know."""
-    text = (folder / manifests.NAME).read_bytes()
-    assert b'"version":1,' in text
-    assert not any(word in text for word in (b"columns", b"originals", b"payload"))
-    return text
 
 
 def test_rows_of_an_index_get_columns(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from store_helpers import BOOKS, check, files_of, filled, vectors
 
 import interlace as il
+from interlace.files.versions import VERSION
 from interlace.index.ids import RunIds
 from interlace.store import manifest as manifests
 from interlace.store import verify
@@ -217,10 +218,11 @@ def test_vectors_belong_to_a_store_without_books(tmp_path: Path) -> None:
 
 
 def test_versions(store: Path) -> None:
-    changed(store, lambda content: content.update(version=4))
-    refused(store, "format version 4, this interlace reads up to 3: install a newer one", il.NewerFormatError)
-    changed(store, lambda content: content.update(version=0))
-    refused(store, "version is 0")
+    changed(store, lambda content: content.update(version=99))
+    refused(store, f"format version 99, and this interlace reads version {VERSION}", il.NewerFormatError)
+    for version in (0, "1", None, True):
+        changed(store, lambda content, version=version: content.update(version=version))
+        refused(store, f"version {version!r}")
 
 
 def test_other_directories(tmp_path: Path) -> None:

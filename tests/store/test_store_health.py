@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_helpers import BOOKS, LARGE, SMALL, FloatArray, decoded, filled, vectors
-from test_store_damage import changed
+from store_helpers import BOOKS, LARGE, FloatArray, decoded, filled, vectors
 
 import interlace as il
 from helpers import clustered
@@ -295,18 +294,6 @@ def test_a_calibration_that_counts_is_one_that_search_uses(tmp_path: Path) -> No
         assert store.health().calibrated == used
         store.add(more[first : first + 1000], threads=1)
     assert not store.health().calibrated
-
-
-def test_manifests_and_logs_from_before_there_was_health(tmp_path: Path) -> None:
-    store, model = filled(tmp_path / "s")
-    store.close()
-    path = tmp_path / "s" / "MANIFEST.json"
-    changed(tmp_path / "s", lambda c: c["manifest"].pop("drift"))
-    assert "drift" not in json.loads(path.read_text())["manifest"]
-    with il.open(tmp_path / "s", mode="a", limits=SMALL) as again:
-        assert len(again) == len(model.rows)
-        again.add(vectors(3), [9001, 9002, 9003])
-        assert again.health().added >= 3
 
 
 COUNTS = st.tuples(st.integers(0, 30_000), st.floats(0, 1e9))

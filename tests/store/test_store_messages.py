@@ -15,7 +15,8 @@ from store_helpers import BOOKS, SMALL, Model, check, files_of, filled, vectors
 from test_store_damage import changed
 
 import interlace as il
-from interlace.files import storage
+from interlace.files import header, storage
+from interlace.files.versions import VERSION
 from interlace.store import files
 from interlace.store import log as logs
 from interlace.store import manifest as manifests
@@ -47,22 +48,21 @@ def opened_both(store: Path, kind: type[Exception]) -> str:
 
 
 def test_a_newer_store(made: tuple[Path, Model]) -> None:
-    changed(made[0], lambda content: content.update(version=4))
+    changed(made[0], lambda content: content.update(version=99))
     path = str(made[0] / manifests.NAME)
-    expected = f"{path!r} has format version 4, this interlace reads up to 3: install a newer one"
+    expected = f"{path!r} has format version 99, and this interlace reads version {VERSION}: install a newer one"
     assert opened_both(made[0], il.NewerFormatError) == expected
 
 
 @pytest.mark.parametrize("role", ["segment", "books", "removed"])
-def test_a_newer_file(made: tuple[Path, Model], role: str) -> None:
+def test_a_newer_file(made: tuple[Path, Model], role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name = next(n for n in files_of(made[0]) if n.startswith(role))
     file = storage.read(made[0] / name)
     arrays = {n: np.array(file.array(n)) for n in file.names}
-    newest = storage.VERSION
-    parts = storage.contents(arrays, file.meta, newest + 1)
-    (made[0] / name).write_bytes(b"".join(bytes(p) for p in parts))
+    monkeypatch.setattr(header, "VERSION", 99)
+    (made[0] / name).write_bytes(b"".join(bytes(p) for p in storage.contents(arrays, file.meta)))
     expected = (
-        f"{str(made[0] / name)!r} has format version {newest + 1}, this interlace reads up to {newest}: "
+        f"{str(made[0] / name)!r} has format version 99, and this interlace reads version {VERSION}: "
         "install a newer one"
     )
     assert opened_both(made[0], il.NewerFormatError) == expected
@@ -74,7 +74,8 @@ def test_a_newer_log(made: tuple[Path, Model]) -> None:
     mark = manifests.read(str(made[0])).store
     (made[0] / name).write_bytes(logs.header(mark, 7, version=99) + data[logs.HEADER.size :])
     expected = (
-        f"{str(made[0] / name)!r} has format version 99, this interlace reads up to {logs.VERSION}: install a newer one"
+        f"{str(made[0] / name)!r} has format version 99, and this interlace reads version {VERSION}: "
+        "install a newer one"
     )
     assert opened_both(made[0], il.NewerFormatError) == expected
 

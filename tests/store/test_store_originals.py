@@ -18,9 +18,9 @@ from helpers import clustered
 from interlace.codec.embedding import Linear
 from interlace.codec.exact import nearest_rows
 from interlace.codec.metric import METRICS
-from interlace.codec.originals import KINDS, OriginalsFormat, in_parts
+from interlace.codec.originals import KINDS, Loss, OriginalsFormat, centre_of, in_parts
 from interlace.engine.binomial import lower_bound
-from interlace.engine.margins import TARGETS, Calibration
+from interlace.engine.margins import TARGETS, Calibration, Recalls
 from interlace.engine.originals import KeptVectors
 from interlace.engine.recall import DEPTHS, NEXT_TO_NOTHING, QUERIES, at_least, effort
 from interlace.engine.rerank import rerank
@@ -226,7 +226,8 @@ def test_an_embedding_comes_first(tmp_path: Path) -> None:
     store = il.create(tmp_path / "s", il.Index(BOOKS, embedding), originals="float16")
     raw = rng.normal(size=(40, 7)).astype(np.float32)
     store.add(raw)
-    expected = embedding(raw).astype(np.float16).astype(np.float32)
+    centre = centre_of(BOOKS)
+    expected = (embedding(raw) - centre).astype(np.float16).astype(np.float32) + centre
     assert np.array_equal(store.get(store.ids, originals=True), expected)
     found = store.search(raw[:5], 1, rerank=40)
     assert found.ids.ravel().tolist() == [0, 1, 2, 3, 4]
@@ -295,7 +296,7 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
     store.calibrate(None if own else clustered(500, 16, seed=3, clusters=40), threads=1)
     recalls = store.snapshot.books.calibration.recalls
     for target in TARGETS:
-        curve = [(depth, found) for margin, depth, found in recalls if margin == target]
+        curve = [(depth, found) for margin, depth, found in recalls.found if margin == target]
         assert [depth for depth, _ in curve] == list(DEPTHS[: len(curve)])
         if target >= NEXT_TO_NOTHING:  # the rules of others change with the depth
             assert curve == sorted(curve, key=lambda pair: pair[1])
@@ -318,7 +319,7 @@ def test_recall_is_what_was_asked_for(tmp_path: Path, own: bool) -> None:
 
 def calibration(n: int, *recalls: tuple[float, int, float], queries: int = 5000) -> Any:
     none = np.zeros(0)
-    return Calibration(n, none, none, none, none, none, 0.0, 0.0, queries, recalls=recalls)
+    return Calibration(n, none, none, none, none, none, 0.0, 0.0, queries, recalls=Recalls(recalls))
 
 
 def test_effort() -> None:
@@ -419,3 +420,116 @@ def test_a_second_look_after_any_calibrated_search(tmp_path: Path) -> None:
                 assert np.array_equal(before.ids, again.ids)
                 assert np.array_equal(before.distances, again.distances)
     store.close()
+
+
+# --- the centre, and what conversion loses
+
+
+def true_neighbours(x: np.ndarray, q: np.ndarray, metric: str) -> np.ndarray:
+    x, q = x.astype(np.float64), q.astype(np.float64)
+    if metric == "cosine":
+        x, q = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (x, q))
+    away = -(q @ x.T) if metric == "ip" else (x * x).sum(1) - 2 * q @ x.T
+    return np.argsort(away, axis=1, kind="stable")[:, :10]
+
+
+def recall_of(ids: np.ndarray, true: np.ndarray) -> float:
+    return float(np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(ids, true, strict=True)]))
+
+
+def far_from_zero(n: int, mean: float, seed: int = 0) -> np.ndarray:
+    """Rows whose spread, of low rank, is small beside their mean."""
+    rng = np.random.default_rng(seed)
+    axes = np.random.default_rng(99).normal(size=(6, 16))
+    rows = 0.05 * rng.normal(size=(n, 6)) @ axes / np.sqrt(6) + 0.01 * rng.normal(size=(n, 16))
+    return (rows + mean * np.linspace(0.5, 1.5, 16)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mean", [40.0, 100.0])
+@pytest.mark.parametrize("metric", ["l2", "cosine", "ip"])
+def test_originals_keep_rows_whose_spread_is_small_beside_their_mean(
+    tmp_path: Path, kind: str, mean: float, metric: Any
+) -> None:
+    """In an index and in a store that learns by itself, through a re-rank by number and by recall."""
+    x, q = far_from_zero(5000, mean), far_from_zero(100, mean, seed=1)
+    true = true_neighbours(x, q, metric)
+    index = il.Index.build(x, n_bytes=4, metric=metric, originals=kind, threads=1, progress=False)
+    with il.create(
+        tmp_path / "s", dim=16, metric=metric, originals=kind, relearn="manual", n_bytes=4, threads=1
+    ) as store:
+        store.add(x)
+        store.relearn(progress=False)
+        for made in (index, store):
+            assert recall_of(made.search(q, 10, rerank=1000, margin="exact").ids, true) > 0.98
+            assert recall_of(made.search(q, 10, recall=0.9).ids, true) >= 0.9
+        before = store.snapshot.books.originals
+        store.relearn(n_bytes=8, progress=False)
+        assert store.snapshot.books.originals.centre.tobytes() == before.centre.tobytes()
+        assert store.snapshot.books.originals.centre.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recall_is_refused_that_conversion_does_not_leave(tmp_path: Path, kind: str) -> None:
+    """Two far groups: no centre is near to both, so float16 merges the rows of each."""
+    far = np.tile(np.float32([3000, -3000]), 8)
+    x, q, own = (far_from_zero(n, 0.0, seed) for seed, n in enumerate((4000, 100, 500)))
+    for rows in (x, q, own):
+        rows[::2] += far
+        rows[1::2] -= far
+    true = true_neighbours(x, q, "l2")
+    index = il.Index.build(x, n_bytes=8, originals=kind, threads=1, progress=False)
+    store = il.create(tmp_path / "s", index)
+    for made in (index, il.Index.open(_saved(index, tmp_path / "i")), store):
+        recall = recall_of(made.search(q, 10, rerank=4000, margin="exact").ids, true)
+        assert recall < 0.5
+        with raises(il.InputError, "originals that lose less"):
+            made.search(q, 10, recall=0.8)
+    store.calibrate(own, threads=1)
+    with raises(il.InputError, "originals that lose less"):
+        store.search(q, 10, recall=0.8)
+
+
+def _saved(index: il.Index, path: Path) -> Path:
+    index.save(path)
+    return path
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from([1.0, 40.0, 1e4, 1e-3]),
+    st.sampled_from([1e-3, 0.05, 1.0, 50.0]),
+    st.integers(0, 99),
+)
+def test_the_loss_is_the_error_that_was_made(kind: str, mean: float, spread: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = (mean + spread * rng.normal(size=(50, 8))).astype(np.float32)
+    kept = OriginalsFormat(kind, 8, x.mean(0))
+    rows = kept.to_bytes(x)
+    away = x.astype(np.float64) - kept.to_vectors(rows)
+    found = kept.loss(x, rows)
+    assert found.rows == 50
+    assert found.error == pytest.approx((away**2).sum(), rel=1e-6, abs=1e-30)
+    merged = len(np.unique(x, axis=0)) - len(np.unique(rows, axis=0))
+    assert found.merged >= merged
+    assert (found.merged > 0) == (merged > 0)
+    assert np.abs(away).max() <= np.maximum(kept.steps(rows) * 0.501, 2.0**-23 * np.abs(x)).max()
+
+
+def test_whole_numbers_stay_whole() -> None:
+    """The centre is no finer than the spread: what float16 holds exactly it still does."""
+    x = np.random.default_rng(0).integers(0, 256, (3000, 8)).astype(np.float32)
+    index = il.Index.build(x, n_bytes=4, originals="float16", threads=1, progress=False)
+    kept = index.searcher.originals
+    assert kept.format.centre.any()
+    assert kept.loss == Loss(3000, 0.0, 0)
+    assert np.array_equal(kept.take(np.arange(3000)), x)
+
+
+def test_copies_are_no_loss(tmp_path: Path) -> None:
+    """Rows of the same bytes that were copies before stay copies when a recall is measured."""
+    x = np.repeat(clustered(300, 16, seed=1), 20, axis=0)
+    index = il.Index.build(x, n_bytes=8, originals="float16", threads=1, progress=False)
+    assert index.searcher.originals.loss.merged == 0
+    assert index.calibration.recalls.reachable > 0.99

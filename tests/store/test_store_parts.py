@@ -146,7 +146,7 @@ def test_integers_take_the_room_they_need(values: list[int], kind: str, arrays: 
     [
         ({"kind": "run", "first": 2**63}, "a run of 2 ids"),
         ({"kind": "run", "first": 1.0}, "a run of 2 ids"),
-        ({"kind": "ascending"}, "ascending ids with"),
+        ({"kind": "ascending"}, "ids of kind 'ascending'"),
         ({"kind": "default"}, "ids of kind 'default'"),
         ({"kind": "int64"}, "int64 ids with"),
         ({"kind": [1]}, "unhashable|kind"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from ..errors import FileError, InputError, PartlyAddedError
 from ..inputs.literals import Effort
-from .options import add_embedded, add_json, add_threads
+from .options import add_embedded, add_json, add_row_ids, add_threads
 from .stores import add_store
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_store(parser)
     parser.add_argument("data", metavar="DATA", help="file of vectors, one per row, or - for stdin")
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
-    ids = "ids of the rows: a 1-D .npy, or text with one id per line (default: the next integers)"
-    parser.add_argument("--ids", metavar="FILE", help=ids)
+    add_row_ids(parser, "the next integers")
     payload = "values of the store's columns, one row per row of DATA: .parquet, .arrow, .csv, .tsv, .jsonl"
     parser.add_argument("--payload", metavar="FILE", help=payload)
     parser.add_argument("--upsert", action="store_true", help="replace rows with the same ids (default: refuse them)")
@@ -81,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
         print_json({"store": args.store, **facts, "state": health.state, "learning_error": health.learning_error})
         return 0
     print(f"{args.store}: {adding.n:,} row{'s' * (adding.n != 1)} added in {seconds:.1f} s; {rows:,} in the store")
+    if adding.column is not None:
+        print(f"ids are those of column {adding.column!r}")
     if health.learning_error is not None:
         print(f"learning codebooks failed, the rows stay as they are: {health.learning_error}")
     elif learning:
@@ -91,21 +92,24 @@ def run(args: argparse.Namespace) -> int:
 class _Adding:
     def __init__(self, args: argparse.Namespace, store: Store) -> None:
         from ..data import read_payload
-        from .inputs import read_ids
-        from .stores import as_store_ids
 
         self._args, self._store = args, store
-        self._ids = None if args.ids is None else as_store_ids(read_ids(args.ids).tolist(), store)
+        self._ids: list[Any] | None = None
+        self.column: str | None = None  # of the data, which holds the ids
         self._table = None if args.payload is None else read_payload(args.payload, store.columns)
         self.n = 0  # rows added so far
 
     def run(self, progress: Progress) -> None:
         """Add all blocks, or raise an error that says how many rows were added."""
         from .blocks import blocks_of
+        from .inputs import ids_for
+        from .stores import as_store_ids
 
         store, args = self._store, self._args
         columns = () if store.columns is None else store.columns.names
-        blocks, total = blocks_of(args.data, args.key, self._shape(), columns)
+        blocks, total, rows = blocks_of(args.data, args.key, self._shape(), columns)
+        ids, self.column = ids_for(args.data, rows, args.ids)
+        self._ids = None if ids is None else as_store_ids(ids if isinstance(ids, list) else ids.tolist(), store)
         files = [(args.ids, self._ids, "ids"), (args.payload, self._table, "rows")]
         for name, given, what in files:
             if given is not None and total is not None and len(given) != total:

@@ -32,24 +32,24 @@ class Block:
 
 def blocks_of(
     data: str, key: str | None, shape: tuple[int, ...], columns: Sequence[str] = ()
-) -> tuple[Iterator[Block], int | None]:
-    """Blocks of ``data`` (``-``: stdin), and the number of rows if it is known before reading.
+) -> tuple[Iterator[Block], int | None, Any]:
+    """Blocks of ``data`` (``-``: stdin), the number of rows if it is known before reading, and the rows of a file.
 
-    Lines of JSON may have values of ``columns``.
+    Lines of JSON may have values of ``columns``. There are no rows of a file, but None, for text and stdin.
     """
     rows = max(1, min(ROWS, VALUES // math.prod(shape)))
     if data == "-":
         if key is not None:
             raise InputError(f"--key ({key!r}) is for .npz, .parquet and .h5 files; stdin holds a single array")
-        return _stream(sys.stdin.buffer, shape, rows, columns)
+        return *_stream(sys.stdin.buffer, shape, rows, columns), None
     if Path(data).suffix.lower() in TEXT:
         if key is not None:
             raise InputError(f"--key ({key!r}) is for .npz, .parquet and .h5 files; {data!r} holds lines of text")
-        return _text_file(data, shape, rows, columns), None
+        return _text_file(data, shape, rows, columns), None, None
     if Path(data).suffix.lower() not in EXTENSIONS:
         raise InputError(f"{data!r} has an unknown extension; supported are {', '.join((*EXTENSIONS, *TEXT))}")
     vectors = read_vectors(data, key, input_shape=shape)
-    return _slices(vectors, rows), len(vectors)
+    return _slices(vectors, rows), len(vectors), vectors
 
 
 def _slices(vectors: Any, rows: int) -> Iterator[Block]:

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from .options import add_json, add_learning, add_threads, learning
+from .options import add_json, add_learning, add_row_ids, add_threads, learning
 
 if TYPE_CHECKING:
     from ..estimators.models import Model
@@ -18,14 +18,15 @@ DESCRIPTION = """\
 Learns codebooks from a sample of the vectors, encodes all vectors, and writes
 one index file. Vectors: .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin,
 .i8bin; .parquet and .h5 with pip install 'interlace[io]'. The file is read in
-blocks and may be larger than memory. With a model that has an embedding
+blocks and may be larger than memory. The column id of a .parquet file holds
+the ids of the rows. With a model that has an embedding
 (--model), DATA holds raw inputs, in their shape or as flat rows.
 """
 EPILOG = """\
 examples:
   interlace build vectors.npy -o my.index
   interlace build set.npz --key train --n-bytes 16 --metric cosine -o my.index
-  interlace build items.parquet --key embedding --ids names.txt -o items.index
+  interlace build items.parquet --key embedding --ids sku -o items.index
   interlace build vectors.npy --effort best --max-memory 2GB -o my.index
   interlace build more.npy --model model.icq -o more.index
 """
@@ -38,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", required=True, help="index file to write; replaces an existing index"
     )
     parser.add_argument("--key", help="which array (.npz), column (.parquet) or data set (.h5) of DATA")
-    ids = "ids of the rows: a 1-D .npy, or text with one id per line (default: 0, 1, 2, ...)"
-    parser.add_argument("--ids", metavar="FILE", help=ids)
+    add_row_ids(parser, "0, 1, 2, ...")
     originals = "also keep the vectors for re-ranking, with two bytes or one byte per dimension (default: not kept)"
     parser.add_argument("--originals", choices=("float16", "int8"), help=originals)
     parser.add_argument("--model", metavar="FILE", help="encode with a model of `interlace fit`; nothing is learned")
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Build, save, print a report."""
     from .. import Index
     from ..data import read_vectors
-    from .inputs import read_ids
+    from .inputs import ids_for
     from .output import print_json, progress_bar
     from .targets import check_interlace_target
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     model = None if args.model is None else _model(args)
     shape = None if model is None or model.embedding_ is None else model.embedding_.input_shape
     vectors = read_vectors(args.data, args.key, input_shape=shape)
-    ids = None if args.ids is None else read_ids(args.ids)
+    ids, column = ids_for(args.data, vectors, args.ids)
     started = time.perf_counter()
     with progress_bar() as progress:
         if model is None:
@@ -89,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
         )
         return 0
     print(f"{args.output}: {os.path.getsize(args.output):,} bytes, built in {seconds:.1f} s")
+    if column is not None:
+        print(f"ids are those of column {column!r}")
     print(index.codebooks)
     if choice is not None:  # None for a model learned with labels
         print(choice)

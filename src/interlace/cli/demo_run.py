@@ -1,7 +1,7 @@
 """The demo: default settings, and three variants of them, compared with exact search and, if it is installed, faiss.
 
-``run()`` measures, ``table()`` formats the result. All methods run on one thread in the same process in interleaved
-rounds; the fastest round is reported.
+``run()`` measures, ``table()`` formats the result. All methods search on one thread in the same process in interleaved
+rounds; the fastest round is reported. Learning may use all threads: it is not compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .. import ICQ, Index, Matches, evaluate
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
 from ..inputs.literals import Layout, Margin
-from ..progress import Progress, silent
+from ..progress import Progress, part, silent
 from .demo_data import augmented_digits, clustered
 from .demo_peers import DemoMethod, Search, exact, faiss_indexes
 
@@ -66,7 +66,7 @@ class Result:
 
 
 def run(
-    rows: int = 54_000, n_queries: int = 1_000, *, rounds: int = 5, seed: int = 0, progress: Progress = silent
+    rows: int = 25_000, n_queries: int = 1_000, *, rounds: int = 4, seed: int = 0, progress: Progress = silent
 ) -> Result:
     """Build every method, measure its recall against exact search, time it."""
     started = time.perf_counter()
@@ -77,19 +77,19 @@ def run(
             x, q, what = clustered(rows, n_queries, seed)
         progress("exact neighbours", 0.0)
         truth, _ = evaluate.exact_neighbours(x, q, K)
-        model = ICQ(N_BYTES, seed=seed, threads=1, progress=_part(progress, "default", 0.1, 0.3)).fit(x)
-        index = model.set_params(progress=_part(progress, "default", 0.4, 0.1)).index(x, originals="float16")
+        model = ICQ(N_BYTES, seed=seed, progress=part(progress, 0.1, 0.4, "default")).fit(x)
+        index = model.set_params(progress=part(progress, 0.4, 0.5, "default")).index(x, originals="float16")
         found = index.search(q, K, threads=1)
         complete = index.search(q, K, margin="exact", threads=1)
         methods = [_ours(DEFAULT_NAME, index, q), _ours(LOOK, index, q, rerank=DEPTH), _ours(EXACT, index, q, "exact")]
         if model.choice_.layout != FAST:
-            part = _part(progress, FAST, 0.5, 0.25)
-            fast = Index.build(x, n_bytes=N_BYTES, layout=FAST, seed=seed, threads=1, progress=part)
+            report = part(progress, 0.5, 0.75, FAST)
+            fast = Index.build(x, n_bytes=N_BYTES, layout=FAST, seed=seed, progress=report)
             methods.append(_ours(QUICK, fast, q))
         progress("faiss", 0.75)
         methods += faiss_indexes(x, q, K, N_BYTES)
         methods.append(exact(x, q, K))
-        answers, best = _race(methods, rounds, _part(progress, "timing", 0.8, 0.2))
+        answers, best = _race(methods, rounds, part(progress, 0.8, 1.0, "timing"))
     named = {m.name: seconds for m, (_, seconds) in zip(methods, best, strict=True)}
     reference = next(name for name in ("faiss IndexPQFastScan", "exact search") if name in named)
     lines = [
@@ -120,10 +120,6 @@ def run(
         why=model.choice_.why,
         seconds=time.perf_counter() - started,
     )
-
-
-def _part(progress: Progress, label: str, start: float, share: float) -> Progress:
-    return lambda what, done: progress(f"{label}: {what}" if what else label, start + share * done)
 
 
 def _ours(name: str, index: Index, q: FloatArray, margin: Margin = 0.999, *, rerank: int | None = None) -> DemoMethod:

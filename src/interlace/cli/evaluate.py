@@ -51,9 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-k", "--k", type=positive, metavar="K", help="neighbours per query (default: 10; for a model 100)"
     )
-    parser.add_argument(
-        "--margin", type=margin, default=0.999, help="as in `interlace search`: 0.999 (default), exact, paper, inf"
-    )
+    parser.add_argument("--margin", type=margin, help="as in `interlace search`: 0.999, exact, paper, inf")
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument("--rerank", type=positive, metavar="N", help="re-rank the N best rows by kept originals")
     depth.add_argument("--recall", type=share, metavar="R", help="as in `interlace search`: choose margin and re-rank")

@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ..files.versions import VERSION
 from .options import add_json
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def describe(path: str) -> dict[str, Any]:
     sections = [
         dict(zip(("name", "dtype", "shape", "bytes"), (name, *file.entry(name)), strict=True)) for name in file.names
     ]
-    found: dict[str, Any] = {"file": path, "file_bytes": file.n_bytes, "kind": kind, "version": file.version}
+    found: dict[str, Any] = {"file": path, "file_bytes": file.n_bytes, "kind": kind, "version": VERSION}
     index = Index.open(path) if kind == "index" else None
     if index is not None:
         report = index.report()
@@ -88,7 +89,7 @@ def _store(path: str) -> dict[str, Any]:
         for part, dead in zip(state.rows.parts, state.rows.removed, strict=False)
     ]
     made = state.books.calibration
-    found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": store.version}
+    found: dict[str, Any] = {"file": path, "file_bytes": report.file, "kind": "store", "version": VERSION}
     found |= {"rows": len(store), "ids": state.rows.kind or "none yet", "generation": store.generation}
     found["state"] = "collecting" if state.collecting else "learned"
     found["calibration"] = (

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from ..data import read_vectors
 from ..errors import InputError
 from ..inputs.streams import load_npy
+from ..inputs.table_ids import ids_of_rows
+from ..inputs.tables import id_column
 
 if TYPE_CHECKING:
     from ..estimators.models import Model
@@ -23,6 +25,25 @@ def file_kind(path: str) -> str | None:
 
     kind: str | None = read(path).meta.get("kind")
     return kind
+
+
+def ids_for(path: str, vectors: Any, given: str | None) -> tuple[Any, str | None]:
+    """The ids of the rows of a file by ``--ids``, and the column of a table that they come from.
+
+    ``given`` is such a column, or else a file. Without it, the column ``id`` of a table has the ids; None for default
+    ids.
+    """
+    columns = getattr(vectors, "columns", None)
+    names = [] if columns is None else columns.names
+    column = id_column(names) if given is None else given if given in names else None
+    if column is not None:
+        return ids_of_rows(repr(path), columns, column), column
+    if given is None:
+        return None, None
+    if names and not os.path.exists(given):
+        listed = ", ".join(map(repr, names))
+        raise InputError(f"--ids {given!r} is no column of {path!r}, which has {listed}, and there is no such file")
+    return read_ids(given), None
 
 
 def read_ids(path: str) -> NDArray[Any]:

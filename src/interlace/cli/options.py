@@ -59,6 +59,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def add_row_ids(parser: argparse.ArgumentParser, default: str) -> None:
+    """``--ids``."""
+    text = "ids of the rows: a 1-D .npy, text with one id per line, or a column of a .parquet DATA"
+    parser.add_argument("--ids", metavar="FILE|COLUMN", help=f"{text} (default: its column id, or else {default})")
+
+
 def add_embedded(parser: argparse.ArgumentParser) -> None:
     """``--embedded``."""
     parser.add_argument(

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument("-o", "--output", metavar="DIR", required=True, help="folder or URL for shards and manifest")
     build.add_argument("--shards", type=positive, required=True, metavar="N", help="number of shards")
     build.add_argument("--key", help="column of vectors in parquet files")
-    build.add_argument("--ids", metavar="COLUMN", help="column of ids (default: row numbers)")
+    build.add_argument("--ids", metavar="COLUMN", help="column of ids (default: id, or else row numbers)")
     build.add_argument("--originals", choices=("float16", "int8"), help="keep the vectors for re-ranking")
     build.add_argument(
         "--calibrate",
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("index", metavar="DIR", help="folder, URL or manifest.json of an index in shards")
     search.add_argument("queries", metavar="QUERIES", help="file of query vectors, one per row")
     search.add_argument("-k", type=positive, default=10, metavar="K", help="neighbours per query (default: 10)")
-    search.add_argument("--margin", type=margin, default=0.999, help="as of `interlace search` (default: 0.999)")
+    search.add_argument("--margin", type=margin, help="as of `interlace search`")
     search.add_argument("--rerank", type=positive, metavar="N", help="re-rank the N best rows by exact distances")
     search.add_argument("--recall", type=float, metavar="R", help="re-rank as many rows as this recall needs")
     search.add_argument("--replicas", type=positive, default=1, metavar="N", help="actors that hold each shard")

@@ -107,7 +107,7 @@ def _measure(
     progress("searching", 0.7)
     if database is None:
         index = Index.from_codes(model.codebooks_, model.codes_)
-        if isinstance(args.margin, float) and args.margin < 1:
+        if args.margin is None or (isinstance(args.margin, float) and args.margin < 1):
             index.calibrate(threads=args.threads)  # on decoded rows: the vectors are not available
     else:
         index = model.index(database)

@@ -21,10 +21,11 @@ filtered by columns, and re-ranked by exact distances if the store keeps the ori
 """
 EPILOG = """\
 margins:
-  0.999   99.9 % of the hits agree with the full scan on average (default; any number below 1)
+  0.999   99.9 % of the hits agree with the full scan on average (any number below 1)
   exact   always the same result as the full scan
   paper   the rule of the ICQ paper
   inf     the full scan
+Without --margin, --rerank and --recall: --recall 0.95 where originals are kept, else --margin 0.999.
 
 examples:
   interlace search my.index queries.npy -k 10
@@ -43,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "queries", metavar="QUERIES", help="file of query vectors, one per row, in any format that build reads"
     )
     parser.add_argument("-k", type=positive, default=10, metavar="K", help="neighbours per query (default: 10)")
-    parser.add_argument(
-        "--margin", type=margin, default=0.999, help="target agreement with the full scan, see below (default: 0.999)"
-    )
+    parser.add_argument("--margin", type=margin, help="target agreement with the full scan, see below")
     parser.add_argument("--offset", type=natural, default=0, metavar="N", help="skip the N nearest (default: 0)")
     parser.add_argument("--key", help="which array, column or data set of QUERIES")
     parser.add_argument(

@@ -74,12 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that answer, beside one that writes (default: 0: one process does both)",
     )
-    more.add_argument(
-        "--rerank",
-        type=int,
-        default=100,
-        help="rows that a query compares with kept originals unless it says otherwise (default: %(default)s)",
-    )
     more.add_argument("--n-bytes", type=int, default=32, help="code bytes of new collections (default: %(default)s)")
     more.add_argument(
         "--limit", action="append", default=[], metavar="NAME=VALUE", help="change a limit of requests (docs/serve.md)"
@@ -115,7 +109,6 @@ def run(args: argparse.Namespace) -> int:
         keys=_keys(args),
         limits=_limits(RequestLimits(), args.limit),
         threads=args.threads,
-        rerank=args.rerank,
         n_bytes=args.n_bytes,
         insecure=args.insecure,
         hosts=tuple(args.allow_host),
@@ -152,7 +145,6 @@ def _serve_shards(args: argparse.Namespace) -> int:
         "insecure": args.insecure,
         "hosts": tuple(args.allow_host),
         "limits": _limits(RequestLimits(), args.limit),
-        "rerank": args.rerank,
     }
     with ray.open(
         args.folder,

@@ -7,7 +7,7 @@ arguments.py       arguments of calls -> JSON and arrays
 transport.py       requests over kept connections
 wire.py            arguments and arrays as the bytes of a request or an answer
 answers.py         results of the library <-> arguments and arrays
-codes.py           exceptions of the library <-> codes of problem details
+codes.py           exceptions of the library <-> codes of errors
 """
 
 from .asynchronous import AsyncRemoteStore

@@ -56,12 +56,12 @@ def _stats(found: Mapping[str, Any]) -> SearchStats:
     )
 
 
-def error_of(problem: Mapping[str, Any]) -> Exception:
-    """The exception of the library that the problem details of an answer stand for."""
+def error_of(status: int, problem: Mapping[str, Any]) -> Exception:
+    """The exception of the library that an answer with this status stands for; ``problem`` is its JSON."""
     code, detail = problem.get("code"), str(problem.get("detail", problem))
     for kind, known in codes.CODES.items():
         if known == code:
             return PartlyAddedError(detail, int(problem.get("added", 0))) if kind is PartlyAddedError else kind(detail)
-    if problem.get("status") in (400, 409, 413, 415, 422, 501) or code in ("unknown_collection", "unknown_field"):
+    if status in (400, 409, 413, 415, 422, 501) or code in ("unknown_collection", "unknown_field"):
         return InputError(detail)
-    return StoreError(f"{detail} ({problem.get('status')} {code})")
+    return StoreError(f"{detail} ({status} {code})")

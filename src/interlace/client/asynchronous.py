@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from ..engine.explaining import Explanation
-from ..engine.margins import DEFAULT
 from ..index.matches import Matches, RangeMatches
 from ..index.report import Report
 from ..inputs.arrays import FloatArray
@@ -35,7 +34,7 @@ class AsyncRemoteStore:
         k: int = 10,
         *,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -53,7 +52,7 @@ class AsyncRemoteStore:
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         rerank: int | None = None,
@@ -83,7 +82,7 @@ class AsyncRemoteStore:
         id: int | str,
         k: int = 10,
         *,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         filter: Any = None,
         embedded: bool = False,
     ) -> Explanation:

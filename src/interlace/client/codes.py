@@ -13,6 +13,7 @@ CODES: dict[type[errors.InterlaceError], str] = {
     errors.NotAnIndexError: "not_an_index",
     errors.DamagedFileError: "damaged",
     errors.NewerFormatError: "newer_format",
+    errors.OlderFormatError: "older_format",
     errors.StoreLockedError: "locked",
     errors.StoreError: "store",
     errors.FileError: "file",

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.explaining import Explanation
-from ..engine.margins import DEFAULT
 from ..errors import InputError, PartlyAddedError
 from ..index.matches import Matches, RangeMatches
 from ..index.report import Report
-from ..inputs.arrays import FloatArray
+from ..inputs.arrays import FloatArray, Rows
 from ..inputs.literals import Auto, Cross, Effort, Layout, Margin, Missing, PriorFit, Rotation
 from ..inputs.payload_table import arrow, as_schema, as_table
 from ..inputs.spool import yields_blocks
+from ..inputs.tables import is_table
 from ..store.health import Health
 from . import answers, wire
 from .arguments import as_array, filter_out, ids_of, json_objects, margin_out, numbers, one_id, table_bytes
@@ -47,7 +47,7 @@ class RemoteStore:
         k: int = 10,
         *,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -67,7 +67,7 @@ class RemoteStore:
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         rerank: int | None = None,
@@ -102,7 +102,7 @@ class RemoteStore:
         id: int | str,
         k: int = 10,
         *,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         filter: Any = None,
         embedded: bool = False,
     ) -> Explanation:
@@ -267,6 +267,9 @@ class RemoteStore:
     def _insert(self, call: str, x: Any, ids: Any, payload: Any, given: dict[str, Any]) -> NDArray[Any]:
         if yields_blocks(x):
             return self._insert_blocks(call, x, ids, payload, given)
+        if is_table(x):
+            table = Rows(x)
+            x, ids = table.part(0, len(table)), table.ids(ids)
         vectors, arrays = as_array(x, "x"), dict[str, Array]()
         arrays["x"] = vectors
         single = vectors.ndim == 1
@@ -290,10 +293,10 @@ class RemoteStore:
     def _insert_blocks(self, call: str, x: Any, ids: Any, payload: Any, given: dict[str, Any]) -> NDArray[Any]:
         if payload is not None:
             raise InputError("payload cannot be given for an iterator of blocks of a remote store: add block by block")
-        n, added, listed = 0, list[NDArray[Any]](), None if ids is None else list(ids)
+        n, added, listed = 0, list[NDArray[Any]](), None if ids is None or isinstance(ids, str) else list(ids)
         for number, block in enumerate(x):
-            rows = as_array(block, "x")
-            own = None if listed is None else listed[n : n + len(rows)]
+            rows = block if is_table(block) else as_array(block, "x")
+            own = ids if listed is None else listed[n : n + len(rows)]
             try:
                 added.append(self._insert(call, rows, own, None, given))
             except InputError as error:

@@ -76,7 +76,7 @@ class Transport:
         else:
             self._keep(connection)
         if answer.status >= 400:
-            raise error_of(_problem(answer.status, content))
+            raise error_of(answer.status, _problem(content))
         return content, answer.headers.get_content_type()
 
     def json(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, writes: bool = False) -> Any:
@@ -116,9 +116,10 @@ def _close_all(idle: list[http.client.HTTPConnection]) -> None:
         idle.pop().close()
 
 
-def _problem(status: int, content: bytes) -> dict[str, Any]:
+def _problem(content: bytes) -> dict[str, Any]:
+    """The JSON of an error; of something else than this server, what it says."""
     try:
         found = json.loads(content)
-        return found if isinstance(found, dict) else {"status": status, "detail": str(found)[:500]}
+        return found if isinstance(found, dict) else {"detail": str(found)[:500]}
     except ValueError:
-        return {"status": status, "detail": content[:500].decode(errors="replace")}
+        return {"detail": content[:500].decode(errors="replace")}

@@ -23,8 +23,6 @@ __all__ = ["MAX_CELLS", "MAX_WORDS", "Book", "Codebooks", "Codes", "Norm", "code
 
 Codes = NDArray[np.uint8]  # [n, code_width]: the number of the cell, then a code for each column
 
-NEWER_VERSION = 4  # of files with more cells than a byte can number, folded cells, or a weight of parallel errors
-HALVES_VERSION = 5  # of files whose words or rotation are float16
 #: Dimensions from which on a rotation is stored as float16 where nothing is lost (cpp/core/rotation.h).
 HALF_ROTATION = 512
 MAX_BOOKS = 256
@@ -316,7 +314,7 @@ class Codebooks:
             error=description.get("error", math.nan),
             error_rows=description.get("error_rows", 0),
             beam=description["beam"],
-            sweeps=description.get("sweeps", 0),  # absent in files of version 1
+            sweeps=description["sweeps"],
             parallel_weight=description.get("parallel_weight", 1.0),
             layout=description["layout"],
             folded=description.get("folded", False),
@@ -325,20 +323,11 @@ class Codebooks:
             residual_variance=description["residual_variance"],
         )
 
-    @property
-    def file_version(self) -> int:
-        """The oldest version of the file format that has such codebooks."""
-        # An older reader would encode further rows by another loss, and drop the weight when it saves.
-        newer = self.n_cells > MAX_WORDS or self.folded or self.parallel_weight != 1
-        words = any(book.halves is not None and len(book.words) <= MAX_WORDS for book in self.books)
-        halves = words or self.half_rotation is not None
-        return max(self.metric_type.file_version, NEWER_VERSION if newer else 0, HALVES_VERSION if halves else 0)
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write the codebooks to a file, atomically."""
         arrays, description = self.to_arrays()
         sections = {f"codebooks.{name}": array for name, array in arrays.items()}
-        storage.write(path, sections, {"kind": "codebooks", "codebooks": description}, self.file_version)
+        storage.write(path, sections, {"kind": "codebooks", "codebooks": description})
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Codebooks:
@@ -392,9 +381,5 @@ def codebooks_of(file: storage.File) -> Codebooks:
         raise NotAnIndexError(
             f"{file.path!r} holds codebooks in parts: interlace.quantizers.load(path) loads the model of them"
         )
-    arrays = file.arrays("codebooks.")
-    if file.version == 1:  # there a norm of one value had a column too: with two values it still has
-        norms = {name for name, array in arrays.items() if name.startswith("norm.") and array.shape == (1,)}
-        arrays = {name: np.repeat(array, 2) if name in norms else array for name, array in arrays.items()}
     with file.parsing("codebooks"):
-        return Codebooks.from_arrays(arrays, description)
+        return Codebooks.from_arrays(file.arrays("codebooks."), description)

@@ -15,8 +15,8 @@ lost. To rank by 1 - q . x is to forget that, and so is to rank by squared dista
 where c is the cosine of the nearest rows, the sum makes up for half of it (the other half is noise): recall@10 of
 16-byte codes of text vectors is .593 by products, .527 with s = 1, .637 by cosines with the codes, .643 with s = 2.5.
 Since 2 s times the distance is |s q - x|^2 - (s - 1)^2, search computes squared distances from queries of length s
-(:meth:`Metric.searched`), and :meth:`Metric.reported` converts them. ``learn`` chooses s. Files of older versions have
-codebooks that are ranked by 1 - q . x, and keep it: :data:`COSINE_BY_PRODUCTS`.
+(:meth:`Metric.searched`), and :meth:`Metric.reported` converts them. ``learn`` chooses s. Indexes of faiss are
+ranked by 1 - q . x, and keep it: :data:`COSINE_BY_PRODUCTS`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..files.header import USUAL_VERSION
 from ..inputs.arrays import FloatArray, normalize, refuse_tiny
 
 #: Bounds the rounding error of squaring a radius and taking the root.
 ROUNDING = 1e-6
-COSINE_VERSION = 4  # of files whose cosine is ranked by squares
 LONGEST_QUERY = 64.0
 
 
@@ -193,11 +191,6 @@ class Metric:
             return length * length * (1 + ROUNDING)
         return math.inf if length >= self.largest else length
 
-    @property
-    def file_version(self) -> int:
-        """The oldest format of files that knows the metric; older versions would rank cosine by products."""
-        return COSINE_VERSION if self.is_converted else USUAL_VERSION
-
     def described(self) -> dict[str, Any]:
         """What a file says of the metric; the inverse is :func:`metric_in`."""
         return {"metric": self.name} | ({"query_length": self.query_length} if self.is_converted else {})
@@ -211,7 +204,7 @@ METRICS = {
         Metric("cosine", 0, is_squared=True, best_score=1.0, is_normalized=True, is_converted=True),
     )
 }
-#: 1 - q . x for codes x of any length: files of versions before 4, and indexes of faiss.
+#: 1 - q . x for codes x of any length: indexes of faiss.
 COSINE_BY_PRODUCTS = Metric("cosine", 2, offset=1.0, best_score=1.0, is_normalized=True)
 
 

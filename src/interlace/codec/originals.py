@@ -1,21 +1,29 @@
 """Original vectors kept beside their codes for re-ranking, in a half or a quarter of the bytes of float32.
 
-Vectors are stored after the embedding and before any rotation, with length 1 for the cosine metric. ``float16`` takes
-two bytes per dimension. ``int8`` takes one, the number of steps above the smallest value of the row, and eight bytes
-per row for that value and the step. ``float32`` takes four and loses nothing: a store that has not learned codebooks
-yet keeps its rows so. Each row is a row of bytes, so that files, logs and compaction work for all formats. Native code
-reads the same bytes (``Stored`` in cpp/simd/kernels.h).
+Vectors are stored after the embedding and before any rotation, with length 1 for the cosine metric, as differences from
+a *centre*: float16 would otherwise lose rows whose spread is small beside their mean. The centre belongs to the
+originals. It is chosen when rows are first converted, and all parts, shards and later codebooks keep it.
+
+``float16`` takes two bytes per dimension. ``int8`` takes one, the number of steps above the smallest value of the row,
+and eight bytes per row for that value and the step. ``float32`` takes four and loses nothing: a store that has not
+learned codebooks yet keeps its rows so, without a centre. Each row is a row of bytes, so that files, logs and
+compaction work for all formats. Native code reads the same bytes (``Stored`` in cpp/simd/kernels.h).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..inputs.arrays import FloatArray
+from .book import frozen
+from .codebooks import Codebooks
 
 Bytes = NDArray[np.uint8]
 KINDS = ("float16", "int8")  # that users choose from
@@ -28,35 +36,66 @@ SMALLEST_HALF, MANY_ROWS = 2.0**-14, 100
 PART_BYTES = 1 << 20  # copied at a time
 
 
-class OriginalsFormat:
-    """The format in which vectors are kept."""
+@dataclass(frozen=True)
+class Loss:
+    """What rows lost when they were converted."""
 
-    def __init__(self, kind: str, dim: int) -> None:
+    rows: int = 0
+    error: float = 0.0  #: sum of the squared lengths of their errors
+    merged: int = 0  #: rows that got the bytes of another row of their block, but are not its copies
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.rows + other.rows, self.error + other.error, self.merged + other.merged)
+
+    @classmethod
+    def stored(cls, found: dict[str, Any]) -> Loss:
+        """From a file; ValueError for invalid values."""
+        rows, error, merged = found["rows"], found["error"], found["merged"]
+        if not (type(rows) is type(merged) is int and 0 <= merged <= rows and 0 <= float(error) < math.inf):
+            raise ValueError(f"a loss of {error!r:.60} in {rows!r:.60} rows, {merged!r:.60} of them merged")
+        return cls(rows, float(error), merged)
+
+
+class OriginalsFormat:
+    """The format in which vectors are kept: centre [dim] plus what the bytes of a row say."""
+
+    def __init__(self, kind: str, dim: int, centre: Any = None) -> None:
         if kind not in KINDS:
             raise InputError(f"originals must be 'float16', 'int8' or None, got {kind!r}")
         self.kind, self.dim = kind, dim
         self.width = 2 * dim if kind == "float16" else HEAD + dim  # bytes of a row
+        self.centre: FloatArray = frozen(np.zeros(dim) if centre is None else centre, np.float32, 1, "centre")
+        if len(self.centre) != dim:
+            raise InputError(f"the centre of originals has {len(self.centre)} entries, vectors have {dim} dimensions")
+
+    @classmethod
+    def around(cls, kind: str, codebooks: Codebooks) -> OriginalsFormat:
+        """The format of rows that are converted for the first time, centred by what these codebooks know of them."""
+        return cls(kind, codebooks.dim, centre_of(codebooks))
 
     def check(self, x: FloatArray, first_row: int = 0) -> None:
         """Raise InputError if the format has no room for a value of x; ``first_row`` is for messages."""
         if self.kind != "float16":
             return
-        beyond = np.abs(x) > LARGEST_HALF
+        away = np.abs(x - self.centre)
+        beyond = away > LARGEST_HALF
         if beyond.any():
             row, column = (int(v) for v in np.argwhere(beyond)[0])
             raise InputError(
-                f"x[{first_row + row}, {column}] is {x[row, column]:g}, but float16 ends at {LARGEST_HALF:g}: "
-                "scale the vectors, or keep them with originals='int8'"
+                f"x[{first_row + row}, {column}] is {x[row, column]:g}, {away[row, column]:g} from the centre of the "
+                f"vectors, but float16 ends at {LARGEST_HALF:g}: scale the vectors, or keep them with originals='int8'"
             )
-        if len(x) >= MANY_ROWS and 0 < (typical := float(np.median(np.abs(x).max(1)))) < SMALLEST_HALF:
+        if len(x) >= MANY_ROWS and 0 < (typical := float(np.median(away.max(1)))) < SMALLEST_HALF:
             raise InputError(
-                f"half of {len(x)} rows have no value beyond {typical:g}, but float16 loses digits below "
-                f"{SMALLEST_HALF:g}: scale the vectors, or keep them with originals='int8'"
+                f"half of {len(x)} rows have no value that is farther than {typical:g} from the centre of the vectors, "
+                f"but float16 loses digits below {SMALLEST_HALF:g}: scale the vectors, or keep them with "
+                "originals='int8'"
             )
 
     def to_bytes(self, x: FloatArray, first_row: int = 0) -> Bytes:
         """Checked vectors [n, dim] -> [n, width]; ``first_row`` is for messages."""
         self.check(x, first_row)
+        x = x - self.centre
         if self.kind == "float16":
             return np.ascontiguousarray(x, np.dtype("<f2")).view(np.uint8)
         low = x.min(1, keepdims=True)
@@ -67,16 +106,33 @@ class OriginalsFormat:
         out[:, HEAD:] = np.clip(steps, 0, STEPS)
         return out
 
+    def loss(self, x: FloatArray, rows: Bytes) -> Loss:
+        """What the vectors of a block lost that were converted to these bytes."""
+        away = (x - self.to_vectors(rows)).astype(np.float64)
+        order = np.argsort(rows.view(f"V{self.width}")[:, 0], kind="stable")
+        same = np.flatnonzero((rows[order[1:]] == rows[order[:-1]]).all(1))
+        merged = (x[order[1:][same]] != x[order[:-1][same]]).any(1)
+        return Loss(len(x), float(np.einsum("ij,ij->", away, away)), int(merged.sum()))
+
     def to_vectors(self, rows: Bytes) -> FloatArray:
         """Decoded vectors, float32 [n, dim]."""
         if self.kind == "float16":
-            return _from_halves(rows)
-        head = np.ascontiguousarray(rows[:, :HEAD]).view("<f4").astype(np.float32)
-        vectors = rows[:, HEAD:].astype(np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):  # damaged bytes may be any number
-            vectors *= head[:, 1:]
-            vectors += head[:, :1]
+            vectors = _from_halves(rows)
+        else:
+            head = np.ascontiguousarray(rows[:, :HEAD]).view("<f4").astype(np.float32)
+            vectors = rows[:, HEAD:].astype(np.float32)
+            with np.errstate(over="ignore", invalid="ignore"):  # damaged bytes may be any number
+                vectors *= head[:, 1:]
+                vectors += head[:, :1]
+        vectors += self.centre
         return vectors
+
+    def steps(self, rows: Bytes) -> FloatArray:
+        """How far apart the values are that a row can have next to its own: float32 [n, dim] or [n, 1]."""
+        if self.kind == "int8":
+            return np.ascontiguousarray(rows[:, 4:HEAD]).view("<f4").astype(np.float32)
+        exponents = (rows.view("<u2") >> 10) & 31
+        return np.asarray(np.exp2(np.maximum(np.arange(32, dtype=np.float32), 1) - 25)[exponents], np.float32)
 
     def verify(self, rows: Bytes) -> None:
         """Raise ValueError unless every value is finite."""
@@ -94,6 +150,7 @@ class WholeVectors(OriginalsFormat):
 
     def __init__(self, dim: int) -> None:
         self.kind, self.dim, self.width = WHOLE, dim, 4 * dim
+        self.centre = np.zeros(dim, np.float32)
 
     def to_bytes(self, x: FloatArray, first_row: int = 0) -> Bytes:
         """Vectors [n, dim] -> [n, width]."""
@@ -107,9 +164,23 @@ class WholeVectors(OriginalsFormat):
         return np.ascontiguousarray(rows).view("<f4")
 
 
-def stored_format(kind: str, dim: int) -> OriginalsFormat:
-    """The format that a manifest names."""
-    return WholeVectors(dim) if kind == WHOLE else OriginalsFormat(kind, dim)
+def centre_of(codebooks: Codebooks) -> FloatArray:
+    """The mean of the vectors that codebooks stand for, only as fine as their spread asks for.
+
+    It is a multiple of a power of two, about a quarter to a half of the standard deviation of a dimension. So whole
+    numbers stay whole, and vectors whose mean is small beside their spread are stored as they are.
+    """
+    total, spread = np.zeros(codebooks.dim), 0.0
+    for book in codebooks.books:
+        words = book.words.astype(np.float64)
+        mean = words.mean(0)
+        total[book.support] += mean
+        spread += float(((words - mean) ** 2).sum(1).mean())
+    centre = codebooks.mean + (total if codebooks.rotation is None else total @ codebooks.rotation.T)
+    if spread > 0:
+        grid = 2.0 ** (math.frexp(math.sqrt(spread / codebooks.dim))[1] - 2)
+        centre = np.rint(centre / grid) * grid
+    return np.asarray(centre, np.float32)
 
 
 def _from_halves(rows: Bytes) -> FloatArray:

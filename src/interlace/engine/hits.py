@@ -45,6 +45,8 @@ class SearchStats:
     rule: RuleKind = "exact"
     #: Why the search, or a part of it, ran exactly in place of the margin that was asked for; None where it did not.
     fallback: str | None = None
+    #: How the margin and the re-rank depth were chosen, where the call did not give them.
+    chosen: str | None = None
 
     @classmethod
     def of_work(
@@ -98,6 +100,8 @@ class SearchStats:
     def __str__(self) -> str:
         total = max(1, self.queries * self.rows)
         more = f"{self.reranked} compared with originals, " if self.reranked else ""
+        if self.chosen is not None:
+            more += f"{self.chosen}, "
         if self.expected_recall is not None:
             more += f"expected recall {self.expected_recall:.3f} of the k neighbours by the calibration, "
         if self.unlike:

@@ -20,11 +20,16 @@ from ..inputs.arrays import FloatArray
 from ..inputs.literals import RuleKind
 
 KS = (1, 10, 100)
-#: Targets of answers that are re-ranked, or need not be the best; older files have no rules for them.
-LOOSE = (0.9, 0.95)
-STRICT = (0.99, 0.999, 0.9999)
+#: The loose ones are for answers that are re-ranked, or need not be the best.
+LOOSE, STRICT = (0.9, 0.95), (0.99, 0.999, 0.9999)
 TARGETS = LOOSE + STRICT
 DEFAULT = 0.999  #: where a search is given none
+#: Arrays of a calibration, and their shapes.
+SECTIONS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("shares", "slacks", "strays"), (len(KS), len(TARGETS))),
+    "cells": (len(KS), len(TARGETS), 2),
+    "farthest": (len(KS),),
+}
 #: A change of the number of rows by this factor changes no rule.
 GROWTH = 1.1
 #: Beyond this factor of growth the rows are no longer those that were calibrated, whatever k is.
@@ -96,6 +101,14 @@ class Uncovered:
     stale: bool = False
 
 
+@dataclass(frozen=True)
+class Recalls:
+    """Recall@10 after a re-rank, where originals are kept."""
+
+    found: tuple[tuple[float, int, float], ...] = ()  #: target, re-ranked rows, recall@10
+    reachable: float = 1.0  #: the recall@10 of all originals: below 1 where rows lost digits in conversion
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """The rule for each k and each target agreement, and the number of rows ``n`` it was made for.
@@ -124,58 +137,43 @@ class Calibration:
     farthest: NDArray[np.float32]
     least: float
     reach: float
-    queries: int  # 0: of a version whose calibrations promised more than they kept; they are not used
+    queries: int
     inner: float = 0.0
     error: float = math.nan
     error_rows: int = 0
-    recalls: tuple[tuple[float, int, float], ...] = ()  # target, rows, recall
-
-    @property
-    def stored_targets(self) -> tuple[float, ...]:
-        """The targets that it has a column for: all, or the strict ones in files of older versions."""
-        return TARGETS if self.shares.shape[1] == len(TARGETS) else STRICT
+    recalls: Recalls = Recalls()
 
     @classmethod
     def stored(cls, description: dict[str, Any], arrays: dict[str, NDArray[np.float32]]) -> Calibration:
         """From a file."""
-        arrays = _with_loose(arrays)
-        shares, cells = arrays["shares"], arrays["cells"]
-        shape = (len(KS), len(TARGETS if shares.shape[1:] == (len(TARGETS),) else STRICT))
-        slacks = arrays.get("slacks", np.full(shape, -np.inf, np.float32))
-        farthest = arrays.get("farthest", np.full(len(KS), np.inf, np.float32))
-        strays = arrays.get("strays", np.ones(shape, np.float32))
-        found = {"shares": shares, "cells": cells, "slacks": slacks, "farthest": farthest, "strays": strays}
-        for (name, array), expected in zip(found.items(), (shape, (*shape, 2), shape, (len(KS),), shape), strict=True):
-            if array.shape != expected:
-                raise ValueError(f"{name} of shape {array.shape}")
+        if tuple(description["targets"]) != TARGETS or tuple(description["ks"]) != KS:
+            raise ValueError(f"rules for k {description['ks']!r:.60} and targets {description['targets']!r:.60}")
+        for name, expected in SECTIONS.items():
+            if arrays[name].shape != expected:
+                raise ValueError(f"{name} of shape {arrays[name].shape}")
         least, reach = float(description["least"]), float(description["reach"])
-        inner = float(description.get("inner", 0.0))  # older files have none
+        inner = float(description["inner"])
         if not 0 <= inner < math.inf:
             raise ValueError(f"an inner of {inner!r}")
-        error, rows = description.get("error"), int(description.get("error_rows", 0))
+        error, rows = description["error"], int(description["error_rows"])
         if error is not None and not (0 <= float(error) < math.inf and rows > 0):
             raise ValueError(f"an error of {error!r:.60} of {rows} rows")
-        queries = int(description.get("queries", 0))
-        if queries < 0 or int(description["n"]) < 0:
+        queries = int(description["queries"])
+        if queries < 1 or int(description["n"]) < 0:
             raise ValueError(f"{queries} queries, {description['n']!r:.60} rows")
-        if queries and not {"slacks", "farthest"} <= arrays.keys():
-            raise ValueError(f"{queries} queries, but no slacks or farthest")
-        if "strays" not in arrays:
-            queries = 0  # its slacks are in another unit
         return cls(
             n=int(description["n"]),
-            shares=shares,
-            cells=cells,
-            slacks=slacks,
-            strays=strays,
-            farthest=farthest,
+            **{name: arrays[name] for name in SECTIONS},
             least=least,
             reach=reach,
             queries=queries,
             inner=inner,
             error=math.nan if error is None else float(error),
             error_rows=rows,
-            recalls=tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ())),
+            recalls=Recalls(
+                tuple((float(t), int(depth), float(found)) for t, depth, found in description.get("recalls", ())),
+                float(description.get("reachable", 1.0)),
+            ),
         )
 
     def to_arrays(self) -> tuple[dict[str, NDArray[np.float32]], dict[str, Any]]:
@@ -183,7 +181,7 @@ class Calibration:
         description: dict[str, Any] = {
             "n": self.n,
             "ks": list(KS),
-            "targets": list(STRICT),
+            "targets": list(TARGETS),
             "least": self.least,
             "reach": self.reach,
             "inner": self.inner,
@@ -191,17 +189,9 @@ class Calibration:
             "error": None if math.isnan(self.error) else self.error,
             "error_rows": self.error_rows,
         }
-        if self.recalls:
-            description["recalls"] = self.recalls
-        arrays = {"shares": self.shares, "cells": self.cells}
-        if self.queries:  # what an older version wrote stays as it was
-            arrays |= {"slacks": self.slacks, "farthest": self.farthest, "strays": self.strays}
-        if self.stored_targets == TARGETS:  # sections of their own, which older versions do not read
-            loose = {name: np.ascontiguousarray(arrays[name][:, : len(LOOSE)]) for name in BY_TARGET}
-            arrays |= {name: np.ascontiguousarray(arrays[name][:, len(LOOSE) :]) for name in BY_TARGET}
-            arrays |= {f"loose_{name}": array for name, array in loose.items()}
-            description["loose_targets"] = list(LOOSE)
-        return arrays, description
+        if self.recalls.found:
+            description |= {"recalls": self.recalls.found, "reachable": self.recalls.reachable}
+        return {name: getattr(self, name) for name in SECTIONS}, description
 
     @cached_property
     def _rules(self) -> NDArray[np.float64]:
@@ -220,8 +210,6 @@ class Calibration:
         """
         if reranked:
             k = min(k, KS[-1])
-        if not self.queries:
-            return Uncovered("was calibrated by an older version: call calibrate()", stale=True)
         if target > TARGETS[-1]:
             return Uncovered(f"is beyond {TARGETS[-1]}, the largest calibrated target")
         if k > KS[-1]:
@@ -235,7 +223,7 @@ class Calibration:
             return changed
         first = max(i for i, stored in enumerate(KS) if stored <= low)
         last = next(i for i, stored in enumerate(KS) if stored >= high)
-        column = next(j for j, stored in enumerate(self.stored_targets) if stored >= target)
+        column = next(j for j, stored in enumerate(TARGETS) if stored >= target)
         found = self._rules[first : last + 1, column]
         if np.isnan(found).any():
             return Uncovered(f"needs more calibration queries than the {self.queries:,} it has")
@@ -245,21 +233,7 @@ class Calibration:
 
     def targets(self, k: int, n: int) -> list[float]:
         """The stored targets that have a rule for k and n rows."""
-        return [target for target in self.stored_targets if isinstance(self.rule(k, target, n), Covered)]
-
-
-#: Arrays of a calibration with a column for each target.
-BY_TARGET = ("shares", "cells", "slacks", "strays")
-
-
-def _with_loose(arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-    """Sections of a file, those of the loose targets joined to the others if there are any."""
-    there = [name for name in BY_TARGET if f"loose_{name}" in arrays]
-    if not there:
-        return arrays
-    if missing := [name for name in BY_TARGET if name not in there or name not in arrays]:
-        raise ValueError(f"no {missing[0]} of loose targets")
-    return arrays | {name: np.concatenate([arrays[f"loose_{name}"], arrays[name]], axis=1) for name in there}
+        return [target for target in TARGETS if isinstance(self.rule(k, target, n), Covered)]
 
 
 def gaps(

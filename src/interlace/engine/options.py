@@ -28,6 +28,7 @@ class SearchOptions:
     threads: int = 1
     filter: Allowed | None = None
     rerank: int | None = None  #: hits to compare with kept originals
+    chosen: str | None = None  #: how margin and rerank were chosen, where the call left them open
 
     @classmethod
     def checked(
@@ -38,21 +39,24 @@ class SearchOptions:
         threads: Any = None,
         filter: Allowed | None = None,
         rerank: Any = None,
+        chosen: str | None = None,
     ) -> SearchOptions:
         """Raise InputError for anything that is not what it should be."""
         k, offset = positive(k, "k"), positive(offset, "offset", least=0)
         check_margin(margin)
         if rerank is not None:
             rerank = check_depth(rerank, k + offset)
-        return cls(k, offset, margin, thread_count(threads), filter, rerank)
+        return cls(k, offset, margin, thread_count(threads), filter, rerank, chosen)
 
     @classmethod
-    def cached(cls, k: Any, offset: Any, margin: Any, threads: Any, rerank: Any) -> SearchOptions:
+    def cached(
+        cls, k: Any, offset: Any, margin: Any, threads: Any, rerank: Any, chosen: str | None = None
+    ) -> SearchOptions:
         """As :meth:`checked` without a filter: single queries pass the same options again and again."""
         try:
-            return _cached(k, offset, margin, threads, rerank)
+            return _cached(k, offset, margin, threads, rerank, chosen)
         except TypeError:  # arguments that cannot be hashed
-            return cls.checked(k, offset, margin, threads, rerank=rerank)
+            return cls.checked(k, offset, margin, threads, rerank=rerank, chosen=chosen)
 
     @property
     def depth(self) -> int:
@@ -67,8 +71,8 @@ class SearchOptions:
 
 
 @functools.lru_cache(maxsize=256, typed=True)  # typed: True is no k, although it equals 1
-def _cached(k: Any, offset: Any, margin: Any, threads: Any, rerank: Any) -> SearchOptions:
-    return SearchOptions.checked(k, offset, margin, threads, rerank=rerank)
+def _cached(k: Any, offset: Any, margin: Any, threads: Any, rerank: Any, chosen: str | None) -> SearchOptions:
+    return SearchOptions.checked(k, offset, margin, threads, rerank=rerank, chosen=chosen)
 
 
 def check_depth(rerank: Any, k: int) -> int:
@@ -83,7 +87,7 @@ def check_recall(recall: Any, rerank: Any, margin: Any) -> float:
     """A target recall, which stands for margin and rerank."""
     if rerank is not None:
         raise InputError("recall chooses the depth of the re-rank: pass recall or rerank, not both")
-    if margin != DEFAULT:
+    if margin is not None:
         raise InputError(f"recall chooses the margin: pass recall or margin, not both (margin was {margin!r})")
     if isinstance(recall, bool) or not isinstance(recall, int | float | np.floating) or not 0 < recall < 1:
         raise InputError(f"recall must lie between 0 and 1, got {recall!r}")

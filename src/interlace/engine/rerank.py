@@ -36,7 +36,8 @@ def search_reranked(engine: Engine, originals: KeptVectors, queries: FloatArray,
         started = time.perf_counter()
         rows, distances = rerank(originals, some, found.rows, k, engine.codebooks.metric_type, options.threads)
         seconds = found.stats.seconds + time.perf_counter() - started
-        stats = replace(found.stats, seconds=seconds, reranked=int(found.counts.sum()), expected_recall=recall)
+        compared = int(found.counts.sum())
+        stats = replace(found.stats, seconds=seconds, reranked=compared, expected_recall=recall, chosen=options.chosen)
         parts.append(RowHits(rows, distances, np.minimum(found.counts, k), stats))
     if len(parts) == 1:
         return parts[0]

@@ -72,6 +72,18 @@ def search_one(
     level = _native.simd_level()
     work = cells, scanned, survivors, lookups
     stats = SearchStats(
-        1, engine.n_rows, *work, seconds, rule.label, 1, level, compared, unlike, recall, rule.kind, rule.fallback
+        1,
+        engine.n_rows,
+        *work,
+        seconds,
+        rule.label,
+        1,
+        level,
+        compared,
+        unlike,
+        recall,
+        rule.kind,
+        rule.fallback,
+        options.chosen,
     )
     return OneAnswer(rows, distances, count, stats)

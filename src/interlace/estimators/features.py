@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, warn_user
 from ..inputs.arrays import describe, to_matrix
 from ..inputs.spool import yields_blocks
-from ..inputs.tables import arrow_rows, is_frame
+from ..inputs.tables import FrameRows, arrow_rows, is_frame
 
 #: Names that an error lists before it writes "...".
 LISTED_NAMES = 5
@@ -33,7 +33,8 @@ def read_features(x: Any) -> tuple[Any, NDArray[Any] | None]:
     if (table := arrow_rows(x, "X")) is not None:
         x, names = table, table.titles  # of the numeric columns; the others are skipped
     elif is_frame(x):
-        names = [*x.columns]
+        x = FrameRows(x, "X")
+        names = x.titles
     elif not hasattr(x, "shape") and not yields_blocks(x):
         x = to_matrix(x, "X")
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)

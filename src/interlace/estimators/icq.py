@@ -103,6 +103,10 @@ class ICQ(Model):
         self.threads = threads
         self.progress = progress
 
+    @property
+    def _ignores_y(self) -> bool:
+        return not self.supervised
+
     def fit(self: Self, X: Any, y: Any = None, *, pairs: tuple[Any, Any] | None = None) -> Self:
         """Learn from rows X; with labels y or ``pairs`` also an embedding. After an error the model is unchanged.
 

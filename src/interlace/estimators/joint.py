@@ -12,7 +12,7 @@ from ..errors import FitInterruptedWarning, InputError, warn_user
 from ..index.index import Index
 from ..inputs.spool import yields_blocks
 from ..learn.recipe import Joint
-from ..progress import as_progress
+from ..progress import as_progress, part
 from .features import is_dataset, read_features
 from .fitted import Fitted
 
@@ -44,7 +44,7 @@ def fit_jointly(joint: Joint, x: Any, y: Any, progress: Any, *, pairs: Any = Non
         x, names = read_features(x)
     data = Data(x, y) if pairs is None else PairData(x, pairs)
     joint = replace(joint, device=device_of(joint.device))
-    learned = learn_jointly(data, joint, lambda what, done: report(what, 0.97 * done))
+    learned = learn_jointly(data, joint, part(report, 0.0, 0.97))
     codes: Any = None
     work: dict[str, Any] = {}
     coded = True

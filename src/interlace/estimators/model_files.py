@@ -51,7 +51,6 @@ def write_model(path: str | PathLike[str], name: str, parameters: dict[str, Any]
             "fit_info": to_json_types(fitted.info),
             "card": card,
         },
-        fitted.codebooks.file_version,
     )
 
 
@@ -60,7 +59,7 @@ def open_model(path: str | PathLike[str]) -> tuple[storage.File, str]:
     file = storage.read(path)
     if file.meta.get("kind") != "model":
         raise NotAnIndexError(f"{file.path!r} holds {file.meta.get('kind')!r}, not a model")
-    return file, file.meta.get("estimator", "ICQ")
+    return file, str(file.meta.get("estimator"))
 
 
 def read_parameters(file: storage.File) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def read_parameters(file: storage.File) -> dict[str, Any]:
 
 
 def read_fitted(file: storage.File, module: Any = None) -> Fitted:
-    """The fitted model in a file, with all checksums verified; files of older versions lack some keys."""
+    """The fitted model in a file, with all checksums verified."""
     # Parts provide all attributes of Codebooks that a model uses; see baselines/parted.py.
     codebooks: Any = books_in(file)
     embedding, meta = embedding_in(file, module), file.meta

@@ -100,7 +100,8 @@ class Model(PersistentEstimator):
 
         For a model fitted without labels, ``score(X)`` is minus the mean squared distance between the vectors X and
         their decoded vectors (:func:`interlace.evaluate.quantization_error`). Larger is better, 0 is best, and the unit
-        is that of the data squared. A grid search without labels maximizes it.
+        is that of the data squared. A grid search without labels maximizes it. Models whose ``fit`` ignores y, which
+        pipelines and grid searches pass to every step, ignore it here too, unless there is a database with labels.
 
         The database is ``X_database`` with labels ``y_database``, or else the rows that the model was fitted on with
         labels (its ``codes_`` and ``labels_``). A row is relevant if its label is that of the query; the average
@@ -109,7 +110,7 @@ class Model(PersistentEstimator):
         has none of them, an error is raised.
         """
         self._check_fitted()
-        unlabelled = y is None and not is_dataset(X) and not hasattr(self, "labels_")
+        unlabelled = self._ignores_y or (y is None and not is_dataset(X) and not hasattr(self, "labels_"))
         if unlabelled and X_database is None and y_database is None:
             return -quantization_error(self, X).error
         return self.scores(X, y, X_database, y_database, at=(at,))[0]
@@ -143,6 +144,11 @@ class Model(PersistentEstimator):
         return mean_average_precisions(
             self._index_of_codes(codes), self.codebooks_, codes, labels, rows, wanted, at=at, threads=self.threads
         )
+
+    @property
+    def _ignores_y(self) -> bool:
+        """Whether ``fit`` ignores labels."""
+        return False
 
     def _nested(self, name: str) -> Any:
         """``recipe__pi2`` refers to a value of a recipe, also if the recipe is given by its name."""

@@ -90,6 +90,10 @@ class UnsupervisedICQ(Model):
         self.threads = threads
         self.progress = progress
 
+    @property
+    def _ignores_y(self) -> bool:
+        return True
+
     def learn(self, X: Any, y: Any = None) -> Fitted:
         """Learn codebooks from rows X [n, dim]; y is ignored."""
         names = (field.name for field in dataclasses.fields(Settings))
@@ -98,6 +102,7 @@ class UnsupervisedICQ(Model):
         given, columns = read_features(X)
         rows = Rows(given, name="X")
         learned = learn_codebooks(rows, settings, progress)
+        progress("done", 1.0)
         if learned.interrupted:
             warn_user("learning was interrupted; the codebooks are usable but not converged", FitInterruptedWarning)
         return Fitted(

@@ -248,14 +248,17 @@ def some_labels(labels: NDArray[Any], most: int = 5) -> str:
 
 
 def _labels(labels: Any, name: str, n: int, ndim: int = 1) -> NDArray[Any]:
+    from ..inputs.labels import as_labels  # here: searches do without
+
     array = to_numpy(labels, name)
-    text = array.dtype.kind in "UST" or (array.dtype == object and all(isinstance(v, str) for v in array.flat))
-    if array.ndim != ndim or not (text or array.dtype.kind in "iub"):
+    if array.ndim != ndim:
         shape = "[rows]" if ndim == 1 else "[queries, R]"
         raise InputError(f"{name} must be integers or strings {shape}, got {describe(array)}")
     if len(array) != n:
         raise InputError(f"{name} has {len(array)} entries, there are {n} rows")
-    return array.astype(str if text else np.int64)
+    where = name if ndim == 1 else f"{name}.ravel()"
+    found = as_labels(array.ravel(), array.size, name=where).reshape(array.shape)
+    return found if found.dtype.kind == "U" else found.astype(np.int64)
 
 
 def _comparable(a: NDArray[Any], b: NDArray[Any], name_a: str, name_b: str) -> None:

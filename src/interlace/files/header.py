@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
+from ..errors import DamagedFileError, NotAnIndexError
+from .versions import FORMAT, VERSION, check_version
 
-VERSION = 5  # older ones are read too
-USUAL_VERSION = 2  # what is written unless a file has something that version 2 did not know
-ORIGINALS_VERSION = 4  # of an index that keeps its vectors beside their codes
 ALIGNMENT = 64
 LARGEST_HEADER = 16 << 20
 
@@ -59,7 +57,6 @@ class Header:
     entries: dict[str, dict[str, Any]]
     checksums: dict[str, str]  # of each section and its padding
     description: dict[str, Any]
-    version: int  # 1 to VERSION
 
     @property
     def names(self) -> list[str]:
@@ -82,7 +79,6 @@ def make_header(
     sections: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
     checksums: dict[str, str],
     description: dict[str, Any],
-    version: int,
 ) -> bytes:
     """The first bytes of a file with sections of these dtypes and shapes, in this order, each padded and aligned."""
     header: dict[str, Any] = {}
@@ -96,8 +92,8 @@ def make_header(
             header[_PADDING + name] = {"dtype": "U8", "shape": [padding], "data_offsets": places}
             offset += padding
     header["__metadata__"] = {
-        "format": "interlace",
-        "version": str(version),
+        "format": FORMAT,
+        "version": str(VERSION),
         "header_crc32": _ZERO_CRC,
         "interlace": json.dumps({"description": description, "checksums": checksums}, separators=(",", ":")),
     }
@@ -132,7 +128,7 @@ def parse_header(name: str, length: bytes, text: bytes) -> Header:
     try:
         header = json.loads(text.decode())  # of bytes, json would also take UTF-16
         metadata = header.pop("__metadata__")
-        ours = metadata.get("format") == "interlace"
+        ours = str(metadata.get("format")).startswith("interlace")  # earlier versions wrote this word alone
         stored = metadata.get("header_crc32", "")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         if b'"header_crc32"' in text:
@@ -144,20 +140,14 @@ def parse_header(name: str, length: bytes, text: bytes) -> Header:
     if checksum((length, text.replace(_crc_field(str(stored)), _crc_field(_ZERO_CRC)))) != stored:
         raise DamagedFileError(f"{name!r} is damaged: its header does not match its checksum")
     try:
-        version = int(metadata["version"])
-        if version > VERSION:
-            raise NewerFormatError(
-                f"{name!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
-            )
-        if version < 1:
-            raise ValueError(f"version {version}")
+        check_version(name, metadata["format"], int(metadata["version"]))
         meta = json.loads(metadata["interlace"])
         _check_sections(name, header, meta["checksums"], 8 + len(text))
         if not isinstance(meta["description"], dict):
             raise TypeError("no description")
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError(f"{name!r} is damaged: its header is invalid ({error})") from error
-    return Header(text, header, meta["checksums"], meta["description"], version)
+    return Header(text, header, meta["checksums"], meta["description"])
 
 
 def _check_sections(name: str, entries: dict[str, Any], checksums: dict[str, str], data_start: int) -> None:

@@ -28,7 +28,6 @@ class File:
         self.path = path
         self.n_bytes = n_bytes  # of the whole file
         self.meta: dict[str, Any] = header.description
-        self.version = header.version
         self.header = header
         first = 8 + len(header.text)
         self._copies = _copy_small_sections(path, descriptor, header, first)  # with their padding

@@ -20,13 +20,11 @@ from numpy.typing import NDArray
 
 from ..errors import DamagedFileError, NotAnIndexError
 from .atomic import replace_file
-from .header import USUAL_VERSION, VERSION, checksum, header_length, make_header, padding_of, parse_header
+from .header import checksum, header_length, make_header, padding_of, parse_header
 from .mapped import COPIED, File, read_at
 
 __all__ = [
     "COPIED",
-    "USUAL_VERSION",
-    "VERSION",
     "Blocks",
     "File",
     "contents",
@@ -53,23 +51,19 @@ def write(
     path: str | PathLike[str],
     arrays: Mapping[str, NDArray[Any] | Blocks],
     description: dict[str, Any],
-    version: int = USUAL_VERSION,
 ) -> None:
     """Replace ``path`` by a file with these arrays, or leave it as it was (:func:`replace_file`)."""
-    replace_file(path, contents(arrays, description, version))
+    replace_file(path, contents(arrays, description))
 
 
-def contents(
-    arrays: Mapping[str, NDArray[Any] | Blocks], description: dict[str, Any], version: int = USUAL_VERSION
-) -> Iterator[Any]:
+def contents(arrays: Mapping[str, NDArray[Any] | Blocks], description: dict[str, Any]) -> Iterator[Any]:
     """The bytes of such a file, part by part; arrays are not copied, and blocks are made twice: first for checksums.
 
-    ``description`` is JSON-able and comes back from :attr:`File.meta`. ``version`` is the oldest format that has what
-    the arrays say.
+    ``description`` is JSON-able and comes back from :attr:`File.meta`.
     """
     checksums = {name: checksum(_section(array)) for name, array in arrays.items()}
     sections = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-    header = make_header(sections, checksums, description, version)
+    header = make_header(sections, checksums, description)
     return itertools.chain([header], itertools.chain.from_iterable(map(_section, arrays.values())))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..codec.codebooks import Codes
 from ..codec.encode import encode_rows
-from ..codec.originals import Bytes
+from ..codec.originals import Bytes, Loss
 from ..engine.segments import Segment, merge
 from ..inputs.arrays import FloatArray, Rows
 from ..progress import Progress
@@ -26,12 +26,13 @@ def appended(
     codebooks, engine, kept = searcher.space.codebooks, searcher.engine, searcher.originals
     width = 0 if kept is None else kept.format.width
     originals: Bytes = np.empty((len(rows), width), np.uint8)
-    done = 0
+    done, loss = 0, Loss()
 
     def keep(block: FloatArray, codes: Codes) -> None:
-        nonlocal done
+        nonlocal done, loss
         if kept is not None:
-            originals[done : done + len(block)] = kept.format.to_bytes(block, done)
+            converted = originals[done : done + len(block)] = kept.format.to_bytes(block, done)
+            loss += kept.format.loss(block, converted)
         done += len(block)
 
     codes = encode_rows(codebooks, rows, threads, effort, progress, keep)
@@ -43,5 +44,5 @@ def appended(
         searcher,
         engine=dataclasses.replace(engine, segments=tuple(segments)),
         ids=new_ids,
-        originals=None if kept is None else kept.extended(originals),
+        originals=None if kept is None else kept.extended(originals, loss),
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..codec.exact import nearest_rows
 from ..engine import margins
 from ..engine.hits import SearchStats, but_own
-from ..engine.margins import DEFAULT, Rule
+from ..engine.margins import Rule
 from ..engine.options import SearchOptions
 from ..engine.rerank import rerank as rerank_rows
 from ..errors import InputError
@@ -50,7 +50,7 @@ class Evaluation:
     rerank: int | None  #: rows that are compared with their originals for each query; None without a re-rank
     queries_per_second: float  #: all queries in one call
     queries_per_second_single: float  #: one call for each query
-    bytes_per_vector: float  #: codes and row numbers (``Report.code_bytes_per_vector``)
+    bytes_per_vector: float  #: codes and row numbers; after a re-rank, which reads them, originals too
     quantization_error: float | None  #: mean squared distance of a row from the vector that its code stands for
     #: the same as a share of the variance of the rows; above 1, x is not what was added, or the books do not fit it
     relative_error: float | None
@@ -115,7 +115,7 @@ def evaluate(
     *,
     truth: Any = None,
     x: Any = None,
-    margin: Margin = DEFAULT,
+    margin: Margin | None = None,
     sample: int = 1000,
     threads: int | None = None,
     seed: int = 0,
@@ -165,6 +165,7 @@ def evaluate(
         truth = ids.take(_true_rows(searcher, rows, vectors, k, own))
     found, by_code, scanned = _answers(searcher, vectors, options, own)
     error, share = (None, None) if originals is None else _error(originals, decoded)
+    report = Report.of(searcher, None)
     return Evaluation(
         rows=n,
         queries=len(vectors),
@@ -177,7 +178,7 @@ def evaluate(
         rerank=options.rerank,
         queries_per_second=batch,
         queries_per_second_single=single,
-        bytes_per_vector=Report.of(searcher, None).code_bytes_per_vector,
+        bytes_per_vector=report.code_bytes_per_vector if options.rerank is None else report.bytes_per_vector,
         quantization_error=error,
         relative_error=share,
         stats=stats,
@@ -188,7 +189,7 @@ def evaluate(
 class Asked:
     """The options of the searches that are measured, as a user passes them."""
 
-    margin: Margin
+    margin: Margin | None
     rerank: int | None
     recall: float | None
     threads: int | None

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from .. import _native
 from ..engine.tombstones import Removed
 from ..errors import DamagedFileError, DuplicateIdError, InputError, UnknownIdError
-from ..files.storage import USUAL_VERSION, File
+from ..files.storage import File
 from .id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
 
 BLOCK = 64  # ids of a block, kBlock of cpp/core/packed_ids.h
-COMPACT_VERSION = 3  # of files that have ids in runs or blocks
 
 #: Arrays of each kind of ids as files hold them (docs/format.md); of integers, those that are neither runs nor blocks.
 STORED: dict[str, dict[str, type]] = {
@@ -37,8 +36,6 @@ class Ids:
     removed: Removed | None = None
     #: What the ids are of, for messages.
     holder = "index"
-    #: Of the format that files with these ids need.
-    file_version = USUAL_VERSION
     #: What the arrays are mapped from, if they are.
     file: File | None = None
 
@@ -250,8 +247,6 @@ class RunIds(Ids):
     ``run_starts`` int64 [m], ``run_rows`` uint32 [m], ascending from 0. Runs may follow each other in any order.
     """
 
-    file_version = COMPACT_VERSION
-
     def __init__(self, n: int, arrays: dict[str, NDArray[Any]]) -> None:
         super().__init__(n, arrays)
         # In one type: NumPy would convert all of them for each look-up.
@@ -312,8 +307,6 @@ class PackedIds(Ids):
     ``bases`` int64 [blocks], ``starts`` uint32 [blocks + 1], ``words`` uint64 [the last start]. Without ``order`` they
     ascend with the rows; else it is made on first need, and stored.
     """
-
-    file_version = COMPACT_VERSION
 
     def __init__(self, n: int, arrays: dict[str, NDArray[Any]], *, ascending: bool) -> None:
         super().__init__(n, arrays)

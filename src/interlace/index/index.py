@@ -28,7 +28,7 @@ from ..learn.cost.limits import calibration_rows_that_fit
 from ..learn.fit import Learned, learn_codebooks
 from ..learn.sample import calibration_count
 from ..learn.settings import Settings
-from ..progress import Progress, as_progress, silent
+from ..progress import Progress, as_progress, part, silent
 from .adding import appended
 from .calibration import calibrated, calibrated_by_added, calibrated_by_rows, outgrown
 from .health import IndexHealth
@@ -56,7 +56,7 @@ class Index(SavedSearchable):
         self, codebooks: Codebooks, embedding: Embedding | None = None, originals: OriginalsKind | None = None
     ) -> None:
         space = Space.checked(codebooks, embedding)
-        kept = None if originals is None else KeptVectors(OriginalsFormat(originals, codebooks.dim))
+        kept = None if originals is None else KeptVectors(OriginalsFormat.around(originals, codebooks))
         self._searcher = Searcher(space, Engine(codebooks), Ids.default(0), kept)
         self._file: storage.File | None = None
         self._writes = ForkLock()  # one add or calibrate at a time; searches take no lock
@@ -138,8 +138,9 @@ class Index(SavedSearchable):
         """Learn codebooks from a sample of x, code all rows, calibrate the default margin.
 
         The settings from ``n_bytes`` on (8 unless ``n_books`` is given) are those of :class:`interlace.ICQ`. x is
-        anything :class:`interlace.ICQ` takes, and is read in blocks. ``max_memory`` bounds the memory of all of it,
-        beside x; ``InputError`` names the smallest that would do. ``progress`` is ``"auto"`` (a bar if there is a
+        anything :class:`interlace.ICQ` takes, and is read in blocks. Ids of a table are its column ``id``, or the one
+        that ``ids`` names. ``max_memory`` bounds the memory of all of it, beside x; ``InputError`` names the smallest
+        that would do. ``progress`` is ``"auto"`` (a bar if there is a
         terminal), True, False or a function of what is done and its share. :attr:`choice` tells why ``layout="auto"``
         chose its layout. After Ctrl-C there is no index. ``originals`` keeps the vectors too, in ``"float16"`` or
         ``"int8"``: two bytes or one per dimension, in memory and in the file.
@@ -165,13 +166,12 @@ class Index(SavedSearchable):
             threads=threads,
         ).checked()
         rows = Rows(x)
+        ids = rows.ids(ids)
         refuse_early(rows, ids, originals, checked)
-        learned = learn_codebooks(rows, checked, lambda what, done: said(f"learning: {what}", 0.8 * done))
+        learned = learn_codebooks(rows, checked, part(said, 0.0, 0.8, "learning"))
         if learned.interrupted:
             raise KeyboardInterrupt
-        return cls.of_learned(
-            learned, rows, ids, checked, lambda what, done: said(what, 0.8 + 0.2 * done), originals=originals
-        )
+        return cls.of_learned(learned, rows, ids, checked, part(said, 0.8, 1.0), originals=originals)
 
     @classmethod
     def from_codes(cls, codebooks: Codebooks, codes: Any, ids: Any = None, embedding: Embedding | None = None) -> Index:
@@ -237,7 +237,7 @@ class Index(SavedSearchable):
         ``queries`` is how many rows calibrate, 0 for none; by default as many as the default margin needs, or more.
         """
         index = cls(codebooks, embedding, originals)
-        index.add(rows, ids, threads=threads, progress=lambda what, done: progress(what, 0.75 * done))
+        index.add(rows, ids, threads=threads, progress=part(progress, 0.0, 0.75))
         progress("calibrating", 0.75)
         count = calibration_count(len(rows), len(sample)) if queries is None else queries
         if count:
@@ -264,11 +264,13 @@ class Index(SavedSearchable):
         """
         check_effort(effort)
         rows = self.searcher.space.rows(x, embedded)
+        ids = rows.ids(ids)
         with self._writes:
             first, workers = len(self), thread_count(threads)
             self._searcher = appended(self._searcher, rows, ids, effort, workers, progress)
             if recalibrate and outgrown(self.calibration, len(self)):
                 self._calibrate_by(calibrated_by_added(self.searcher, rows, first, workers))
+        progress("done", 1.0)
 
     def calibrate(self, queries: Any = None, *, threads: int | None = None, embedded: bool = False) -> None:
         """Recalibrate ``margin`` for the current rows, from your own queries, or from originals or decoded rows.

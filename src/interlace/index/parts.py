@@ -103,11 +103,6 @@ class Parts:
 
     code_width = n_bytes  #: as of :class:`Codebooks`
 
-    @property
-    def file_version(self) -> int:
-        """The oldest version of the file format that has all parts."""
-        return max(part.file_version for part in self.codebooks)
-
     def split_codes(self, codes: Codes) -> tuple[NDArray[np.int64], Codes]:
         """Codes [n, n_bytes] -> numbers of parts [n], and the codes within the parts."""
         return codes[:, 0].astype(np.int64), codes[:, 1:]
@@ -353,7 +348,7 @@ class PartsIndex:
         arrays = {f"codebooks.{name}": array for name, array in learned.items()} | {"codes": self.codes()}
         arrays |= {f"ids.{name}": array for name, array in sorted(self._ids.sorted_section().items())}
         meta = {"kind": "parts index", "n": len(self), "ids": self._ids.kind, "codebooks": description}
-        storage.write(path, arrays, meta, max(self._ids.file_version, self.codebooks.file_version))
+        storage.write(path, arrays, meta)
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> PartsIndex:

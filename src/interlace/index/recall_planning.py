@@ -31,7 +31,7 @@ from ..inputs.conversion import row_count
 from ..inputs.literals import Auto, Effort, Layout, Metric
 from ..learn.fit import learn_codebooks
 from ..learn.settings import Settings
-from ..progress import Progress, silent
+from ..progress import Progress, part, silent
 
 #: Rows of the sample that are used at most, queries among them, and the fewest rows a prediction is made from.
 MOST_ROWS, QUERIES, LEAST_ROWS = 40_000, 500, 2_000
@@ -156,9 +156,10 @@ def plan_recall(
     truth = kind.distances(asked, searched)
     points = []
     for i, of_length in enumerate(settings):
-        progress(f"{lengths[i]} bytes", i / len(settings))
-        learned = learn_codebooks(Rows(vectors[:n_learned]), of_length, silent)
+        report = part(progress, i / len(settings), (i + 1) / len(settings), f"{lengths[i]} bytes")
+        learned = learn_codebooks(Rows(vectors[:n_learned]), of_length, report)
         points.append(_point(learned.codebooks, of_length, searched, asked, truth, k, rerank, n_rows))
+    progress("done", 1.0)
     return RecallPlan(n_rows, given.dim, metric, k, rerank, len(searched), len(asked), tuple(points), len(chosen))
 
 

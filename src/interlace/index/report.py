@@ -9,7 +9,8 @@ from .searcher import Searcher
 
 @dataclass(frozen=True)
 class Report:
-    """Bytes by part. ``code_bytes_per_vector`` counts code columns, padding and row numbers."""
+    """Bytes by part. ``code_bytes_per_vector`` counts code columns, padding and row numbers; ``bytes_per_vector``
+    originals too."""
 
     rows: int
     n_bytes: int  #: code bytes asked for; bytes of a vector, where a store has not learned codes yet
@@ -50,8 +51,13 @@ class Report:
 
     @property
     def code_bytes_per_vector(self) -> float:
-        """What one more vector costs, ids aside."""
+        """What the code of one more vector costs, ids aside."""
         return (self.codes + self.row_numbers) / max(1, self.rows)
+
+    @property
+    def bytes_per_vector(self) -> float:
+        """What one more vector costs, ids aside, with its original where originals are kept."""
+        return (self.codes + self.row_numbers + self.originals) / max(1, self.rows)
 
     @property
     def total(self) -> int:
@@ -71,6 +77,7 @@ class Report:
             ("tables in memory", self.tables),
         ]
         lines = [f"{self.rows} rows, {self.code_bytes_per_vector:.2f} code bytes per vector (n_bytes={self.n_bytes})"]
+        lines[0] += "" if self.originals_kind is None else f", {self.bytes_per_vector:.2f} with originals"
         kind = {"embedding": f" ({self.embedding_kind})", "originals": f" ({self.originals_kind})"}
         lines += [f"  {name:<17}{size:>14,} bytes{kind.get(name, '')}" for name, size in parts]
         if self.file is not None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..engine.explaining import Explanation
 from ..engine.filters import Allowed
-from ..engine.margins import DEFAULT
 from ..errors import InputError
 from ..inputs.literals import Margin
 from .evaluation import Evaluation, evaluate
@@ -32,7 +31,7 @@ class Searchable(ABC):
         k: int = 10,
         *,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -46,7 +45,7 @@ class Searchable(ABC):
 
         ``margin`` is ``"exact"`` (the answer of the exhaustive scan of the codes), a target agreement with it
         (calibrated; falls back to exact where the calibration does not reach, see ``stats.fallback``), ``"paper"``, or
-        ``inf`` (exhaustive).
+        ``inf`` (exhaustive). By default it is 0.999.
 
         ``filter`` is a boolean mask over rows in insertion order, an array of allowed ids, what :meth:`allow` made of
         either, or, for a store with columns, an expression such as ``"price < 10 and tag in ('a', 'b')"`` or a
@@ -54,6 +53,8 @@ class Searchable(ABC):
 
         Where originals are kept, the ``rerank`` best rows by code are compared with their originals, and the k nearest
         of those are returned with these distances. ``recall`` chooses ``rerank`` and ``margin`` from the calibration.
+        Without any of the three a search is one with ``recall=0.95``, or the deepest one that was measured if the
+        calibration does not support it (``stats.chosen``). With ``margin`` alone it returns the nearest rows by code.
         """
         return self.searcher.search(
             q,
@@ -74,17 +75,17 @@ class Searchable(ABC):
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         rerank: int | None = None,
         recall: float | None = None,
     ) -> Matches:
-        """Find the k nearest rows of stored rows, by the vectors that their codes stand for.
+        """Find the k nearest rows of stored rows, by their originals, or by the vectors that their codes stand for.
 
         ``ids`` is one id or a list of them. A row is not its own neighbour unless ``exclude_self=False``; other rows
-        with the same code are neighbours at distance 0 (of the metric). With ``rerank`` or ``recall``, as for
-        :meth:`search`, the queries are the originals of these rows.
+        with the same code are neighbours at distance 0 (of the metric). Where originals are kept and ``margin`` is not
+        given alone, as for :meth:`search`, the queries are the originals of these rows.
         """
         return self.searcher.search_by_id(
             ids,
@@ -124,7 +125,7 @@ class Searchable(ABC):
         id: int | str,
         k: int = 10,
         *,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         filter: Any = None,
         embedded: bool = False,
     ) -> Explanation:
@@ -166,7 +167,7 @@ class Searchable(ABC):
         *,
         truth: Any = None,
         x: Any = None,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         sample: int = 1000,
         threads: int | None = None,
         seed: int = 0,

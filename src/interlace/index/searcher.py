@@ -18,9 +18,10 @@ from ..engine.exact import ExactEngine
 from ..engine.explaining import Explanation, explain_row
 from ..engine.filters import Allowed, Mask
 from ..engine.hits import RowHits
+from ..engine.margins import DEFAULT
 from ..engine.options import SearchOptions, check_depth, check_recall
 from ..engine.originals import KeptVectors
-from ..engine.recall import effort
+from ..engine.recall import default_effort, effort
 from ..engine.rerank import search_reranked
 from ..engine.single import search_one
 from ..errors import InputError
@@ -75,21 +76,23 @@ class Searcher:
     def options(
         self, k: Any, offset: Any, margin: Any, threads: Any, filter: Any, rerank: Any = None, recall: Any = None
     ) -> SearchOptions:
-        """The options of one search; a target recall becomes a margin and a depth."""
-        allowed = None if filter is None else self.allowed(filter)
-        if rerank is None and recall is None:
-            if allowed is None:
-                return SearchOptions.cached(k, offset, margin, threads, None)
-            return SearchOptions.checked(k, offset, margin, threads, allowed)
-        self.kept_vectors("rerank" if recall is None else "recall")
+        """The options of one search; a target recall, or none of the three, becomes a margin and a depth."""
+        allowed, chosen, engine = None if filter is None else self.allowed(filter), None, self.engine
+        if rerank is not None or recall is not None:
+            self.kept_vectors("rerank" if recall is None else "recall")
         if recall is not None:
             k, offset = positive(k, "k"), positive(offset, "offset", least=0)
             wanted = check_recall(recall, rerank, margin)
-            if self.engine.vectors is None:
-                margin, rerank = effort(wanted, k + offset, self.engine.n_kept, self.engine.calibration)
+            if engine.vectors is None:
+                margin, rerank = effort(wanted, k + offset, engine.n_kept, engine.calibration)
+                chosen = f"recall={wanted:g}"
+        elif margin is None and rerank is None and self.originals is not None and engine.vectors is None:
+            k, offset = positive(k, "k"), positive(offset, "offset", least=0)
+            margin, rerank, chosen = default_effort(k + offset, engine.n_kept, engine.calibration)
+        margin = DEFAULT if margin is None else margin
         if allowed is None:
-            return SearchOptions.cached(k, offset, margin, threads, rerank)
-        return SearchOptions.checked(k, offset, margin, threads, allowed, rerank)
+            return SearchOptions.cached(k, offset, margin, threads, rerank, chosen)
+        return SearchOptions.checked(k, offset, margin, threads, allowed, rerank, chosen)
 
     def _reranked(self, vectors: FloatArray, options: SearchOptions) -> RowHits:
         return search_reranked(self.engine, self.kept_vectors("rerank"), vectors, options)
@@ -141,8 +144,10 @@ class Searcher:
         )
         return RangeMatches.of(hits, self.ids, self.space.metric)
 
-    def explain(self, q: Any, id: int | str, k: int, *, margin: Any, filter: Any, embedded: bool) -> Explanation:
-        """See :meth:`Searchable.explain`."""
+    def explain(
+        self, q: Any, id: int | str, k: int, *, margin: Any, filter: Any, embedded: bool, reranked: bool = False
+    ) -> Explanation:
+        """See :meth:`Searchable.explain`; ``reranked``: of the search for k rows that are then re-ranked."""
         vectors, _ = self.space.search_vectors(q, embedded)
         if len(vectors) != 1:
             raise InputError(f"explain takes a single query, got {len(vectors)}")
@@ -151,6 +156,7 @@ class Searcher:
         row = self.ids.removed_row(id)
         if row < 0:
             row = int(self.ids.rows_of([id], "id")[0])
+        margin = DEFAULT if margin is None else margin
         options = self.options(k, 0, margin, 1, filter)
         if isinstance(self.engine, ExactEngine):
             found = self.engine.explain(vectors, row, options.k, margin, options.filter)
@@ -160,7 +166,7 @@ class Searcher:
                 vectors,
                 row,
                 options.k,
-                lambda among: self.engine.rule(margin, options.k, among=among),
+                lambda among: self.engine.rule(margin, options.k, among=among, reranked=reranked),
                 options.filter,
             )
         return replace(found, id=self.ids.take(np.array([row])).tolist()[0])

@@ -12,12 +12,11 @@ from ..codec.codebooks import codebooks_of
 from ..codec.embedding import embedding_in
 from ..codec.space import Space
 from ..engine.engine import Engine
-from ..engine.margins import BY_TARGET, Calibration
+from ..engine.margins import SECTIONS, Calibration
 from ..engine.originals import originals_in
 from ..engine.segments import Segment, merge, segment_in
 from ..engine.segments import verify as verify_segment
 from ..errors import DamagedFileError, NotAnIndexError
-from ..files.header import ORIGINALS_VERSION
 from ..files.storage import Blocks, File, contents, write
 from .ids import Ids
 from .searchable import Searchable
@@ -27,9 +26,7 @@ from .searcher import Searcher
 CHECKED_AT_OPEN = (
     "segment.cell_starts",
     "segment.cross_floors",
-    "calibration.farthest",
-    *(f"calibration.{name}" for name in BY_TARGET),
-    *(f"calibration.loose_{name}" for name in BY_TARGET),
+    *(f"calibration.{name}" for name in SECTIONS),
 )
 #: What opens files of other kinds.
 OPENERS = {
@@ -37,12 +34,6 @@ OPENERS = {
     "model": "interlace.quantizers.load",
     "parts index": "interlace.parts.PartsIndex.open",
 }
-
-
-def file_version(searcher: Searcher) -> int:
-    """The oldest format that has what :func:`sections_of` gives."""
-    version = max(searcher.ids.file_version, searcher.space.codebooks.file_version)
-    return version if searcher.originals is None else max(version, ORIGINALS_VERSION)
 
 
 def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any] | Blocks], dict[str, Any]]:
@@ -73,8 +64,9 @@ def sections_of(searcher: Searcher) -> tuple[dict[str, NDArray[Any] | Blocks], d
         "embedding": embedding,
         "calibration": calibration,
     }
-    if searcher.originals is not None:  # files without them are those of earlier versions, byte for byte
-        arrays["originals"], about["originals"] = searcher.originals.section(), searcher.originals.format.kind
+    if searcher.originals is not None:
+        kept, about["originals"] = searcher.originals.to_arrays()
+        arrays |= kept
     return arrays, about
 
 
@@ -105,7 +97,7 @@ def read_sections(file: File, embedding: Any = None) -> Searcher:
     calibration = None
     with file.parsing("calibration"):
         description = file.meta.get("calibration")
-        if description is not None and file.version > 1:  # one of version 1 has no rule for cells
+        if description is not None:
             calibration = Calibration.stored(description, _arrays(file, "calibration"))
     return Searcher(space, Engine(codebooks, (segment,) if n else (), None, calibration), ids, originals)
 
@@ -143,11 +135,11 @@ class SavedSearchable(Searchable):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, atomically; segments are merged into one."""
-        write(path, *self.to_arrays(), file_version(self.searcher))
+        write(path, *self.to_arrays())
 
     def to_bytes(self) -> bytes:
         """The bytes that :meth:`save` writes, in which nothing is executable."""
-        return b"".join(contents(*self.to_arrays(), file_version(self.searcher)))
+        return b"".join(contents(*self.to_arrays()))
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any] | Blocks], dict[str, Any]]:
         """Sections and description of a file (docs/format.md); the inverse is :meth:`Index.open`.

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.margins import DEFAULT
 from ..errors import InputError
 from ..inputs.arrays import describe
 from ..inputs.literals import Margin
@@ -20,7 +19,7 @@ def search_table(
     k: int = 10,
     *,
     columns: Any = None,
-    margin: Margin = DEFAULT,
+    margin: Margin | None = None,
     threads: int | None = None,
     filter: Any = None,
     embedded: bool = False,

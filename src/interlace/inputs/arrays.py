@@ -30,7 +30,7 @@ from .conversion import (
     to_numpy,
 )
 from .spool import spool, yields_blocks
-from .tables import ArrowRows, LazyRows, arrow_rows, frame_dtype, is_frame
+from .tables import ArrowRows, FrameRows, LazyRows, TableColumns, arrow_rows, is_frame, is_table
 
 __all__ = [
     "BLOCK_ROWS",
@@ -116,6 +116,7 @@ class _View:
     source: Any
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    columns: TableColumns | None = None  # where it is a table
 
     def __getitem__(self, rows: Any) -> Any:
         return self.source[rows]
@@ -157,7 +158,7 @@ def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) 
     if isinstance(x, ArrowRows | LazyRows) or (package_of(x) == "h5py" and hasattr(x, "shape")):
         return x
     if is_frame(x):
-        return _View(x.iloc, x.shape, frame_dtype(x, name))
+        return FrameRows(x, name)
     if package_of(x) == "torch" and hasattr(x, "shape"):
         device = getattr(getattr(x, "device", None), "type", "cpu")
         if device != "cpu" or str(x.dtype) == "torch.bfloat16":  # others are viewed, not copied, by NumPy
@@ -166,14 +167,17 @@ def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) 
         return table
     listed = isinstance(x, list | tuple) and len(x) > 0 and getattr(x[0], "shape", None) == inputs  # inputs, not blocks
     if yields_blocks(x) and not listed:
-        width = dim if inputs is None else math.prod(inputs)
-        read = _block if inputs is None else functools.partial(_block, inputs=inputs)
-        return spool(x, name, width, read, lambda rows, first: as_rows(rows, name=name, first_row=first))
+        width, ids = dim if inputs is None else math.prod(inputs), list[Any]()
+        read = functools.partial(_block, inputs=inputs, ids=ids)
+        rows = spool(x, name, width, read, lambda rows, first: as_rows(rows, name=name, first_row=first))
+        return _View(rows, rows.shape, rows.dtype, TableColumns(["id"], lambda _: ids)) if ids else rows
     return to_numpy(x, name)
 
 
-def _block(x: Any, name: str, first_row: int, inputs: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """A block of an iterator as an array; its values are checked when they are read."""
+def _block(x: Any, name: str, first_row: int, inputs: tuple[int, ...] | None, ids: list[Any]) -> NDArray[Any]:
+    """A block of an iterator as an array; its values are checked when they are read. The ids of a table are kept."""
+    if is_table(x) and not yields_blocks(x) and (own := Rows(x, name=name).ids(None)) is not None:
+        ids.extend(own)
     block = to_matrix(x, name, first_row)
     if inputs is not None:
         block = flat(block, inputs, name)[:]
@@ -195,6 +199,7 @@ class Rows:
         self, x: Any, *, name: str = "x", dim: int | None = None, inputs: tuple[int, ...] | None = None
     ) -> None:
         self._source: Any = _source(x, name, dim, inputs)
+        self._columns: TableColumns | None = getattr(self._source, "columns", None)
         if inputs is not None:
             self._source = flat(self._source, inputs, name)
         self.name = name
@@ -211,6 +216,14 @@ class Rows:
 
     def __len__(self) -> int:
         return self._n
+
+    def ids(self, given: Any) -> Any:
+        """The ids of the rows as a caller passes them: None for default ids, and a string names a column of a table."""
+        if self._columns is None and not isinstance(given, str):
+            return given
+        from .table_ids import ids_of_rows  # here, because it brings modules that arrays do without
+
+        return ids_of_rows(self.name, self._columns, given)
 
     def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[FloatArray]:
         """Checked float32 blocks in order."""

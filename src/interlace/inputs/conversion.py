@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .tables import arrow_rows, frame_dtype, is_frame
+from .tables import FrameRows, arrow_rows, is_frame
 
 FloatArray = NDArray[np.float32]
 #: Codebooks cannot be learned from vectors whose values are all smaller (``SMALLEST_REACH`` in codec/limits.py), and
@@ -60,7 +60,7 @@ def to_matrix(x: Any, name: str, first_row: int = 0) -> NDArray[Any]:
         return to_numpy(x, name)
     refuse_kinds(x, name)
     if is_frame(x):
-        frame_dtype(x, name)
+        return to_numpy(FrameRows(x, name), name)
     table = arrow_rows(x, name, first_row)
     return to_numpy(x, name) if table is None else table[:]
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .hdf5 import hdf5_sets
+from .labels import as_labels, labels_of_text
 from .npz import read_npz
 from .parquet import open_parquet
 from .streams import load_npy
 
 #: Files that labels are read from.
 LABEL_EXTENSIONS = (".npy", ".npz", ".txt", ".csv", ".parquet", ".h5", ".hdf5")
-_LARGEST = np.iinfo(np.int64)
 
 
 def read_labels(path: str | PathLike[str], key: str | None = None) -> NDArray[Any]:
@@ -28,7 +28,7 @@ def read_labels(path: str | PathLike[str], key: str | None = None) -> NDArray[An
 
     .npy: a 1-D array. .txt: one label per line. .csv: one per line without a header, or the column that ``key`` names
     in the first line. .npz, .parquet and .h5: the array, column or data set ``key``, which a file that holds nothing
-    else does not need. Lines that are all whole numbers are integers.
+    else does not need. Lines and floats that are all whole numbers are integers.
     """
     name = os.fspath(path)
     suffix = Path(name).suffix.lower()
@@ -47,11 +47,11 @@ def read_labels(path: str | PathLike[str], key: str | None = None) -> NDArray[An
     elif suffix in (".h5", ".hdf5"):
         labels = _hdf5(name, key)
     else:
-        labels = _typed(_lines(name, key, suffix))
+        labels = labels_of_text(_lines(name, key, suffix))
     if labels.ndim != 1:
         what = f"its {key!r}" if key is not None else "it"
         raise InputError(f"{name!r} must hold one label per row, but {what} has shape {tuple(labels.shape)}")
-    return labels
+    return as_labels(labels, len(labels), name=repr(name))
 
 
 def _names(name: str) -> list[str]:
@@ -99,15 +99,6 @@ def _lines(name: str, key: str | None, suffix: str) -> list[str]:
         if len(row) <= column or not row[column].strip():
             raise InputError(f"{name!r}: line {number} has no label")
     return [row[column] for row in rows]
-
-
-def _typed(lines: list[str]) -> NDArray[Any]:
-    # "007" stays a string: as an integer it would be the label 7.
-    if all(line.removeprefix("-").isdecimal() and str(int(line)) == line for line in lines):
-        numbers = [int(line) for line in lines]
-        if all(_LARGEST.min <= number <= _LARGEST.max for number in numbers):
-            return np.array(numbers, np.int64)
-    return np.array(lines, np.str_)
 
 
 def _only(name: str, names: list[str], key: str | None) -> str:

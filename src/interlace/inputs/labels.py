@@ -1,7 +1,11 @@
-"""Labels as users have them -> one array: integers, bools or strings, one for each row."""
+"""Labels as users have them -> one array: integers, bools or strings, one for each row.
+
+Floats that are whole numbers, which many tables and files have, are the integers: 1.0 is the label 1.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, ValuesView
 from itertools import islice
 from typing import Any
@@ -12,9 +16,12 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from .arrays import describe, to_numpy
 
+#: An integer as text, or a float that is one; "007" stays a string: as an integer it would be the label 7.
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?", re.ASCII)
+
 
 def as_labels(y: Any, n: int, *, name: str = "y", rows: str = "x") -> NDArray[Any]:
-    """Labels [n] of dtype integer (negative ones too), bool or str; bytes are read as UTF-8.
+    """Labels [n] of dtype integer (negative ones and whole floats too), bool or str; bytes are read as UTF-8.
 
     ``name`` and ``rows`` are what the user calls the labels and what they belong to.
     """
@@ -32,18 +39,31 @@ def as_labels(y: Any, n: int, *, name: str = "y", rows: str = "x") -> NDArray[An
     if len(array) != n:
         raise InputError(f"{name} has {len(array)} labels, {rows} has {n} rows")
     if array.dtype.kind == "f":
-        bad = ~np.isfinite(array)
-        if bad.any():
-            raise InputError(f"labels must be integers or strings, {name}[{int(np.argmax(bad))}] is {array[bad][0]}")
-        whole = (
-            f"; pass integers: {name}.astype(int)"
-            if (array == np.floor(array)).all()
-            else ", not all of them whole numbers"
-        )
-        raise InputError(f"labels must be integers or strings, got dtype {array.dtype}{whole}")
+        return _whole(array, name)
     if array.dtype.kind not in "iubUS":
         raise InputError(f"labels must be integers or strings, got {describe(array)}")
     return _decoded(array, name) if array.dtype.kind == "S" else array
+
+
+def labels_of_text(lines: list[str]) -> NDArray[Any]:
+    """Labels of text: integers if all lines are whole numbers, else strings."""
+    found = [_WHOLE.fullmatch(line) for line in lines]
+    numbers = [int(match[1]) for match in found if match]
+    if len(numbers) == len(lines) and all(-(2**63) <= number < 2**63 for number in numbers):
+        return np.array(numbers, np.int64)
+    return np.array(lines, np.str_)
+
+
+def _whole(array: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """Floats as the integers that they are."""
+    bad = ~((np.floor(array) == array) & (np.abs(array.astype(np.float64)) < 2.0**63))  # NaN compares false
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"labels must be integers or strings, or floats that are whole numbers; {name}[{row}] is {array[row]}, of "
+            f"dtype {array.dtype}"
+        )
+    return array.astype(np.int64)
 
 
 def _decoded(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -67,7 +87,8 @@ def _one_kind(values: Any, name: str) -> NDArray[Any]:
     if items and all(hasattr(v, "__len__") and not isinstance(v, str) for v in items):
         return to_numpy(items, name)
     plain = [v.item() if hasattr(v, "item") and getattr(v, "shape", None) == () else v for v in items]
-    for kinds in (bool, str, int, float):
+    plain = [int(v) if isinstance(v, float) and v.is_integer() else v for v in plain]
+    for kinds in (bool, str, int, (int, float)):
         if plain and all(isinstance(v, kinds) and (kinds is bool or not isinstance(v, bool)) for v in plain):
             return to_numpy(plain, name)
     first = type(plain[0]) if plain else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from .optional import require
-from .tables import ArrowRows, choose
+from .tables import ArrowRows, TableColumns, choose
 
 #: pyarrow needs several times the bytes of a batch to decode it, so batches are smaller than the blocks made of them.
 BATCH_ROWS = 1024
@@ -37,7 +37,18 @@ def read_parquet(name: str, key: str | None) -> ArrowRows:
     schema = file.schema_arrow
     fields = [schema.field(i) for i in choose(repr(name), key, schema, "with key; a pattern such as 'f*' will do")]
     batches = _Batches(name, file, [field.name for field in fields], pyarrow.ArrowException)
-    return ArrowRows(repr(name), fields, file.metadata.num_rows, batches.at)
+    columns = TableColumns(schema.names, lambda column: _column(name, file, column, pyarrow.ArrowException))
+    return ArrowRows(repr(name), fields, file.metadata.num_rows, batches.at, columns)
+
+
+def _column(name: str, file: Any, column: str, arrow_error: type[Exception]) -> Any:
+    """A whole column."""
+    try:
+        return file.read([column], use_threads=False).column(0)
+    except (arrow_error, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InputError(f"{name!r} is damaged: {error}") from error
 
 
 class _Batches:

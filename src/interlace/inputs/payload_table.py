@@ -75,10 +75,8 @@ def as_table(payload: Any, schema: Schema, n: int | None) -> Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def invalid_text(name: str, row: int) -> InputError:
-    return InputError(
-        f"payload column {name!r} is not valid UTF-8 in row {row}: decode its bytes, or use type 'binary'"
-    )
+def invalid_text(what: str, row: int) -> InputError:
+    return InputError(f"{what} is not valid UTF-8 in row {row}: decode its bytes, or use type 'binary'")
 
 
 def describe_schema(schema: Schema) -> str:
@@ -198,10 +196,10 @@ def _as_arrow(field: Any, values: Any, pa: Any) -> Any:
     if isinstance(values, list | tuple):
         written = _may_be_text(field.type, pa) and all(value is None or isinstance(value, str) for value in values)
         return pa.array(values, pa.string() if written else field.type)
-    return _validated(field.name, values, pa)
+    return validated(f"payload column {field.name!r}", values, pa)
 
 
-def _validated(name: str, values: Any, pa: Any) -> Any:
+def validated(what: str, values: Any, pa: Any) -> Any:
     """An array of Arrow in one piece and without a dictionary, all of it valid, or an error that names the row.
 
     Nothing is done with an array before its layout was checked: to decode or to join one that is damaged may crash.
@@ -214,5 +212,5 @@ def _validated(name: str, values: Any, pa: Any) -> Any:
     if not arrow_validation.has_valid_text(values):
         row = arrow_validation.first_invalid_row(values)
         if row is not None:
-            raise invalid_text(name, row)
+            raise invalid_text(what, row)
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

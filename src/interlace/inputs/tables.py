@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -22,6 +23,19 @@ NUMBERS = {f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u"
 NUMBERS |= {"halffloat": np.dtype("f2"), "float": np.dtype("f4"), "double": np.dtype("f8")}
 
 BatchAt = Callable[[int], tuple[int, Any]]
+
+
+def id_column(names: Iterable[Any]) -> Any:
+    """The column that holds the ids of the rows, as in lines of text: it is called ``id``; None without one."""
+    return next((name for name in names if str(name).lower() == "id"), None)
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table beside its vectors, of which one may hold ids (``table_ids.py``)."""
+
+    names: list[Any]
+    read: Callable[[Any], Any]  #: of a name: a pyarrow.ChunkedArray, or a column of pandas
 
 
 class LazyRows(ABC):
@@ -44,14 +58,23 @@ class ArrowRows:
     """Rows [n, dim] of Arrow batches, decoded when they are read: ``rows[2:5]``, ``rows[[0, 7]]``.
 
     ``batch_at(row)`` gives the number of a batch's first row and the batch, which holds the row and the chosen columns:
-    one of lists, or numbers side by side. ``titles`` are the names of these columns; ``label`` and ``first_row`` (added
-    to row numbers) are for messages.
+    one of lists, or numbers side by side. ``titles`` are the names of these columns, ``columns`` are all of the table;
+    ``label`` and ``first_row`` (added to row numbers) are for messages.
     """
 
     ndim = 2
 
-    def __init__(self, label: str, fields: list[Any], n_rows: int, batch_at: BatchAt, *, first_row: int = 0) -> None:
-        self._label, self._batch_at, self._first_row = label, batch_at, first_row
+    def __init__(
+        self,
+        label: str,
+        fields: list[Any],
+        n_rows: int,
+        batch_at: BatchAt,
+        columns: TableColumns,
+        *,
+        first_row: int = 0,
+    ) -> None:
+        self._label, self._batch_at, self._first_row, self.columns = label, batch_at, first_row, columns
         self.titles = [field.name for field in fields]
         self.dtype: np.dtype[Any] = np.result_type(*(_item(f.type) or NUMBERS[str(f.type)] for f in fields))
         dim = len(fields)
@@ -142,12 +165,14 @@ def _item(kind: Any) -> np.dtype[Any] | None:
 def choose(label: str, key: str | None, schema: Any, how: str) -> list[int]:
     """Columns that hold the vectors: one of lists, or numbers side by side; ``key`` may be a pattern such as ``f*``.
 
-    ``how`` says how the user can choose.
+    The column of the ids is none of them, unless ``key`` is its name. ``how`` says how the user can choose.
     """
     fields = list(schema)
     listed = ", ".join(f"{f.name!r} ({f.type})" for f in fields[:20]) or "no columns"
     lists = [i for i, f in enumerate(fields) if _item(f.type) is not None]
     numbers = [i for i, f in enumerate(fields) if str(f.type) in NUMBERS]
+    if key != (ids := id_column(f.name for f in fields)):
+        numbers = [i for i in numbers if fields[i].name != ids]
     if key is not None:
         named = [i for i in lists if fields[i].name == key]
         named = named or [i for i in numbers if fields[i].name == key or fnmatchcase(fields[i].name, key)]
@@ -191,7 +216,7 @@ def arrow_rows(x: Any, name: str, first_row: int = 0) -> ArrowRows | None:
         x = pyarrow.Table.from_batches([x])
     if not isinstance(x, pyarrow.Table):
         return None
-    table = x.select(choose(name, None, x.schema, "the columns with select()"))
+    whole, table = x, x.select(choose(name, None, x.schema, "the columns with select()"))
     batches = table.to_batches(max_chunksize=BATCH_ROWS)  # nothing is copied
     starts = np.cumsum([0, *(b.num_rows for b in batches)])
 
@@ -199,7 +224,8 @@ def arrow_rows(x: Any, name: str, first_row: int = 0) -> ArrowRows | None:
         i = int(np.searchsorted(starts, row, "right")) - 1
         return int(starts[i]), batches[i]
 
-    return ArrowRows(name, list(table.schema), table.num_rows, batch_at, first_row=first_row)
+    columns = TableColumns(names := whole.schema.names, lambda title: whole.column(names.index(title)))
+    return ArrowRows(name, list(table.schema), table.num_rows, batch_at, columns, first_row=first_row)
 
 
 def _handed_over(x: Any, name: str, pyarrow: Any) -> Any:
@@ -213,9 +239,30 @@ def _handed_over(x: Any, name: str, pyarrow: Any) -> Any:
             raise InputError(f"{name} ({type(x).__name__}) cannot be read as a table: {no_frame}") from error
 
 
+def is_table(x: Any) -> bool:
+    """Whether x has named columns: tables of Arrow, frames, readers of them, and files of tables."""
+    return hasattr(x, "columns") or hasattr(x, "schema")
+
+
 def is_frame(x: Any) -> bool:
     """Whether x is a pandas DataFrame."""
     return type(x).__module__.partition(".")[0] == "pandas" and hasattr(x, "iloc") and getattr(x, "ndim", 0) == 2
+
+
+class FrameRows(LazyRows):
+    """Rows of a pandas frame, without the column of the ids; ``titles`` are the names of the others."""
+
+    def __init__(self, x: Any, name: str) -> None:
+        ids = id_column(x.columns)
+        self._frame = x if ids is None else x.drop(columns=[ids])
+        self.titles, self.columns = list(self._frame.columns), TableColumns(list(x.columns), x.__getitem__)
+        super().__init__(self._frame.shape, frame_dtype(self._frame, name))
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[Any]:
+        return np.asarray(self._frame.iloc[rows])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(self.dtype if dtype is None else dtype, copy=bool(copy))
 
 
 def frame_dtype(x: Any, name: str) -> np.dtype[Any]:

@@ -43,8 +43,8 @@ SPREAD_AFTER, SPREAD_DIMS, START_SPREAD = 2, 24, 0.6
 #: Residuals below this share of the energy are rounding errors. Books of such words would make cross terms so small
 #: that the scores of the encoder could not resolve them.
 NEGLIGIBLE = 1e-12
-#: Share of the progress that initializing overlapping books takes.
-START_SHARE = 0.3
+#: Share of the progress when overlapping books are initialized, and when they are refitted.
+START_SHARE, REFIT_SHARE = 0.3, 0.98
 NORM_ITERATIONS = 30
 #: Weight of the old word of a cell in a refit, in rows, if there are more cells than words of a book.
 CELL_RIDGE_ROWS = 8.0
@@ -233,13 +233,13 @@ class Learner:
         return [new if loss <= most else book for book, new, loss in zip(books, rounded, losses, strict=True)]
 
     def _report_refit(self, step: int, n_rounds: int) -> None:
-        self.progress(f"refit {step + 1} of {n_rounds}", START_SHARE + (1 - START_SHARE) * step / n_rounds)
+        self.progress(f"refit {step + 1} of {n_rounds}", START_SHARE + (REFIT_SHARE - START_SHARE) * step / n_rounds)
 
     def _norm_column(self, y: FloatArray, books: list[Book], beam: int) -> list[Norm]:
         """For ``cross="byte"``, a column with the cross terms between all books after the first."""
         if self.settings.cross != "byte" or not _any_overlap([b.support for b in books[1:]], self.dim):
             return []
-        self.progress("norm column", 0.98)
+        self.progress("norm column", REFIT_SHARE)
         codes = self._coded(y, beam, books)[1]
         whole, squares = np.zeros(y.shape, np.float32), np.zeros(len(y), np.float32)
         for j, book in enumerate(books[1:]):

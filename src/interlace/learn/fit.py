@@ -11,7 +11,7 @@ from ..codec.codebooks import Codebooks
 from ..codec.metric import METRICS
 from ..errors import FewRowsWarning, InputError, warn_user
 from ..inputs.arrays import FloatArray, Rows
-from ..progress import Progress, silent
+from ..progress import Progress, part, silent
 from .auto import Choice, choose
 from .books import Learner
 from .cells import cell_sample, learn_cells, sample_size, warn_if_small_cells
@@ -22,8 +22,8 @@ from .prior import Prior
 from .sample import RowNumbers, training_rows, warn_if_few_rows, with_held_out_error
 from .settings import Settings
 
-#: Share of the progress that comparing layouts takes.
-TRIAL_SHARE = 0.2
+#: Share of the progress that comparing layouts takes; of the rest, the share that learning many cells takes.
+TRIAL_SHARE, CELLS_SHARE = 0.2, 0.4
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,15 @@ def learn_codebooks(rows: Rows, settings: Settings, progress: Progress, *, n_row
         advised = replace(asked, cells="auto").for_rows(wanted, choice.layout).n_cells
         warn_if_small_cells(sample_size(len(rows), len(sample), asked.n_cells), asked.n_cells, advised)
 
-    def report(what: str, done: float) -> None:
-        progress(what, done_before + (1 - done_before) * done)
-
+    report = part(progress, done_before, 1.0)
     if settings.many_cells:
         more = cell_sample(len(rows), sample, settings.n_cells, rng)
         own = x if more is sample else _sampled(rows, more, settings)
-        cells = learn_cells(own, settings.n_cells, rng=rng, threads=settings.workers, progress=report)
+        cells = learn_cells(
+            own, settings.n_cells, rng=rng, threads=settings.workers, progress=part(report, 0.0, CELLS_SHARE)
+        )
         del own
+        report = part(report, CELLS_SHARE, 1.0)
     learner = Learner(
         x, settings=settings, n_crude=choice.n_crude, iterations=settings.iterations, progress=report, cells=cells
     )
@@ -85,12 +86,12 @@ def _trial(asked: Settings, n_rows: int, progress: Progress) -> Callable[[FloatA
     """A function that learns one layout in a few rounds, for :func:`choose`; the index will have n rows."""
     layouts = asked.for_rows(n_rows).layouts()
 
-    def learn_quickly(part: FloatArray, layout: str) -> Codebooks:
+    def learn_quickly(rows: FloatArray, layout: str) -> Codebooks:
         progress(f"trying {layout}", TRIAL_SHARE * layouts.index(layout) / len(layouts))
         settings = asked.for_rows(n_rows, layout)
         settings = replace(settings, cells=min(settings.n_cells, settings.n_words))  # a trial has few rows
         rounds = min(TRIAL_REFITS, settings.iterations)
-        learner = Learner(part, settings=settings, n_crude=settings.crude_books, iterations=rounds, progress=silent)
+        learner = Learner(rows, settings=settings, n_crude=settings.crude_books, iterations=rounds, progress=silent)
         codebooks = learn(learner, layout)
         if learner.interrupted:  # there are no final codebooks yet that could be kept
             raise KeyboardInterrupt

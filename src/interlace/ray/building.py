@@ -18,7 +18,7 @@ from .. import _version
 from ..errors import BuildError, ClusterError, FileError, InputError
 from ..inputs.arrays import positive
 from ..learn.settings import Settings
-from ..progress import Progress, as_progress
+from ..progress import Progress, as_progress, part
 from . import places, runtime
 from .coding import ShardJob, Watcher, build_shard, calibrate_all, refuse_repeated_ids, rows_that_calibrate
 from .manifest import CALIBRATION, MODEL, NAME, Shard, ShardManifest, as_shard
@@ -27,7 +27,7 @@ from .sources import ShardSource, source_of
 
 WORK = "building"  # folder of records beside the shards, removed at the end
 POLL = 0.5  # seconds between two looks at the progress
-LEARNING = 0.3  # share of the progress
+LEARNING, CODING = 0.3, 0.9  # shares of the progress when each is done
 TOGETHER = 1 << 28  # rows whose codes one task may hold in memory, to calibrate all shards together
 
 
@@ -49,10 +49,10 @@ def build(
     """Build an index in ``shards`` files in the folder or below the URL ``out``; returns its manifest.
 
     ``source`` is an array, a path or URL of ``.npy`` or ``.parquet`` files, a list of these or a folder, or a
-    ``ray.data.Dataset``; ``key`` names the column of vectors where there is more than one. ``ids`` is None (row
-    numbers), the name of a column, or an array of integers or strings. ``model`` is a dict of settings as
-    ``Index.build`` has them, :class:`interlace.Codebooks`, a fitted model, an :class:`interlace.Index`, or the path of
-    one. Settings learn the codebooks of ``Index.build``, from a bounded sample.
+    ``ray.data.Dataset``; ``key`` names the column of vectors where there is more than one. ``ids`` is None (the
+    column ``id``, or else row numbers), the name of a column, or an array of integers or strings. ``model`` is a dict
+    of settings as ``Index.build`` has them, :class:`interlace.Codebooks`, a fitted model, an :class:`interlace.Index`,
+    or the path of one. Settings learn the codebooks of ``Index.build``, from a bounded sample.
 
     Shards are consecutive rows. Each is coded by a task of ``threads`` CPUs (all CPUs of the cluster divided by the
     shards, at least 1) and repeated up to ``retries`` times when its worker or node is lost. ``calibrate``
@@ -113,9 +113,7 @@ class _Order:
         work = places.join(self.folder, WORK)
         made = _model(ModelFile(self.folder, work, self.mark), self.wanted, self.source, self.said)
         jobs = self._jobs(work, made)
-        done = Shards(self.source, made, jobs, self.retries).build(
-            lambda what, share: self.said(what, LEARNING + 0.6 * share)
-        )
+        done = Shards(self.source, made, jobs, self.retries).build(part(self.said, LEARNING, CODING))
         codebooks, ids = made.codebooks, self.source.ids
         manifest = ShardManifest(
             folder=self.folder,
@@ -157,7 +155,7 @@ class _Order:
 
     def _finished_together(self, manifest: ShardManifest, made: SharedModel) -> None:
         """What takes all shards: ids that must not repeat, and the calibration."""
-        self.said("checking", 0.9)
+        self.said("checking", CODING)
         n, retries = self.shards, self.retries
         if self.source.ids is not None and n > 1:
             calls = [runtime.task(refuse_repeated_ids, manifest, i, n, retries=retries) for i in range(n)]
@@ -231,7 +229,7 @@ def _model(file: ModelFile, wanted: SharedModel | Settings, source: ShardSource,
     found = file.read()
     if found is None:
         if isinstance(wanted, Settings):
-            found = learned(source, wanted, lambda what, done: progress(f"learning: {what}", LEARNING * done))
+            found = learned(source, wanted, part(progress, 0.0, LEARNING, "learning"))
         else:
             found = wanted
         file.write(found)
@@ -262,6 +260,7 @@ class Shards:
         running: dict[Any, ShardJob] = {}
         most = max(1, runtime.cpus() // max(1, self.jobs[0].threads)) + 1  # rows of this process are copied for each
         failed: dict[int, Exception] = {}
+        reached = 0.0  # a task that is repeated begins again
         try:
             while left or running:
                 while left and len(running) < most and not failed:
@@ -276,7 +275,8 @@ class Shards:
                         done[job.number] = runtime.value_of(call)
                     except Exception as error:
                         failed[job.number] = error
-                progress(*self._share(done, watcher))
+                what, share = self._share(done, watcher)
+                progress(what, reached := max(reached, share))
         except BaseException:  # Ctrl-C: nobody waits for the tasks any more
             for call in running:
                 ray.cancel(call)

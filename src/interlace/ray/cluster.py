@@ -55,7 +55,7 @@ class ClusterSearches(ABC):
         k: int = 10,
         *,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         threads: int | None = None,
         filter: Any = None,
         embedded: bool = False,
@@ -70,7 +70,7 @@ class ClusterSearches(ABC):
         calibrated margin is kept by each group of shards, see docs/distributed.md.
         """
         started = time.perf_counter()
-        checked = SearchOptions.checked(k, offset, margin, threads, rerank=rerank)
+        checked = SearchOptions.checked(k, offset, DEFAULT if margin is None else margin, threads, rerank=rerank)
         depth = checked.k + checked.offset
         if recall is not None:
             check_recall(recall, rerank, margin)
@@ -94,12 +94,12 @@ class ClusterSearches(ABC):
         *,
         exclude_self: bool = True,
         offset: int = 0,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         filter: Any = None,
         rerank: int | None = None,
         timeout: float | None = None,
     ) -> ClusterMatches:
-        """As :meth:`interlace.Index.search_by_id`: of decoded vectors, with ``rerank`` of originals.
+        """As :meth:`interlace.Index.search_by_id`: of originals where they are kept, of codes with ``margin`` alone.
 
         A row is not its own neighbour unless ``exclude_self=False``.
         """
@@ -111,7 +111,8 @@ class ClusterSearches(ABC):
         asked, skipped = (k + offset + 1, 0) if exclude_self else (k, offset)
         single = is_id(ids)
         wanted = as_id_array([ids] if single else ids, "ids")
-        vectors = self.vectors(wanted, originals=rerank is not None, timeout=timeout)
+        by_originals = True if rerank is not None else None if margin is None else False
+        vectors = self.vectors(wanted, originals=by_originals, timeout=timeout)
         found = self.search(
             vectors, asked, offset=skipped, margin=margin, filter=filter, embedded=True, rerank=rerank, timeout=timeout
         )
@@ -150,7 +151,7 @@ class ClusterSearches(ABC):
         id: int | str,
         k: int = 10,
         *,
-        margin: Margin = DEFAULT,
+        margin: Margin | None = None,
         filter: Any = None,
         embedded: bool = False,
         timeout: float | None = None,
@@ -185,8 +186,8 @@ class ClusterSearches(ABC):
             changed = {}
         return dataclasses.replace(local, **changed)
 
-    def vectors(self, ids: Any, *, originals: bool = False, timeout: float | None = None) -> NDArray[np.float32]:
-        """Decoded vectors of these ids [n, dim], or, with ``originals=True``, as they were kept."""
+    def vectors(self, ids: Any, *, originals: bool | None = False, timeout: float | None = None) -> NDArray[np.float32]:
+        """Decoded vectors of these ids [n, dim], or, with ``originals=True``, as they were kept; None: if they were."""
         wanted = as_id_array([ids] if isinstance(ids, int | str) else ids, "ids")
         found = self._ask([("vectors_of", wanted, originals)] * len(self.groups), timeout, False)
         out, known = np.empty((len(wanted), self.space.dim), np.float32), np.zeros(len(wanted), np.bool_)

@@ -130,12 +130,12 @@ class Holding(ABC):
         allowed, _ = _allowed(searcher, filter)
         return (searcher.explain(vector, id, k, margin=margin, filter=allowed, embedded=True),)
 
-    def vectors_of(self, ids: Any, originals: bool) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    def vectors_of(self, ids: Any, originals: bool | None) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Which ids are here, and the vectors of these: decoded, or as they were kept."""
         searcher = self.searcher
         rows = searcher.ids.find(as_id_array(ids, "ids"))
         here = rows >= 0
-        if originals:
+        if originals or (originals is None and searcher.originals is not None):
             return here, searcher.kept_vectors("originals").take(rows[here])
         return here, searcher.engine.decode(rows[here])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..codec.originals import Loss
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
 from ..engine.originals import KeptVectors
@@ -40,7 +41,7 @@ def joined(indexes: Sequence[Index], calibration: Calibration | None) -> Index:
     kept = [one.originals for one in searchers if one.originals is not None]
     if kept:
         parts, files = [part for one in kept for part in one.parts], [file for one in kept for file in one.files]
-        originals = KeptVectors(kept[0].format, parts, files)
+        originals = KeptVectors(kept[0].format, parts, files, sum((one.loss for one in kept), Loss()))
     engine = Engine(first.space.codebooks, tuple(segments), None, calibration)
     return Index.of(Searcher(first.space, engine, ids, originals))
 

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from ..errors import DamagedFileError, FileError, InputError, NotAnIndexError
 from ..files.atomic import replace_file
+from ..files.versions import FORMAT, VERSION, check_version
 from ..index.id_values import IdArray
 from . import places
 
-NAME, KIND, VERSION = "sharded-store.json", "interlace sharded store", 1
+NAME, KIND = "sharded-store.json", "interlace sharded store"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class StoreLayout:
     def write(self) -> None:
         """Replace the file."""
         about: dict[str, Any] = {name: value for name, value in asdict(self).items() if name != "path"}
-        text = json.dumps(about | {"kind": KIND, "version": VERSION}, indent=1, sort_keys=True)
+        text = json.dumps(about | {"format": FORMAT, "kind": KIND, "version": VERSION}, indent=1, sort_keys=True)
         replace_file(os.path.join(self.path, NAME), [text.encode() + b"\n"])
 
     @classmethod
@@ -52,9 +53,10 @@ class StoreLayout:
             ) from None
         except ValueError as error:
             raise DamagedFileError(f"{NAME} in {folder!r} is damaged: {error}") from error
-        if not isinstance(about, dict) or about.get("kind") != KIND or about.get("version") != VERSION:
-            raise NotAnIndexError(f"{NAME} in {folder!r} is not one of a sharded store of version {VERSION}")
+        if not isinstance(about, dict) or about.get("kind") != KIND:
+            raise NotAnIndexError(f"{NAME} in {folder!r} is not one of a sharded store")
         try:
+            check_version(os.path.join(folder, NAME), about.get("format"), about.get("version"))
             return cls(folder, int(about["shards"]), int(about["generation"]), str(about["model"]))
         except (KeyError, ValueError, TypeError) as error:
             raise DamagedFileError(f"{NAME} in {folder!r} is damaged: {error!r}") from error

@@ -11,12 +11,13 @@ from typing import Any
 from ..codec.codebooks import Codebooks
 from ..codec.embedding import Embedding
 from ..codec.embedding.base import digest
-from ..errors import DamagedFileError, FileError, NewerFormatError, NotAnIndexError
+from ..errors import DamagedFileError, FileError, NotAnIndexError
+from ..files.versions import FORMAT, VERSION, check_version
 from ..index.index import Index
 from . import places
 
 NAME, MODEL, CALIBRATION = "manifest.json", "model.interlace", "calibration.interlace"
-KIND, VERSION = "interlace shards", 1
+KIND = "interlace shards"
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class ShardManifest:
     def write(self) -> None:
         """Replace the manifest file; the same manifest gives the same bytes."""
         about = {name: value for name, value in asdict(self).items() if name != "folder"}
-        about |= {"kind": KIND, "version": VERSION}
+        about |= {"format": FORMAT, "kind": KIND, "version": VERSION}
         text = json.dumps(about | {"checksum": _checksum(about)}, indent=1, sort_keys=True)
         places.write_bytes(self.path, text.encode() + b"\n")
 
@@ -87,19 +88,19 @@ class ShardManifest:
             ) from None
         try:
             about = json.loads(data)
-            kind, version, checksum = about.pop("kind"), about.pop("version"), about.pop("checksum")
-        except (ValueError, KeyError, AttributeError, UnicodeDecodeError) as error:
+            kind, checksum = about["kind"], about.pop("checksum")
+        except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
             raise NotAnIndexError(f"{target!r} is no manifest of shards: {error!r:.100}") from error
         if kind != KIND:
             raise NotAnIndexError(f"{target!r} holds {kind!r:.60}, not {KIND!r}")
-        if not isinstance(version, int) or version > VERSION:
-            raise NewerFormatError(f"{target!r} has version {version!r:.20}; this interlace reads up to {VERSION}")
-        if checksum != _checksum(about | {"kind": kind, "version": version}):
+        if checksum != _checksum(about):
             raise DamagedFileError(f"{target!r} is damaged: its checksum does not match")
         try:
+            check_version(target, about.pop("format", None), about.pop("version", None))
+            del about["kind"]
             shards = tuple(Shard(**shard) for shard in about.pop("shards"))
             return cls(folder=folder, shards=shards, **about)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise DamagedFileError(f"{target!r} is damaged: {error}") from error
 
     def open_shard(self, number: int, cache: str | None = None) -> Index:

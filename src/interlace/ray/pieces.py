@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import ray
@@ -20,6 +21,7 @@ from ..inputs.readers import read_vectors
 from ..inputs.tables import LazyRows, arrow_rows
 from . import places
 
+T = TypeVar("T")
 SPAN_BYTES = 1 << 20  # rows that are nearer to each other are read by one request
 
 
@@ -44,6 +46,10 @@ class Piece(ABC):
         """Rows of the file or object, and their dimensions if these are known without reading rows."""
         shape = self.rows().shape
         return int(shape[0]), int(shape[1])
+
+    def columns(self) -> list[str]:
+        """Names of the columns of a table, of which one may hold the ids."""
+        return []
 
     def ids(self, column: str) -> Any:
         """The values of a column of the file or object, for all of its rows."""
@@ -93,6 +99,10 @@ class FilePiece(Piece):
         """The file, mapped where its format allows it."""
         return read_vectors(self.path, self.key)
 
+    def columns(self) -> list[str]:
+        """Those of a parquet file."""
+        return self.rows().columns.names if self.path.endswith(".parquet") else []
+
     def ids(self, column: str) -> Any:
         """A column of a parquet file."""
         return _parquet_column(self.path, self.label, column)
@@ -125,11 +135,18 @@ class RemoteParquet(Piece):
 
     def measured(self) -> tuple[int, int | None]:
         """From the end of the file alone."""
+        return self._from_end(lambda file: int(file.metadata.num_rows)), None
+
+    def columns(self) -> list[str]:
+        """From the end of the file alone."""
+        return self._from_end(lambda file: list(file.schema_arrow.names))
+
+    def _from_end(self, what: Callable[[Any], T]) -> T:
         parquet = require("pyarrow.parquet", f"reading {self.label}")
         with places.reported(self.path, "read"):
             system, inner = places.file_system(self.path)
             with system.open(inner, "rb") as file:
-                return int(parquet.ParquetFile(file).metadata.num_rows), None
+                return what(parquet.ParquetFile(file))
 
     def ids(self, column: str) -> Any:
         """A column."""
@@ -154,6 +171,10 @@ class ObjectPiece(Piece):
                 raise InputError(f"{self.label} has no column {self.key!r}; it has {', '.join(found.column_names)}")
             found = found.select([self.key])
         return arrow_rows(plain_lists(found), self.label) or found
+
+    def columns(self) -> list[str]:
+        """Those of the table."""
+        return list(getattr(ray.get(self.reference), "column_names", ()))
 
     def ids(self, column: str) -> Any:
         """A column of the table."""

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..codec.space import Space
 from ..errors import ClusterError, InputError
+from ..index.index import Index
 from ..inputs.arrays import Rows, positive
 from ..learn.fit import learn_codebooks
 from ..learn.settings import Settings
-from ..progress import as_progress
+from ..progress import as_progress, part
+from ..store.books import StoredBooks
 from ..store.opening import open as open_store
 from ..store.store import Store
 from . import runtime
@@ -55,12 +58,14 @@ def rebuild(
         new_model = _model(wanted, locked, said)
         new = StoreLayout(old.path, n_shards, old.generation + 1, new_model.fingerprint)
         shutil.rmtree(os.path.dirname(new.folder(0)), ignore_errors=True)
-        create_shards(new, new_model, first.columns, first.originals)  # type: ignore[arg-type]
+        space = Space(new_model.codebooks, new_model.embedding)
+        kept = StoredBooks(space, originals=first.snapshot.originals)  # whose centre stays as it is
+        create_shards(new, Index.of(kept.without_rows()), first.columns)
         calls = [runtime.task(_fill, old, new, shard) for shard in range(n_shards)]
-        written = 0
+        written, writing = 0, part(said, 0.5, 0.95, "writing")
         for i, call in enumerate(calls):
             written += runtime.value_of(call)
-            said(f"writing: {i + 1} of {n_shards} shards", 0.5 + 0.5 * (i + 1) / n_shards)
+            writing(f"{i + 1} of {n_shards} shards", (i + 1) / n_shards)
         expected = sum(len(store) for store in locked)
         if written != expected:
             raise ClusterError(f"the rebuild wrote {written} of {expected} rows; {old.path!r} is unchanged")
@@ -90,7 +95,7 @@ def _model(wanted: SharedModel | Settings | None, stores: list[Store], said: Any
         chosen = np.sort(rng.choice(len(store), count, replace=False))
         parts.append(store.get(store.ids[chosen], originals=True) if count else np.empty((0, space.dim), np.float32))
     rows = Rows(np.concatenate(parts))
-    found = learn_codebooks(rows, wanted, lambda what, done: said(f"learning: {what}", 0.5 * done))
+    found = learn_codebooks(rows, wanted, part(said, 0.0, 0.5, "learning"))
     return SharedModel(found.codebooks, space.embedding)
 
 

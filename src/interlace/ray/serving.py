@@ -64,7 +64,7 @@ def deployment(
 
     ``name`` is the collection that it serves. Ray adds a replica of the HTTP part when more than
     ``target_ongoing_requests`` wait for each, and removes it when they are idle; ``autoscaling`` has further fields of
-    Ray's ``AutoscalingConfig``. ``app`` has ``keys``, ``limits`` and ``rerank`` of the server. The arguments from
+    Ray's ``AutoscalingConfig``. ``app`` has ``keys`` and ``limits`` of the server. The arguments from
     ``replicas`` on are those of :func:`interlace.ray.open`, for the actors that hold the shards: ``scaling`` adds
     replicas of these by the calls that all HTTP replicas together have waiting. They end with this process, or with
     ``close()`` of a cluster that is passed in place of a manifest.

@@ -250,18 +250,17 @@ def create(
     if os.path.exists(os.path.join(folder, NAME)):
         raise InputError(f"{folder!r} already has a sharded store; il.ray.open_store(path) opens it")
     layout = StoreLayout(folder, n_shards, 1, found.fingerprint)
-    create_shards(layout, found, columns, originals)
+    create_shards(layout, Index(found.codebooks, found.embedding, originals), columns)
     layout.write()
     return open_store(folder, replicas=replicas, threads=threads, timeout=timeout, address=address, scaling=scaling)
 
 
-def create_shards(layout: StoreLayout, model: SharedModel, columns: Any, originals: OriginalsKind | None) -> None:
-    """Empty stores for all shards; those of a creation that did not finish are taken over."""
+def create_shards(layout: StoreLayout, source: Index, columns: Any) -> None:
+    """Empty stores for all shards, of an index without rows; those of a creation that did not finish are taken over."""
     for shard in range(layout.shards):
         os.makedirs(os.path.dirname(layout.folder(shard)), exist_ok=True)
         if not os.path.exists(layout.folder(shard)):
-            source = Index(model.codebooks, model.embedding)
-            create_store(layout.folder(shard), source, columns=columns, originals=originals).close()
+            create_store(layout.folder(shard), source, columns=columns).close()
 
 
 def open_store(

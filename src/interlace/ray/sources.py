@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import FileError, InputError
 from ..inputs.arrays import Rows, describe
 from ..inputs.readers import EXTENSIONS, read_vectors
-from ..inputs.tables import LazyRows
+from ..inputs.tables import LazyRows, id_column
 from . import places
 from .pieces import FilePiece, ObjectPiece, OpenPiece, Piece, RemoteNpy, RemoteParquet
 from .runtime import task, value_of, values_of
@@ -206,6 +206,7 @@ def _of_files(paths: list[str], key: str | None, ids: Any) -> ShardSource:
     dim = pieces[0].opened(None).dim if dim is None else dim
     n = sum(piece.n_rows for piece in pieces)
     files = [places.identity(path) for path in paths]
+    ids = id_column(pieces[0].columns()) if ids is None else ids
     return ShardSource(tuple(pieces), dim, ["files", key, files], None, _ids_of(ids, n, True), files)
 
 
@@ -251,7 +252,8 @@ def _of_dataset(x: Any, key: str | None, ids: Any) -> ShardSource:
     ]
     if not pieces:
         raise InputError("the dataset has no rows")
-    dim = value_of(task(_dimensions, pieces[0]))
+    dim, names = value_of(task(_dimensions, pieces[0]))
+    ids = id_column(names) if ids is None else ids
     return ShardSource(tuple(pieces), dim, ["dataset", key, [list(size) for size in sizes]], None, ids)
 
 
@@ -261,5 +263,6 @@ def _counted(reference: Any) -> tuple[int, int]:
     return table.num_rows, zlib.crc32(repr(table.slice(0, 4).to_pydict()).encode())
 
 
-def _dimensions(piece: Piece) -> int:
-    return piece.opened(None).dim
+def _dimensions(piece: Piece) -> tuple[int, list[str]]:
+    """Of the rows, and the names of the columns beside them."""
+    return piece.opened(None).dim, piece.columns()

@@ -14,9 +14,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from .._version import __version__
+from ..engine.margins import DEFAULT
 from ..errors import ShardUnavailableError
 from ..serve import Keys, RequestLimits, ServerSettings
-from ..serve.collections.collection import NAMES
+from ..serve.collections.describing import described
 from ..serve.collections.searching import QueryHits, query_input
 from ..serve.gate.admission import Admission
 from ..serve.gate.endpoint import Routes, Shortcuts, ok, parsed
@@ -38,7 +39,6 @@ class _Served:
     cluster: Cluster
     name: str
     limits: RequestLimits
-    rerank: int
 
     def check(self, request: Request) -> None:
         given = request.path_params["name"]
@@ -47,15 +47,8 @@ class _Served:
 
     def about(self) -> dict[str, Any]:
         manifest = self.cluster.manifest
-        params = {"vectors": {"size": manifest.dim, "distance": NAMES[manifest.metric]}}
         shards = {"shards": len(manifest.shards), "groups": len(self.cluster.groups), "bytes": manifest.file_bytes}
-        return {
-            "status": "green",
-            "points_count": manifest.rows,
-            "config": {"params": params},
-            "payload_schema": {},
-            "interlace": shards,
-        }
+        return described("green", rows=manifest.rows, vectors=(manifest.dim, manifest.metric), own=shards)
 
     def options(self, given: Query | Explain) -> dict[str, Any]:
         """Of a search, as a query says it; filters need columns, which shards do not have."""
@@ -69,8 +62,12 @@ class _Served:
             found["margin"] = float("inf") if params.margin == "inf" else params.margin
         elif params.exact:
             found["margin"] = "exact"
+            if self.cluster.manifest.originals:
+                found["rerank"] = max(self.cluster.manifest.rows, k)
         if params.rerank:
             found["rerank"] = max(params.rerank, k)
+        elif params.rerank == 0:
+            found.setdefault("margin", DEFAULT)
         if params.recall is not None:
             found["recall"] = params.recall
         return found
@@ -83,8 +80,6 @@ class _Served:
         if k + offset > self.limits.k:
             raise over_limit(422, "k", self.limits.k, f"limit + offset = {k + offset}")
         options = self.options(given)
-        if self.cluster.manifest.originals and self.rerank and not {"rerank", "recall"} & options.keys():
-            options["rerank"] = max(self.rerank, 4 * (k + offset))
         wanted = query_input(given.query, self.cluster.dim)
         if isinstance(wanted, int | str):
             wanted = self.cluster.vectors(wanted, originals=self.cluster.manifest.originals is not None)
@@ -117,15 +112,12 @@ def cluster_app(
     insecure: bool = False,
     hosts: tuple[str, ...] = (),
     limits: RequestLimits | None = None,
-    rerank: int = 100,
 ) -> ASGIApp:
     """The ASGI application of one cluster: queries and explanations of ``interlace serve``, read-only."""
     limits = limits or RequestLimits()
     # There is no directory of stores; the settings want one that exists.
-    settings = ServerSettings(
-        os.sep, host=host, keys=keys or Keys(), limits=limits, rerank=rerank, insecure=insecure, hosts=hosts
-    )
-    served, shortcuts, work = _Served(cluster, name, limits, rerank), Shortcuts(), Workers(settings.n_threads, limits)
+    settings = ServerSettings(os.sep, host=host, keys=keys or Keys(), limits=limits, insecure=insecure, hosts=hosts)
+    served, shortcuts, work = _Served(cluster, name, limits), Shortcuts(), Workers(settings.n_threads, limits)
     app = FastAPI(title="interlace", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
 
     async def called(function: Any, *arguments: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..codec.metric import Metric
@@ -25,21 +27,26 @@ def stored_sum(terms: FloatArray) -> np.float32:
     return np.float32(sums[0])
 
 
-def distance(query: FloatArray, vector: FloatArray, metric: Metric) -> np.float32:
-    """Of a query and an original, both float32 [dim]."""
+def distance(query: FloatArray, difference: FloatArray, centre: FloatArray, metric: Metric) -> np.float32:
+    """Of a query and an original, which is the centre and its difference from it; all float32 [dim]."""
     kept = metric.of_originals
     if kept.is_squared:
-        away = query - vector
+        away = (query - centre) - difference
         return stored_sum(away * away) * np.float32(0.5 if kept.is_converted else 1)
-    return np.float32(np.float32(kept.offset) - stored_sum(query * vector))
+    product = 0.0
+    for q, c in zip(query.tolist(), centre.tolist(), strict=True):  # sum() of floats is compensated from Python 3.12 on
+        product += q * c
+    return np.float32(np.float32(kept.offset - product) - stored_sum(query * difference))
 
 
 def rerank(
-    vectors: FloatArray, query: FloatArray, rows: list[int], k: int, metric: Metric
+    differences: FloatArray, query: FloatArray, rows: list[int], k: int, metric: Metric, centre: Any = None
 ) -> list[tuple[int, np.float32]]:
     """Row number and distance of the k nearest of some rows, nearest first; of equal ones the lower row first.
 
-    ``vectors`` are the decoded originals of all rows. Negative rows are none.
+    ``differences`` are the decoded originals of all rows, relative to their centre, by default 0. Negative rows are
+    none.
     """
-    away = [(distance(query, vectors[row], metric), row) for row in rows if row >= 0]
+    centre = np.zeros(len(query), np.float32) if centre is None else centre
+    away = [(distance(query, differences[row], centre, metric), row) for row in rows if row >= 0]
     return [(row, d) for d, row in sorted(away)[:k]]

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from .._version import __version__
 from .collections.catalog import Catalog
-from .gate.admission import Admission
+from .gate.admission import ICON, Admission
 from .gate.endpoint import Routes, Shortcuts
 from .gate.express import Express
 from .gate.guard import Guard, OtherProcess
@@ -26,7 +26,7 @@ from .gate.traffic import Traffic
 from .problems import ProblemDetails, of_error
 from .routes import collections, insight, payloads, points, snapshots, stored
 from .routes import service as service_routes
-from .routes.page import PageFiles, front
+from .routes.page import PageFiles, front, icon
 from .settings import ServerSettings
 from .work.service import Service
 
@@ -60,13 +60,14 @@ def build(service: Service, other: OtherProcess | None = None, beside: Beside = 
                 yield
         finally:
             await opening
+            await service.work.begun()
             await asyncio.get_running_loop().run_in_executor(None, service.work.close)
             service.catalog.close()
 
     app = FastAPI(
         title="interlace",
         version=__version__,
-        description="Similarity search in a few bytes per vector. Routes follow Qdrant's REST API (docs/serve.md).",
+        description="Similarity search in a few bytes per vector. Routes follow Qdrant's REST API (docs/qdrant.md).",
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -87,7 +88,12 @@ def build(service: Service, other: OtherProcess | None = None, beside: Beside = 
             return front()
         return Response(json.dumps(service_routes.version()), media_type="application/json")
 
+    async def favicon(request: Request) -> Response:
+        """The icon of the page."""
+        return icon()
+
     Routes(app, "service").add("GET", "/", root, reads=True)
+    Routes(app, "service").add("GET", ICON, favicon, reads=True, produces="image/svg+xml", listed=False)
     app.mount("/page", PageFiles(), name="page")
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(ProblemDetails, _problem)
@@ -102,9 +108,9 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     code = {404: "unknown_path", 405: "method"}.get(error.status_code, "http")
     text = f"{request.method} {request.url.path[:200]}: {error.detail}"
     problem = ProblemDetails(error.status_code, code, text, dict(error.headers or {}))
-    return problem.response(request.state.request_id)
+    return problem.response(request.state.request_id, request.state.began)
 
 
 async def _problem(request: Request, error: Exception) -> Response:
     """Of the guard, while a body is read."""
-    return of_error(error).response(request.state.request_id)
+    return of_error(error).response(request.state.request_id, request.state.began)

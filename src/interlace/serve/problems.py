@@ -1,7 +1,7 @@
-"""Errors as clients see them: problem details (RFC 9457) in one shape, without stack traces.
+"""Errors as clients see them: in the shape of Qdrant's, with a code for programs, and without stack traces.
 
-    {"type": "about:blank", "title": "Not Found", "status": 404, "code": "unknown_collection",
-     "detail": "there is no collection 'x'", "request_id": "..."}
+    {"status": {"error": "there is no collection 'x'"}, "time": 0.0002,
+     "code": "unknown_collection", "detail": "there is no collection 'x'", "request_id": "..."}
 
 ``code`` is what programs compare; :mod:`interlace.client` turns it into the exceptions of the library.
 """
@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 import errno
-import http
 import json
 import re
+import time
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -21,39 +21,45 @@ from ..client.codes import CODES
 from ..errors import FileError, InterlaceError
 from .settings import RequestLimits
 
-MEDIA_TYPE = "application/problem+json"
 #: Errors of a full disk or quota.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 #: A path in quotes, as messages have it.
 _PATH = re.compile(r"""(['"])(/.*?)\1""")
 SHOWN = 8  # invalid fields listed in one message
+#: Status of a request that is not what the API says, and of a value that is of its type but out of its range, as Qdrant
+#: has them.
+BAD_REQUEST, OUT_OF_RANGE = 400, 422
 
 
-class ProblemDetails(Exception):  # noqa: N818, the name of RFC 9457
+class ProblemDetails(Exception):  # noqa: N818, an answer
     """An answer other than success."""
 
     def __init__(self, status: int, code: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> None:
         super().__init__(detail)
         self.status, self.code, self.detail, self.headers, self.more = status, code, detail, headers or {}, more
 
-    def response(self, request_id: str) -> Response:
-        """The answer."""
+    def response(self, request_id: str, began: float) -> Response:
+        """The answer to a request that began at this time of ``perf_counter``."""
         content = {
-            "type": "about:blank",
-            "title": http.HTTPStatus(self.status).phrase,
-            "status": self.status,
+            "status": {"error": self.detail},
+            "time": time.perf_counter() - began,
             "code": self.code,
             "detail": self.detail,
             "request_id": request_id,
             **self.more,
         }
-        return Response(json.dumps(content), self.status, self.headers, MEDIA_TYPE)
+        return Response(json.dumps(content), self.status, self.headers, "application/json")
+
+
+def bad_input(text: str) -> ProblemDetails:
+    """A request that means nothing, or nothing for this collection."""
+    return ProblemDetails(BAD_REQUEST, "input", text)
 
 
 def unsupported(what: str, status: int = 422) -> ProblemDetails:
     """Parts of Qdrant's API that this server does not have: an option of a request, or a whole route (501)."""
     return ProblemDetails(
-        status, "unsupported", f"{what} is not supported by this server (docs/serve.md lists what is)"
+        status, "unsupported", f"{what} is not supported by this server (docs/qdrant.md lists what is)"
     )
 
 
@@ -99,8 +105,8 @@ def of_error(error: Exception) -> ProblemDetails:
 #: Status of each code of an exception of the library.
 STATUS = {
     "duplicate_id": 409,
-    "partly_added": 422,
-    "input": 422,
+    "partly_added": BAD_REQUEST,
+    "input": BAD_REQUEST,
     "unknown_id": 404,
     "not_fitted": 409,
     "not_an_index": 500,
@@ -114,12 +120,26 @@ STATUS = {
 
 
 def _of_validation(error: ValidationError) -> ProblemDetails:
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    found = error.errors(include_url=False, include_context=False)
     texts = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else e["msg"] for e in found]
     for e, text in zip(found, texts, strict=True):
         if e["type"] == "unsupported":
             return ProblemDetails(422, "unsupported", text)
     if found[0]["type"] == "json_invalid":
-        return ProblemDetails(400, "json", f"the body is not valid JSON: {found[0]['msg']}")
+        return ProblemDetails(BAD_REQUEST, "json", f"the body is not valid JSON: {found[0]['msg']}")
     more = "" if len(texts) <= SHOWN else f"; and {len(texts) - SHOWN} more"
-    return ProblemDetails(422, "input", "; ".join(dict.fromkeys(texts[:SHOWN])) + more)
+    status = OUT_OF_RANGE if all(map(_is_out_of_range, found)) else BAD_REQUEST
+    return ProblemDetails(status, "input", "; ".join(dict.fromkeys(texts[:SHOWN])) + more)
+
+
+#: Types of pydantic's errors where a value is of its type.
+_RANGES = {
+    *("greater_than_equal", "less_than_equal"),
+    *("too_short", "string_too_short", "string_too_long", "string_pattern_mismatch"),
+}
+
+
+def _is_out_of_range(error: Any) -> bool:
+    """Integers of Qdrant are unsigned: one below zero is none of them."""
+    is_negative = isinstance(error["input"], int) and error["input"] < 0
+    return error["type"] in _RANGES and not is_negative

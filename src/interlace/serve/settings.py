@@ -59,7 +59,6 @@ class ServerSettings:
     keys: Keys = Keys()
     limits: RequestLimits = RequestLimits()
     threads: int = 0  #: that search; 0: one for each CPU
-    rerank: int = 100  #: rows that a search of Qdrant's routes compares with kept originals, unless it says otherwise
     n_bytes: int = 32  #: code bytes of new collections, unless they say otherwise
     insecure: bool = False  #: allow to listen beyond the loopback interface without a key
     hosts: tuple[str, ...] = ()  #: further names in the Host header that are accepted without a key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ from numpy.typing import NDArray
 from .._threads import thread_count
 from ..codec.codebooks import Codes
 from ..codec.encode import check_effort, encode_rows
-from ..codec.originals import Bytes
+from ..codec.originals import Bytes, Loss
 from ..errors import DuplicateIdError, InputError, PartlyAddedError, StoreError
 from ..index.id_values import IdArray, as_id_array, is_id, parse_ids, shown_id
 from ..inputs.arrays import FloatArray, Rows, to_numpy
 from ..inputs.literals import Effort
 from ..inputs.spool import yields_blocks
+from ..inputs.tables import is_table
 from ..progress import Progress, silent
 from .columns import Columns, Table
 from .drift import ErrorMeter
@@ -52,15 +52,18 @@ class Insertion:
 
     def insert(self, x: Any, ids: Any, payload: Any) -> IdArray:
         """Writes the rows, one block after the other if x is an iterator of blocks; returns their ids."""
-        if is_id(ids):
+        named = ids if isinstance(ids, str) and (is_table(x) or yields_blocks(x)) else None  # a column of a table
+        if is_id(ids) and named is None:
             x, ids = to_numpy(x, "x")[None], [ids]
             payload = [payload] if isinstance(payload, Mapping) else payload
         space = self.session.state.snapshot.books.space
         shape = (space.dim,) if self.embedded else space.input_shape
         if yields_blocks(x) and not (isinstance(x, list | tuple) and getattr(x[0], "shape", None) == shape):
-            return dataclasses.replace(self, progress=silent)._insert_blocks(x, ids, payload)
+            return self._insert_blocks(x, ids, payload, named)
         rows = space.rows(x, self.embedded)
-        return self._insert_rows(rows, ids, self._table(payload, len(rows)))
+        added = self._insert_rows(rows, rows.ids(ids), self._table(payload, len(rows)), self.progress)
+        self.progress("done", 1.0)
+        return added
 
     def _table(self, payload: Any, n: int | None = None) -> Table | None:
         """Columns in the types of the store; None if the store has no columns."""
@@ -71,7 +74,7 @@ class Insertion:
             raise InputError("payload needs a store with columns: il.create(path, source, columns={...})")
         return None
 
-    def _insert_rows(self, rows: Rows, ids: Any, table: Table | None) -> IdArray:
+    def _insert_rows(self, rows: Rows, ids: Any, table: Table | None, progress: Progress) -> IdArray:
         session, given = self.session, None if ids is None else parse_ids(ids, len(rows))
         if given is not None and not session.in_batch:
             self._rows_to_replace(session.state.snapshot, given)  # fails before minutes of encoding
@@ -79,23 +82,22 @@ class Insertion:
         columns = before.rows.extras.columns
         _check_columns(table, columns)
         pieces = () if table is None or columns is None else columns.to_pieces(table)
-        encoded = self._encode(rows, before)  # without the lock: other threads can write in the meantime
+        encoded = self._encode(rows, before, progress)  # without the lock: other threads can write in the meantime
         with session.writing() as writer:
             current = session.current
             if current.books.codebooks != before.books.codebooks:  # another thread learned new ones
-                encoded = self._encode(rows, current)
+                encoded = self._encode(rows, current, silent)
             _check_columns(table, current.rows.extras.columns)
-            codes, originals, error = encoded
+            codes, originals, error, loss = encoded
             new = current.default_ids(len(rows)) if given is None else given
             replaced = self._rows_to_replace(current, new)
             if len(new):
-                session.commit(writer, current.record(new, codes, replaced, pieces, originals, error))
-        self.progress("done", 1.0)
+                session.commit(writer, current.record(new, codes, replaced, pieces, originals, error, loss))
         return new
 
-    def _insert_blocks(self, blocks: Iterable[Any], ids: Any, payload: Any) -> IdArray:
+    def _insert_blocks(self, blocks: Iterable[Any], ids: Any, payload: Any, named: str | None) -> IdArray:
         table = None if payload is None else self._table(payload)
-        given = None if ids is None else as_id_array(ids, "ids")
+        given = None if ids is None or named is not None else as_id_array(ids, "ids")
         if given is not None:
             parse_ids(given, len(given))  # finds ids that occur twice, before the first block is written
         added: list[IdArray] = []
@@ -105,9 +107,9 @@ class Insertion:
                 if (block := next(iterator, _END)) is _END:  # inside the try: reading a block can raise InputError too
                     break
                 rows = self.session.open_state.snapshot.books.space.rows(block, self.embedded)
-                own_ids = None if given is None else given[n : n + len(rows)]
+                own_ids = rows.ids(named) if given is None else given[n : n + len(rows)]
                 own_table = self._table(None, len(rows)) if table is None else _slice(table, n, len(rows))
-                added.append(self._insert_rows(rows, own_ids, own_table))
+                added.append(self._insert_rows(rows, own_ids, own_table, silent))
             except InputError as error:
                 raise PartlyAddedError(
                     f"block {number} of x (from row {n}): {error}; the {n} rows before it were added", n
@@ -118,10 +120,12 @@ class Insertion:
                 text = f"{error.strerror or error}; the {n} rows before block {number} were added"
                 raise StoreError(error.errno, text, self.session.path) from error
             n, number = n + len(rows), number + 1
+            self.progress(f"{n:,} rows added", math.nan)
         if given is not None and len(given) != n:
             raise PartlyAddedError(f"ids has {len(given)} entries, but the blocks have {n} rows; all were added", n)
         if table is not None and table.num_rows > n:
             raise PartlyAddedError(f"payload has {table.num_rows} rows, but the blocks have {n}; all were added", n)
+        self.progress("done", 1.0)
         return np.concatenate(added) if added else np.zeros(0, np.int64)
 
     def _rows_to_replace(self, current: Snapshot, ids: IdArray) -> NDArray[np.int64]:
@@ -134,13 +138,15 @@ class Insertion:
             raise DuplicateIdError(f"id {first} is already in the store; upsert replaces rows")
         return rows[rows >= 0]
 
-    def _encode(self, rows: Rows, snapshot: Snapshot) -> tuple[Codes, Bytes | None, float]:
-        """Codes, originals if the store keeps them, and the sum of the errors; NaN while it keeps vectors only."""
+    def _encode(self, rows: Rows, snapshot: Snapshot, progress: Progress) -> tuple[Codes, Bytes | None, float, Loss]:
+        """Codes, originals if the store keeps them, and the sums of their errors; NaN while it keeps vectors only."""
         kept: list[Bytes] = []
+        loss = Loss()
         codebooks, originals, later = snapshot.books.codebooks, snapshot.rows.extras.originals, snapshot.originals
         meter = ErrorMeter(codebooks)
 
         def watch(block: FloatArray, codes: Codes) -> None:
+            nonlocal loss
             first = sum(map(len, kept))
             if not snapshot.collecting:
                 meter.measure(block, codes)
@@ -148,9 +154,11 @@ class Insertion:
                 later.check(block, first)  # what learning could not store must not be acknowledged
             if originals is not None:
                 kept.append(originals.to_bytes(block, first))
+                loss += originals.loss(block, kept[-1])
 
-        codes = encode_rows(codebooks, rows, self.threads, self.effort, self.progress, watch)
-        return codes, np.concatenate(kept) if kept else None, math.nan if snapshot.collecting else meter.error
+        codes = encode_rows(codebooks, rows, self.threads, self.effort, progress, watch)
+        error = math.nan if snapshot.collecting else meter.error
+        return codes, np.concatenate(kept) if kept else None, error, loss
 
 
 def _check_columns(table: Table | None, columns: Columns | None) -> None:

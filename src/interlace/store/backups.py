@@ -10,15 +10,16 @@ import shutil
 from os import PathLike
 from typing import Any
 
-from ..errors import DamagedFileError, InputError, InterlaceError, NewerFormatError, StoreError
+from ..errors import DamagedFileError, InputError, InterlaceError, StoreError
 from ..files import remote, storage
 from ..files.remote import FilePlace
+from ..files.versions import FORMAT, VERSION, check_version
 from . import files, manifest
 from .session import Session
 
 #: The list of files, which is written last: without it there is no backup.
 LIST = "BACKUP.json"
-FORMAT, VERSION = "interlace backup", 1
+KIND = "interlace backup"  # earlier versions named it as the format
 #: Bytes of a list, at most.
 LARGEST = 64 << 20
 
@@ -40,7 +41,7 @@ def write_backup(session: Session, target: str | PathLike[str]) -> None:
                 with os.fdopen(files.open_to_read(folder / name), "rb") as source, place.writing(name) as copied:
                     size, digest = remote.copy(source, copied)
                 found.append({"name": name, "size": size, "sha256": digest})
-            listed = {"format": FORMAT, "version": VERSION, "files": found}
+            listed = {"format": FORMAT, "kind": KIND, "version": VERSION, "files": found}
             with place.writing(LIST) as file:
                 file.write(json.dumps(listed, indent=1).encode())
         except OSError as error:
@@ -112,10 +113,9 @@ def _listed(place: FilePlace) -> list[dict[str, Any]] | None:
     where = f"{place.url}/{LIST}"
     try:
         found = json.loads(data)
-        if found["format"] != FORMAT:
+        if KIND not in (found["format"], found.get("kind")):
             raise DamagedFileError(f"{where!r} is not the list of a backup")
-        if found["version"] > VERSION:
-            raise NewerFormatError(f"{where!r} has version {found['version']}, this interlace reads up to {VERSION}")
+        check_version(where, found["format"], found["version"])
         entries = [{key: entry[key] for key in ("name", "size", "sha256")} for entry in found["files"]]
         names = [entry["name"] for entry in entries]
         if manifest.NAME not in names or not all(n == manifest.NAME or manifest.is_store_file(n) for n in names):

@@ -7,9 +7,11 @@ from typing import Any
 
 from ..codec.codebooks import Codebooks
 from ..codec.embedding import Module
+from ..codec.originals import OriginalsFormat
 from ..codec.space import Space
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
+from ..engine.originals import KeptVectors
 from ..errors import DamagedFileError
 from ..files import storage
 from ..index.ids import Ids
@@ -26,6 +28,7 @@ class StoredBooks:
 
     space: Space
     calibration: Calibration | None = None
+    originals: OriginalsFormat | None = None  #: in which vectors are kept beside codes, if they are
     file: storage.File | None = None  #: that they were opened from, if they were
 
     @property
@@ -35,13 +38,14 @@ class StoredBooks:
 
     def without_rows(self) -> Searcher:
         """Searches no rows."""
-        return Searcher(self.space, Engine(self.codebooks, (), None, self.calibration), Ids.default(0))
+        kept = None if self.originals is None else KeptVectors(self.originals)
+        return Searcher(self.space, Engine(self.codebooks, (), None, self.calibration), Ids.default(0), kept)
 
 
 def write_books(path: Path, books: StoredBooks, mark: str) -> None:
     """Write an index file without rows."""
     arrays, description = sections_of(books.without_rows())
-    files.create(path, storage.contents(arrays, description | {"store": mark}, books.codebooks.file_version))
+    files.create(path, storage.contents(arrays, description | {"store": mark}))
 
 
 def open_books(
@@ -56,4 +60,5 @@ def open_books(
     found = read_sections(file, embedding)
     if found.engine.n_rows:
         raise DamagedFileError(f"{file.path!r} has {found.engine.n_rows} rows, but should have none")
-    return StoredBooks(found.space, found.engine.calibration, file)
+    kept = None if found.originals is None else found.originals.format
+    return StoredBooks(found.space, found.engine.calibration, kept, file)

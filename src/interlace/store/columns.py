@@ -95,7 +95,7 @@ class Columns:
         except DamagedFileError as error:
             raise InputError(f"payload was changed by another thread while it was added: {error}") from error
         if bad is not None:
-            raise invalid_text(*bad)
+            raise invalid_text(f"payload column {bad[0]!r}", bad[1])
         return pieces
 
     def of_pieces(self, pieces: Iterable[bytes], n: int) -> tuple[Table, frozenset[str]]:

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any
 
 from ..codec.codebooks import Codebooks
-from ..codec.originals import OriginalsFormat, WholeVectors
+from ..codec.originals import Loss, OriginalsFormat, WholeVectors
 from ..engine.exact import UNLEARNED, unlearned
 from ..engine.segments import merge
 from ..errors import InputError, StoreError
@@ -155,7 +155,7 @@ def _check_source_alone(others: dict[str, Any]) -> None:
 
 def _originals_format(index: Index, kind: OriginalsKind | None) -> OriginalsFormat | None:
     """The format that is asked for, or else that of the index; InputError if the rows of the index do not have it."""
-    asked = None if kind is None else OriginalsFormat(kind, index.dim)
+    asked = None if kind is None else OriginalsFormat.around(kind, index.codebooks)
     kept = None if index.searcher.originals is None else index.searcher.originals.format
     if asked is None or not len(index):
         return asked or kept
@@ -167,7 +167,7 @@ def _originals_format(index: Index, kind: OriginalsKind | None) -> OriginalsForm
         )
     if asked.kind != kept.kind:
         raise InputError(f"originals is {kind!r}, but the index keeps the originals of its rows as {kept.kind!r}")
-    return asked
+    return kept
 
 
 def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:
@@ -184,8 +184,9 @@ def _first_files(
 ) -> Manifest:
     """Write the files of generation 1."""
     mark = os.urandom(16).hex()
-    write_books(folder / file_name("books", 1), StoredBooks(index.searcher.space, index.calibration), mark)
-    Log.create(folder / file_name("log", 2), mark, 1 + extras.any).close()
+    kept = None if plan is not None else extras.originals
+    write_books(folder / file_name("books", 1), StoredBooks(index.searcher.space, index.calibration, kept), mark)
+    Log.create(folder / file_name("log", 2), mark).close()
     ids, kind, next_id = index.ids_of_rows, "", 0
     entries: tuple[Entry, ...] = ()
     if len(index):
@@ -222,6 +223,7 @@ def _first_files(
         next_id=next_id,
         next_file=6 if entries and entries[0].originals_file else 5,
         drift=drift,
+        loss=Loss() if index.searcher.originals is None else index.searcher.originals.loss,
         columns=None if extras.columns is None else extras.columns.text,
         originals=None if extras.originals is None else extras.originals.kind,
         learning=plan,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codec.originals import OriginalsFormat, stored_format
+from ..codec.originals import WHOLE, OriginalsFormat, WholeVectors
+from ..errors import DamagedFileError
 from .columns import Columns
 from .manifest import Manifest
 
@@ -17,18 +18,13 @@ class Extras:
     originals: OriginalsFormat | None = None
 
     @classmethod
-    def of(cls, manifest: Manifest, dim: int) -> Extras:
-        """From a manifest."""
+    def of(cls, manifest: Manifest, dim: int, beside_books: OriginalsFormat | None) -> Extras:
+        """What a manifest names; the format of originals is stored beside the codebooks."""
         columns, originals = manifest.columns, manifest.originals
-        return cls(
-            None if columns is None else Columns(columns),
-            None if originals is None else stored_format(originals, dim),
-        )
-
-    @property
-    def any(self) -> bool:
-        """Whether there is more than ids and codes."""
-        return self.columns is not None or self.originals is not None
+        kept = WholeVectors(dim) if originals == WHOLE else beside_books
+        if originals != (None if kept is None else kept.kind):
+            raise DamagedFileError(f"the manifest says that originals are {originals}, but {manifest.books!r} does not")
+        return cls(None if columns is None else Columns(columns), kept)
 
     @property
     def width(self) -> int:

@@ -11,6 +11,7 @@ import ast
 import functools
 import math
 import operator
+import unicodedata
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -43,9 +44,17 @@ def translate(text: str, columns: Columns) -> Expression:
     return _Translation(text, columns).expression()
 
 
+def printed(given: Any) -> str:
+    """The text of a filter. Arrow shortens long values of an expression, at times in the middle of a character."""
+    try:
+        return str(given)
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="replace")
+
+
 def abbreviated(given: Any) -> str:
     """A filter for messages."""
-    text = str(given)
+    text = printed(given)
     return repr(text if len(text) <= 80 else f"{text[:77]}...")
 
 
@@ -54,6 +63,8 @@ class _Translation:
 
     def __init__(self, text: str, columns: Columns) -> None:
         self._text, self._columns = text, columns
+        names = columns.schema.names  # those as they are written come first
+        self._names = {unicodedata.normalize("NFKC", name): name for name in names} | {name: name for name in names}
         self._compute = arrow("pyarrow.compute")
         self._terms = 0
 
@@ -103,7 +114,7 @@ class _Translation:
             if kind_of(field.type) != "boolean":
                 raise self._refused(f"uses {node.id!r} ({field.type}) without a comparison, but it is not boolean")
             self._terms += 1
-            return self._compute.field(node.id)
+            return self._compute.field(field.name)
         raise self._unknown(node)
 
     def _check_terms(self, more: int) -> None:
@@ -160,12 +171,13 @@ class _Translation:
         return self._compute.if_else(column.is_valid(), inside, pa.scalar(None, pa.bool_()))
 
     def _is_column(self, node: ast.expr) -> TypeGuard[ast.Name]:
-        return isinstance(node, ast.Name) and (node.id in self._columns.schema.names or node.id.lower() not in _WORDS)
+        return isinstance(node, ast.Name) and (node.id in self._names or node.id.lower() not in _WORDS)
 
     def _field(self, name: str) -> Any:
-        if name not in self._columns.schema.names:
+        """The column of a name, which Python's parser gives in normal form NFKC."""
+        if name not in self._names:
             raise self._refused(f"names {name!r}, but there is no such column; the store has {self._columns}")
-        return self._columns.schema.field(name)
+        return self._columns.schema.field(self._names[name])
 
     def _value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes | int | float | bool | None):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..inputs.payload_table import arrow, kind_of
 from .columns import Columns, Table
-from .filter_text import abbreviated, translate
+from .filter_text import abbreviated, printed, translate
 
 Expression = Any  # pyarrow.compute.Expression
 #: Largest number of function calls in an Arrow expression; each comparison is one. Arrow flattens the terms of ``and``
@@ -36,7 +36,9 @@ def as_expression(given: Any, columns: Columns | None) -> Expression:
     if not isinstance(given, str):
         _check_calls(given)
     if columns is None:
-        raise InputError(f"filter {given!s:.60} needs a store with columns: il.create(path, source, columns={{...}})")
+        raise InputError(
+            f"filter {abbreviated(given)} needs a store with columns: il.create(path, source, columns={{...}})"
+        )
     expression = translate(given, columns) if isinstance(given, str) else given
     pa = arrow()
     try:
@@ -51,7 +53,7 @@ def as_expression(given: Any, columns: Columns | None) -> Expression:
 
 def _check_calls(expression: Expression) -> None:
     """Raise InputError for an expression so deep that Arrow would overflow the stack."""
-    calls = _on_large_stack(lambda: str(expression)).count("(")  # an upper bound: brackets inside strings count too
+    calls = _on_large_stack(lambda: printed(expression)).count("(")  # an upper bound: brackets inside strings count too
     if calls > MOST_CALLS:
         raise InputError(
             f"filter is an expression of {calls} calls, but at most {MOST_CALLS} are allowed; for many values of one "
@@ -76,7 +78,7 @@ def _on_large_stack(function: Callable[[], str]) -> str:
 
 def columns_of(expression: Expression, columns: Columns) -> list[str]:
     """Columns that an expression may read: those whose names occur in its text, because Arrow cannot list them."""
-    text, names = str(expression), list(columns.schema.names)
+    text, names = printed(expression), list(columns.schema.names)
     if "FieldPath" in text:  # fields by number
         return names
     return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]

@@ -21,23 +21,6 @@ from ..index.ids import STORED, Ids
 ROWS = 1 << 16  # strings copied at a time
 
 
-class Ascending(Ids):
-    """Integers in ascending order of the rows. Only in segments of version 2; newer segments pack such ids."""
-
-    def sorted_section(self) -> dict[str, NDArray[Any]]:
-        """Only the values, which are sorted already."""
-        return self.arrays
-
-    def find(self, ids: IdArray) -> NDArray[np.int64]:
-        """Row of each id, -1 if there is none."""
-        if ids.dtype != np.int64 or self.n == 0:
-            return np.full(len(ids), -1, np.int64)
-        self.check_file()
-        values = self.arrays["values"]
-        at = np.minimum(np.searchsorted(values, ids), self.n - 1)
-        return np.asarray(np.where(values[at] == ids, at, -1), np.int64)
-
-
 class JoinedIds(Ids):
     """Ids of consecutive segments, and which rows are removed."""
 
@@ -147,7 +130,7 @@ def describe(ids: Ids) -> dict[str, Any]:
     """The entry for the description of a segment; the arrays are sections of its file."""
     if ids.kind == "default":
         return {"kind": "run", "first": ids.first}
-    return {"kind": "ascending" if isinstance(ids, Ascending) else ids.kind}
+    return {"kind": ids.kind}
 
 
 def stored(description: dict[str, Any], n: int, arrays: dict[str, NDArray[Any]]) -> Ids:
@@ -158,10 +141,6 @@ def stored(description: dict[str, Any], n: int, arrays: dict[str, NDArray[Any]])
         if arrays or type(first) is not int or not -(2**63) <= first <= 2**63 - n:
             raise ValueError(f"a run of {n} ids from {first!r:.60}")
         return Ids.default(n, first)
-    if kind == "ascending":
-        if {k: (a.dtype, a.shape) for k, a in arrays.items()} != {"values": (np.dtype(np.int64), (n,))}:
-            raise ValueError(f"ascending ids with the arrays {', '.join(sorted(arrays))}")
-        return Ascending(n, arrays)
     if kind not in STORED or kind == "default":
         raise ValueError(f"ids of kind {kind!r:.60}")
     return Ids.stored(kind, n, arrays)

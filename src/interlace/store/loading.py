@@ -80,7 +80,7 @@ def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: St
         books = known.snapshot.books
         embedding = books.space.embedding if embedding is None else embedding
     books = open_books(folder, manifest.books, manifest.store, embedding, books)
-    extras = Extras.of(manifest, books.space.dim)
+    extras = Extras.of(manifest, books.space.dim, books.originals)
     if known is not None and (manifest.columns, manifest.originals) == (
         known.manifest.columns,
         known.manifest.originals,
@@ -95,7 +95,7 @@ def base_of(folder: Folder, manifest: Manifest, embedding: Any = None, known: St
             raise DamagedFileError(f"{segment.file.path!r} has {segment.ids.kind} ids, but its store {manifest.ids!r}")
     removed = [parts.open_removed(folder, entry, manifest.store) for entry in manifest.segments]
     tail, none = Tail.empty(books.codebooks, extras.width), Tombstones(0)
-    rows = StoredRows(segments, (*removed, none), tail, manifest.ids, extras)
+    rows = StoredRows(segments, (*removed, none), tail, manifest.ids, extras, manifest.loss)
     return Snapshot(books, rows, manifest.next_id, manifest.drift, manifest.learning)
 
 

@@ -1,7 +1,7 @@
 """The write-ahead log: each write is on disk before it is acknowledged.
 
     file    header, record, record, ...
-    header  "interlace log", version, mark of the store, salt, checksum
+    header  "interlace file", version, mark of the store, salt, checksum
     record  "ILr1", sequence number, length, checksum of the payload, checksum of this header; payload
 
 The payload of a record is one write (``records.py``). The salt, a random number, is the initial value of all checksums:
@@ -21,14 +21,15 @@ import weakref
 import zlib
 from dataclasses import dataclass
 
-from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
+from ..errors import DamagedFileError, NotAnIndexError
+from ..files.versions import FORMAT, VERSION, check_version
 from . import files
 from .files import Path
 from .records import Record
 
-VERSION = 2  # if the store has columns or originals, else 1; the records are the same
 MAGIC = b"ILr1"
-_START = b"interlace log\0\0\0"
+_START = FORMAT.encode().ljust(16, b"\0")
+_EARLIER_START = b"interlace log"  # of logs of earlier versions
 HEADER = struct.Struct("<16sI16sQI")  # start, version, mark, salt, checksum of the bytes before it
 FRAME = struct.Struct("<4sQQII")
 
@@ -57,10 +58,10 @@ class Log:
         self._close = weakref.finalize(self, os.close, file)
 
     @classmethod
-    def create(cls, path: Path, mark: str, version: int = 1) -> Log:
-        """Create an empty log and sync it, but not its directory. Version 2 is for stores with columns or originals."""
+    def create(cls, path: Path, mark: str) -> Log:
+        """Create an empty log and sync it, but not its directory."""
         salt = int.from_bytes(os.urandom(8), "little")
-        start = header(mark, salt, version)
+        start = header(mark, salt)
         file = files.append_to(path, new=True)
         try:
             files.write(file, start)
@@ -111,7 +112,7 @@ class Log:
         self._close()
 
 
-def header(mark: str, salt: int, version: int = 1) -> bytes:
+def header(mark: str, salt: int, version: int = VERSION) -> bytes:
     """The first bytes of a log."""
     start = HEADER.pack(_START, version, bytes.fromhex(mark), salt, 0)[:-4]
     return start + zlib.crc32(start).to_bytes(4, "little")
@@ -158,15 +159,12 @@ def read(file_path: Path, mark: str, place: Place | None = None) -> tuple[list[R
 
 
 def _salted(path: str, start: bytes, mark: str) -> Place:
-    if not start.startswith(_START[:12]):
+    if not start.startswith((_START, _EARLIER_START)):
         raise NotAnIndexError(f"{path!r} is not the log of a store, or its first bytes are damaged")
     if len(start) < HEADER.size or zlib.crc32(start[:-4]).to_bytes(4, "little") != start[-4:]:
         raise DamagedFileError(f"{path!r} is damaged: its header does not match its checksum")
-    _, version, found, salt, _ = HEADER.unpack(start)
-    if version > VERSION:
-        raise NewerFormatError(
-            f"{path!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
-        )
+    begun, version, found, salt, _ = HEADER.unpack(start)
+    check_version(path, FORMAT if begun == _START else begun, version)
     if found.hex() != mark:
         raise DamagedFileError(f"{path!r} belongs to another store")
     return Place(salt, HEADER.size, 0, zlib.crc32(start))

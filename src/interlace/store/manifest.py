@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..codec.originals import KINDS, WHOLE
+from ..codec.originals import KINDS, WHOLE, Loss
 from ..engine.segments import MAX_ROWS
-from ..errors import DamagedFileError, NewerFormatError, NotAnIndexError
+from ..errors import DamagedFileError, NotAnIndexError
+from ..files.versions import FORMAT, VERSION, check_version
 from . import files
 from .drift import Drift
 from .files import Folder
@@ -25,14 +26,12 @@ from .learning_plan import LearningPlan
 
 NAME = "MANIFEST.json"
 UNFINISHED = "CREATING"  # exists while a store is created; files without it and without a manifest are damage
-VERSION = 3  # if the store learns by itself, 2 if it has columns or originals, else 1
 LARGEST = 16 << 20  # bytes; a manifest has a few hundred per segment
 
-_START = b'{"format":"interlace store",'
+KIND = "interlace store"  # earlier versions named it as the format
 _CRC = '"crc32":"%s"'
 _FILE = re.compile(r"(books|segment|payload|originals|removed|log)-([1-9][0-9]{0,17})\.(interlace|log)")
 _ID_KINDS = ("", "int64", "string")
-_OPTIONAL = ("columns", "originals", "payload_file", "originals_file", "learning")
 
 
 @dataclass(frozen=True)
@@ -66,19 +65,10 @@ class Manifest:
     next_id: int  #: larger than every integer id ever used
     next_file: int  #: larger than every file number ever used
     drift: Drift = field(default_factory=Drift)  #: errors of the rows added so far
+    loss: Loss = field(default_factory=Loss)  #: what the originals of the rows so far lost in conversion
     columns: str | None = None  #: schema of the payload (columns.py), if there is one
     originals: str | None = None  #: format of the originals (originals.py), if they are kept
     learning: LearningPlan | None = None  #: how the store learns codebooks, if it started without
-
-    @property
-    def version(self) -> int:
-        """The oldest version of the format that can represent it."""
-        return 3 if self.learning is not None else 1 + self.extended
-
-    @property
-    def extended(self) -> bool:
-        """Whether the store has columns or originals, which version 1 cannot represent."""
-        return self.columns is not None or self.originals is not None
 
     @property
     def names(self) -> list[str]:
@@ -98,20 +88,14 @@ def is_store_file(name: str) -> bool:
 
 def to_bytes(manifest: Manifest) -> bytes:
     """Contents of the file."""
-    found = asdict(manifest, dict_factory=_without_unused)
-    content = {"format": "interlace store", "version": manifest.version, "crc32": "0" * 8, "manifest": found}
+    content = {"format": FORMAT, "kind": KIND, "version": VERSION, "crc32": "0" * 8, "manifest": asdict(manifest)}
     text = (json.dumps(content, separators=(",", ":")) + "\n").encode()
     return text.replace((_CRC % ("0" * 8)).encode(), (_CRC % f"{zlib.crc32(text):08x}").encode(), 1)
 
 
-def _without_unused(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Leaves out unused fields that older versions do not have."""
-    return {key: value for key, value in items if value is not None or key not in _OPTIONAL}
-
-
 def from_bytes(text: bytes, path: str) -> Manifest:
     """Inverse of :func:`to_bytes`; ``path`` is for messages."""
-    if not text.startswith(_START):
+    if not text.startswith(tuple(f'{{"format":"{name}",'.encode() for name in (FORMAT, KIND))):
         raise NotAnIndexError(f"{path!r} is not the manifest of a store, or its first bytes are damaged")
     found = re.search(_CRC.encode() % b"([0-9a-f]{8})", text)
     if found is None:
@@ -121,11 +105,9 @@ def from_bytes(text: bytes, path: str) -> Manifest:
         raise DamagedFileError(f"{path!r} is damaged: it does not match its checksum")
     try:
         content = json.loads(text.decode())  # decoded here, because json.loads(bytes) also accepts UTF-16
-        version = _number(content, "version", 1)
-        if version > VERSION:
-            raise NewerFormatError(
-                f"{path!r} has format version {version}, this interlace reads up to {VERSION}: install a newer one"
-            )
+        check_version(path, content["format"], content["version"])
+        if content["kind"] != KIND:
+            raise NotAnIndexError(f"{path!r} holds {content['kind']!r:.60}, not {KIND!r}")
         return _parsed(content["manifest"])
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DamagedFileError(f"{path!r} is damaged: {error}") from error
@@ -173,8 +155,8 @@ def _parsed(found: dict[str, Any]) -> Manifest:
             _number(entry, "rows", 1, MAX_ROWS),
             _number(entry, "removed", 0, MAX_ROWS),
             None if entry["removed_file"] is None else _name(entry, "removed_file", "removed"),
-            None if entry.get("payload_file") is None else _name(entry, "payload_file", "payload"),
-            None if entry.get("originals_file") is None else _name(entry, "originals_file", "originals"),
+            None if entry["payload_file"] is None else _name(entry, "payload_file", "payload"),
+            None if entry["originals_file"] is None else _name(entry, "originals_file", "originals"),
         )
         for entry in found["segments"]
     )
@@ -187,10 +169,11 @@ def _parsed(found: dict[str, Any]) -> Manifest:
         ids=found["ids"],
         next_id=_number(found, "next_id", 0, 2**63),
         next_file=_number(found, "next_file", 1),
-        drift=Drift.stored(found["drift"]) if "drift" in found else Drift(),
-        columns=found.get("columns"),
-        originals=found.get("originals"),
-        learning=None if found.get("learning") is None else LearningPlan.stored(found["learning"]),
+        drift=Drift.stored(found["drift"]),
+        loss=Loss.stored(found["loss"]),
+        columns=found["columns"],
+        originals=found["originals"],
+        learning=None if found["learning"] is None else LearningPlan.stored(found["learning"]),
     )
     if re.fullmatch("[0-9a-f]{32}", manifest.store) is None:
         raise ValueError(f"store is {manifest.store!r:.100}")

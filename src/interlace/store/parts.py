@@ -124,7 +124,7 @@ def write_segment(path: Path, segment: Segment, ids: Ids, mark: str) -> None:
     arrays = {f"segment.{name}": array for name, array in segment.arrays.items()}
     arrays |= {f"ids.{name}": array for name, array in sorted(ids.sorted_section().items())}
     description = {"kind": "segment", "n": segment.n_rows, "ids": store_ids.describe(ids), "store": mark}
-    files.create(path, storage.contents(arrays, description, ids.file_version))
+    files.create(path, storage.contents(arrays, description))
 
 
 def write_payload(path: Path, segment: str, table: Table, columns: Columns, mark: str) -> None:

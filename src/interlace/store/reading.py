@@ -83,11 +83,6 @@ class Reading(Searchable):
         return iter(self.snapshot)
 
     @property
-    def version(self) -> int:
-        """Version of the file format."""
-        return self.session.open_state.manifest.version
-
-    @property
     def generation(self) -> int:
         """Number of the manifest: it grows each time that the set of files changes."""
         return self.session.open_state.manifest.generation

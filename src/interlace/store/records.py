@@ -3,7 +3,7 @@
 Removed rows are stored by position and not by id, so that a replay needs no look-ups. Columns are bytes here, which
 ``columns.py`` decodes.
 
-    payload  counts; removed: segments, rows; ids; codes; [columns, originals]; [sum of errors]
+    payload  counts; removed: segments, rows; ids; codes; [columns, originals]; sums of errors
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.codebooks import Codes
-from ..codec.originals import Bytes
+from ..codec.originals import Bytes, Loss
 from ..index.id_values import IdArray
 
-ERROR = struct.Struct("<d")
+ERRORS = struct.Struct("<ddQ")  # of codes, NaN if they are unknown; of originals, rows merged
 COUNTS = struct.Struct("<IIII")  # kind of ids, new rows, bytes of a code, removed rows
 INTEGERS, STRINGS = 1, 2
 EXTRAS = 1 << 8  # added to the kind of ids: columns and originals follow the codes
@@ -40,6 +40,7 @@ class Record:
     payload: tuple[bytes, ...] = ()  # columns of the new rows, one or more Arrow record batches
     originals: Bytes | None = None  # [n, bytes of an original]
     error: float = math.nan  # sum of the errors of the new rows (drift.py); NaN: unknown
+    loss: Loss = Loss()  # of the originals of the new rows  # noqa: RUF009 (frozen)
 
     @classmethod
     def joined(cls, records: Sequence[Record]) -> Record:
@@ -55,6 +56,7 @@ class Record:
             tuple(piece for record in adding for piece in record.payload),
             None if adding[0].originals is None else np.concatenate([record.vectors for record in adding]),
             sum((record.error for record in records if len(record.ids)), 0.0),
+            sum((record.loss for record in records), Loss()),
         )
 
     @property
@@ -86,8 +88,8 @@ class Record:
             extras = [sizes, lengths, *self.payload, self.vectors.tobytes()]
         counts = COUNTS.pack(kind, n, width, len(self.rows))
         removed = self.parts.astype("<u4").tobytes() + self.rows.astype("<u4").tobytes()
-        error = b"" if math.isnan(self.error) else ERROR.pack(self.error)
-        return b"".join([counts, removed, *ids, self.codes.tobytes(), *extras, error])
+        errors = ERRORS.pack(self.error, self.loss.error, self.loss.merged)
+        return b"".join([counts, removed, *ids, self.codes.tobytes(), *extras, errors])
 
     @classmethod
     def from_bytes(cls, payload: memoryview) -> Record:
@@ -126,9 +128,10 @@ class Record:
             n_pieces, size = SIZES.unpack(bytes(take(_U1, SIZES.size)))
             pieces = tuple(bytes(take(_U1, length)) for length in take(_U8, n_pieces).tolist())
             originals = take(_U1, n * size).reshape(n, size) if size else None
-        error = float(take(_F8, 1)[0]) if at + ERROR.size == len(payload) else math.nan
+        error, lost, merged = ERRORS.unpack(bytes(take(_U1, ERRORS.size)))
         if at != len(payload):
             raise ValueError("a record is longer than its rows")
         if not (math.isnan(error) or 0 <= error < math.inf):
             raise ValueError(f"the sum of errors is {error}")
-        return cls(ids, codes, parts, rows, pieces, originals, error)
+        loss = Loss.stored({"rows": n, "error": lost, "merged": merged})
+        return cls(ids, codes, parts, rows, pieces, originals, error, loss)

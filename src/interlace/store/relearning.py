@@ -15,7 +15,7 @@ import numpy as np
 from .._threads import thread_count
 from ..codec.codebooks import Codebooks, Codes
 from ..codec.encode import encode
-from ..codec.originals import Bytes, OriginalsFormat
+from ..codec.originals import Bytes, Loss, OriginalsFormat
 from ..codec.space import Space
 from ..engine.margins import Calibration
 from ..engine.originals import KeptVectors
@@ -48,9 +48,14 @@ class Relearned:
     books: StoredBooks
     drift: Drift
     plan: LearningPlan | None
-    originals: OriginalsFormat | None  #: format of the vectors beside the new codes
+    loss: Loss  #: of originals, where they are converted
     threads: int
     _codes: dict[Part, Codes] = field(default_factory=dict)
+
+    @property
+    def originals(self) -> OriginalsFormat | None:
+        """Format of the vectors beside the new codes."""
+        return self.books.originals
 
     def missing(self, snapshot: Snapshot) -> int:
         """Rows in segments of a snapshot that :meth:`encode` has not encoded."""
@@ -115,6 +120,11 @@ class Recoded(Snapshot):
         """Columns as before, and vectors in the format that they have beside codes."""
         return replace(self.rows.extras, originals=self._new.originals)
 
+    @property
+    def loss(self) -> Loss:
+        """That of the conversion, or as before."""
+        return self._new.loss
+
     def merged(self, first: int, stop: int) -> tuple[Codes, Ids]:
         """New codes, and ids, of the kept rows of consecutive parts."""
         return self.rows.merged(first, stop, lambda part: self._new.codes_of(self.rows, part))
@@ -157,13 +167,20 @@ def relearned(
     n_held = min(HELD_OUT, len(rows) // 10)
     train = np.sort(order[n_held:][: learner.max_train_rows])
     codebooks = learner.learn(before.rows.vectors.take(train))
-    books = StoredBooks(Space(codebooks, before.books.space.embedding))
+    originals, loss = before.originals, before.loss
+    if before.collecting:
+        loss = Loss()
+        if originals is not None:  # converted for the first time; afterwards they stay as they are
+            originals = OriginalsFormat.around(originals.kind, codebooks)
+            for first, vectors in before.rows.vectors.blocks():
+                loss += originals.loss(vectors, originals.to_bytes(vectors, first))
+    books = StoredBooks(Space(codebooks, before.books.space.embedding), originals=originals)
     workers, drift = thread_count(learner.threads), Drift()
     if n_held:
         held = before.rows.vectors.take(np.sort(order[:n_held]))
         away = held.astype(np.float64) - codebooks.decode(encode(codebooks, held, workers))
         drift = Drift.of_learning(float((away**2).sum(1).mean()), n_held)
-    return Relearned(books, drift, plan, before.originals, workers)
+    return Relearned(books, drift, plan, loss, workers)
 
 
 def _learner(old: Codebooks, settings: Mapping[str, Any], n_rows: int, progress: Progress) -> BookLearner:

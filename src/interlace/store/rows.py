@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._threads import cached_property
 from ..codec.codebooks import Codes
-from ..codec.originals import Bytes, in_parts
+from ..codec.originals import Bytes, Loss, in_parts
 from ..engine.engine import Engine
 from ..engine.filters import Allowed
 from ..engine.originals import KeptVectors
@@ -44,6 +44,7 @@ class StoredRows:
     tail: Tail
     kind: str  #: of ids: "int64", "string", or "" as long as there are none
     extras: Extras
+    loss: Loss  #: of the originals, when they were converted
 
     @cached_property
     def _filters(self) -> FilterCache:
@@ -63,7 +64,7 @@ class StoredRows:
         assert self.extras.originals is not None
         files = [part.originals_file for part in self.parts if part.originals_file is not None]
         parts = [*(part.originals for part in self.parts), self.tail.originals]
-        return KeptVectors(self.extras.originals, parts, files)
+        return KeptVectors(self.extras.originals, parts, files, self.loss)
 
     # --- columns
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._threads import cached_property, thread_count
 from ..codec.codebooks import Codes
-from ..codec.originals import Bytes, OriginalsFormat
+from ..codec.originals import Bytes, Loss, OriginalsFormat
 from ..engine.engine import Engine
 from ..engine.exact import ExactEngine
 from ..engine.margins import Calibration
@@ -152,10 +152,11 @@ class Snapshot(Searchable):
         pieces: Pieces = (),
         originals: Bytes | None = None,
         error: float = math.nan,
+        loss: Loss = Loss(),  # noqa: B008 (frozen)
     ) -> Record:
         """A write for the log: new rows with the sum of their errors, and the rows to remove."""
         parts, rows = self.rows.ids.place(removed_rows)
-        return Record(ids, codes, parts.astype(np.uint32), rows.astype(np.uint32), pieces, originals, error)
+        return Record(ids, codes, parts.astype(np.uint32), rows.astype(np.uint32), pieces, originals, error, loss)
 
     def removal(self, rows: NDArray[np.int64]) -> Record:
         """A write that only removes rows."""
@@ -164,7 +165,7 @@ class Snapshot(Searchable):
     def apply(self, record: Record) -> Snapshot:
         """The state after a write; InputError if the record does not fit this state."""
         rows, next_id, drift = self.rows, self.next_id, self.drift
-        tail, kind = rows.tail, rows.kind
+        tail, kind, loss = rows.tail, rows.kind, rows.loss
         if len(record.ids):
             self.check_kind(record.ids)
             if record.codes.shape[1] != tail.codes.shape[1]:
@@ -173,6 +174,7 @@ class Snapshot(Searchable):
                 raise InputError("the rows have other columns or originals than the store")
             tail = tail.adding(record.ids, record.codes, record.vectors, record.payload)
             drift = drift.adding(len(record.ids), record.error)
+            loss += record.loss
             kind = "int64" if record.ids.dtype == np.int64 else "string"
             if kind == "int64":
                 next_id = max(next_id, int(record.ids.max()) + 1)
@@ -181,7 +183,7 @@ class Snapshot(Searchable):
             if part >= len(removed):
                 raise InputError(f"rows of segment {part} are removed, but there are only {len(removed) - 1} segments")
             removed[part] = removed[part].adding(record.rows[record.parts == part].astype(np.int64))
-        rows = dataclasses.replace(rows, removed=tuple(removed), tail=tail, kind=kind)
+        rows = dataclasses.replace(rows, removed=tuple(removed), tail=tail, kind=kind, loss=loss)
         return Snapshot(self.books, rows, next_id, drift, self.plan)
 
     # --- copies
@@ -194,6 +196,11 @@ class Snapshot(Searchable):
     def extras(self) -> Extras:
         """What files that are written from this state have beside ids and codes."""
         return self.rows.extras
+
+    @property
+    def loss(self) -> Loss:
+        """What the originals of these files lost when they were converted."""
+        return self.rows.loss
 
     def merged_originals(self, first: int, stop: int) -> storage.Blocks:
         """Originals of the kept rows of consecutive parts, in the format of :attr:`extras`."""

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InputError, UnknownIdError
 from ..index.id_values import IdArray, as_id_array, is_id, shown_id
 from ..inputs.literals import Auto, Cross, Effort, Layout, Missing, PriorFit, Rotation
-from ..progress import Progress, as_progress, silent
+from ..progress import Progress, as_progress, part, silent
 from .adding import Insertion
 from .background import Background
 from .backups import write_backup
@@ -74,7 +74,8 @@ class Store(Reading):
     ) -> IdArray:
         """Encode and append rows; returns their ids. After an error, no row is added.
 
-        Without ``ids``, rows get the integers that follow the largest id ever used. An id that already exists raises
+        Without ``ids``, rows get the integers that follow the largest id ever used; those of a table get the ids of its
+        column ``id``, or of the one that ``ids`` names. An id that already exists raises
         :class:`DuplicateIdError`. x may be an iterator of blocks of any length: then each block is a write of its own,
         and an error reports how many rows were added before it. A single row with a single id is accepted too.
 
@@ -249,7 +250,7 @@ class Store(Reading):
         with self.session.writing() as writer:
             self.session.check_no_batch("relearn()")
             before = self.session.state.snapshot
-            new = relearned(before, settings, lambda what, done: report(f"learning: {what}", 0.7 * done))
+            new = relearned(before, settings, part(report, 0.0, 0.7, "learning"))
             report("coding", 0.7)
             writer.checkpoint(new.applied(before), everything=True, rewrite=True, books=new.books)
             report("calibrating", 0.9)

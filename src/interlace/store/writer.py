@@ -128,7 +128,7 @@ class Writer:
             write_books(path("books"), books, before.store)
             books_name = written[-1]
         extras = after.extras
-        log = Log.create(path("log"), before.store, 1 + extras.any)
+        log = Log.create(path("log"), before.store)
         self.folder.sync()
         self._generation += 1  # also if the checkpoint fails: readers distinguish manifests by it
         manifest = Manifest(
@@ -141,6 +141,7 @@ class Writer:
             next_id=after.next_id,
             next_file=self._next_file,
             drift=after.drift.at_checkpoint(),
+            loss=after.loss,
             columns=None if extras.columns is None else extras.columns.text,
             originals=None if extras.originals is None else extras.originals.kind,
             learning=after.plan,

@@ -108,7 +108,7 @@ def test_augmentation_of_a_dataset_repeats_itself_too():
         (Subset([torch.zeros(3)] * 4, range(4)), ("item 0", "(3,)")),
         (Subset([(torch.zeros(3), 0), torch.zeros(3)], range(2)), ("item 1", "(3,)")),
         (Subset([(torch.zeros(3), i) for i in (0, 1.5)], range(2)), ("y[1]", "1.5")),
-        (Subset([(torch.zeros(3), i) for i in (0.0, 1.0)], range(2)), ("pass integers",)),
+        (Subset([(torch.zeros(3), i) for i in (0.0, 1.5)], range(2)), ("y[1]", "1.5")),
         (Subset([(torch.zeros(3), torch.eye(4)[i]) for i in range(4)], range(4)), ("y.argmax(1)",)),
         (Subset([(torch.zeros(3 + i), i) for i in range(2)], range(2)), ("(3,)", "x[1]", "(4,)")),
         (Subset([("text", i) for i in range(2)], range(2)), ("x", "rows")),
@@ -120,6 +120,12 @@ def test_augmentation_of_a_dataset_repeats_itself_too():
 def test_bad_datasets_are_named(x, facts):
     with raises(il.InputError, *facts):
         Data(x)
+
+
+def test_labels_of_items_that_are_whole_floats_are_integers():
+    found = Data(Subset([(torch.zeros(3), i) for i in (0.0, 1.0)], range(2)))
+    assert found.classes.tolist() == [0, 1]
+    assert found.classes.dtype == np.int64
 
 
 def test_what_can_only_be_iterated_is_named():

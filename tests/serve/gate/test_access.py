@@ -61,7 +61,7 @@ def test_without_a_key_nothing_is_readable(locked: Running, headers: dict[str, s
             assert answer.status_code == 200
         else:
             assert answer.status_code == 401, (method, path)
-            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.headers["content-type"] == "application/json"
             assert answer.json()["code"] == "unauthorized"
     for path in (
         "/collections/c/points/../points/1",

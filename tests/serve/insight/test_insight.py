@@ -106,6 +106,18 @@ def test_the_funnel_has_the_numbers_of_the_search(shown: Running, rerank: int) -
     ]
 
 
+def test_the_candidates_of_an_explanation_are_the_rows_that_are_compared_with_originals(shown: Running) -> None:
+    """The search for rows to re-rank has rules of its own: an explanation by others would contradict the search."""
+    for query in range(100, 300, 3):
+        body = {"query": query, "limit": 140, "params": {"margin": "exact", "rerank": 0}}
+        near = [point["id"] for point in ask(shown, "shapes/points/query", body)["points"]]
+        for row in near[60::8]:
+            request = {"query": query, "id": row, "limit": 11, "params": {"margin": 0.5, "rerank": 101}}
+            told = ask(shown, "shapes/points/explain", request)["rerank"]
+            assert told["candidate"] == (told["rank"] is not None) == (told["codes"]["lost"] == "found")
+            assert (told["codes"]["k"], told["depth"]) == (101, 101)
+
+
 def test_recall_by_bytes_ends_with_the_whole_code(shown: Running) -> None:
     found = ask(shown, "shapes/insight/recall")
     assert [row["bytes"] for row in found["bytes"]] == [1, 2, 3, 4]
@@ -122,6 +134,15 @@ def test_recall_by_bytes_ends_with_the_whole_code(shown: Running) -> None:
     assert ask(shown, "words/insight/recall")["bytes"] == []  # there are no originals to compare with
 
 
+@pytest.mark.parametrize("name", ["shapes", "words"])
+def test_sizes_count_the_originals_that_are_kept(shown: Running, name: str) -> None:
+    found = ask(shown, f"{name}/insight/overview")
+    sizes = found["bytes"]
+    kept = sizes["codes"] + sizes["row_numbers"] + sizes["originals"]
+    assert (sizes["originals"] > 0) == (found["originals"] is not None)
+    assert sizes["times_smaller"] == pytest.approx(4 * found["dim"] * found["rows"] / kept)
+
+
 def test_empty_collections_have_empty_answers(tmp_path: Path) -> None:
     il.create(tmp_path / "empty", dim=3).close()
     with running(tmp_path) as found:
@@ -129,3 +150,4 @@ def test_empty_collections_have_empty_answers(tmp_path: Path) -> None:
         assert ask(found, "empty/insight/recall")["bytes"] == []
         assert ask(found, "empty/insight/learned")["learned"] is False
         assert ask(found, "empty/insight/overview")["coded"] is False
+        assert ask(found, "empty/insight/overview")["bytes"]["times_smaller"] is None

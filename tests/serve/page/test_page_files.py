@@ -45,6 +45,24 @@ def test_browsers_get_the_page_and_programs_the_version(served: Running) -> None
     assert httpx.get(served.url).json()["title"] == "interlace"
 
 
+@pytest.mark.parametrize("keys", [{}, {"full": "full-key-1"}])
+def test_every_file_that_a_browser_asks_for_is_there(tmp_path: Path, keys: dict[str, str]) -> None:
+    """Those of the page and of the description of the API, and the icon that browsers look for by themselves."""
+    with running(tmp_path, keys=keys) as found, httpx.Client(base_url=found.url) as client:
+        asked, allowed = {"/favicon.ico"}, {"api-key": keys["full"]} if keys else {}
+        for path in ("/", "/docs"):
+            text = client.get(path, headers={"accept": "text/html", **allowed}).text
+            linked = re.findall(r"<(?:link|script|img)[^>]* (?:src|href)=\"([^\"]+)\"", text)
+            assert any(name.endswith("icon.svg") for name in linked), path  # or browsers look for another one
+            asked.update(f"/{name}" for name in linked)
+        assert len(asked) >= 5
+        for path in asked:
+            answer = client.get(path)
+            assert answer.status_code == 200, path
+            assert answer.headers["content-security-policy"] == POLICY
+        assert client.get("/favicon.ico").headers["content-type"] == "image/svg+xml"
+
+
 def test_only_files_of_the_page_are_served(served: Running) -> None:
     for name in ("../app.py", "%2e%2e/app.py", "views", "nothing.js", "views/../../app.py"):
         assert httpx.get(f"{served.url}/page/{name}").status_code in (400, 404)

@@ -67,6 +67,7 @@ def test_overview(open_tab: Any) -> None:
     tiles = text_of(page, ".tiles")
     assert "3,000" in tiles
     assert "Euclidean" in tiles
+    assert "smaller than float32 with the original vectors" in tiles
     assert "label" in tiles
     assert "Codes" in text_of(page, "section:has(h2:text('Bytes by part'))")
     assert page.locator("section:has(h2:text('Bytes by part')) svg rect").count() >= 4
@@ -133,7 +134,7 @@ def test_search_by_a_random_row_and_by_a_pasted_vector(open_tab: Any, shown: Run
 
 
 def test_an_unknown_row_and_a_bad_filter_are_named(chromium: Any, shown: Running) -> None:
-    with tab(chromium, shown.url, "status of 404", "status of 422") as found:
+    with tab(chromium, shown.url, "status of 404", "status of 400") as found:
         page = found.open("#/shapes/search?id=99999999")
         assert "99999999" in text_of(page, ".notice.bad")
         page.fill("#query-id", "100")
@@ -232,15 +233,15 @@ def test_why_not_this_row(open_tab: Any, shown: Running) -> None:
     page.fill("#row", str(far))
     page.press("#row", "Enter")
     page.wait_for_selector(".stopped")
-    assert f"Row {far} was lost" in text_of(page, "#explained")
+    assert f"Row {far} is not among the 5 nearest" in text_of(page, "#explained")
     assert page.locator(".trail li").count() == page.locator(".passed").count() + 1
-    lost = []
+    told = []
     for i in np.random.default_rng(0).choice(snapshot.ids, 12):
         page.fill("#row", str(i))
         page.press("#row", "Enter")
         page.wait_for_function(f"() => document.querySelector('#explained strong')?.textContent.startsWith('Row {i} ')")
-        lost.append(text_of(page, "#explained strong"))
-    assert all("was lost" in text or "is found" in text for text in lost)
+        told.append(text_of(page, "#explained strong"))
+    assert all(re.search("was lost|is found|is not among the 5 nearest", text) for text in told)
     page.goto(f"{shown.url}/#/shapes/why?id=100&k=5&margin=exact&rerank=0&row={far}")
     page.wait_for_selector(".stopped")
 
@@ -252,6 +253,8 @@ def test_codes(open_tab: Any, shown: Running) -> None:
     assert page.locator("section:has(h2:text('Variances')) rect.first").count() == sum(found["psi"])
     assert page.locator("section:has(h2:text('Prior')) path").count() == 2
     assert page.locator("section:has(h2:text('Books')) tbody tr").count() == len(found["books"])
+    each = "all of which" if found["n_crude"] == len(found["books"]) else f"of which search reads {found['n_crude']}"
+    assert each in text_of(page, ".lead")
 
 
 def test_the_keyboard_reaches_the_content_and_the_colours(open_tab: Any) -> None:

@@ -19,6 +19,8 @@ import httpx
 import pytest
 from serve_helpers import vectors
 
+import interlace as il
+from interlace.errors import DuplicateIdError, InputError, UnknownIdError
 from interlace.serve.processes.gathering import added
 
 X = vectors(200, 8)
@@ -180,7 +182,7 @@ def test_errors_and_limits_are_those_of_one_process(tmp_path: Path) -> None:
     with serving(tmp_path, "--limit", "body_bytes=5000") as served:
         create(served, "c", 20)
         bad = served.ask("PUT", "/collections/c/points", {"points": [{"id": 1, "vector": [1.0]}]})
-        assert (bad.status_code, bad.json()["code"]) == (422, "input")
+        assert (bad.status_code, bad.json()["code"]) == (400, "input")
         assert bad.headers["x-request-id"] == bad.json()["request_id"]
         assert served.ask("PUT", "/collections/c/points", {"points": "x" * 6000}).json()["limit"] == "body_bytes"
         assert served.ask("POST", "/collections/none/points/query", {"query": 1}).json()["code"] == "unknown_collection"
@@ -253,3 +255,37 @@ def test_a_key_is_needed_for_what_is_forwarded_too(tmp_path: Path, monkeypatch: 
         assert served.ask("PUT", "/collections/c", body, headers={"api-key": "a-long-enough-key"}).status_code == 200
         assert served.ask("GET", "/metrics").status_code == 401
         assert served.ask("GET", "/metrics", headers={"api-key": "another-long-key"}).status_code == 200
+
+
+def test_a_client_gets_the_same_exceptions_from_a_reader_and_from_the_writer(served: Served) -> None:
+    """Searches are answered by the process that was asked, the other calls by the one that writes."""
+    with il.connect(served.url) as server:
+        remote = server.create("errors", dim=8)
+        remote.add(X[:5])
+        for call, kind, code, status in (
+            (lambda: remote.search(X[0, :3]), InputError, "input", 400),
+            (lambda: remote.search_by_id(77), UnknownIdError, "unknown_id", 404),
+            (lambda: remote.get([77]), UnknownIdError, "unknown_id", 404),
+            (lambda: remote.remove([77]), UnknownIdError, "unknown_id", 404),
+            (lambda: remote.add(X[:1], [3]), DuplicateIdError, "duplicate_id", 409),
+            (lambda: remote.add(X[:1, :3]), InputError, "input", 400),
+            (lambda: server.open("none"), InputError, "unknown_collection", 404),
+            (lambda: server.declare("errors", "n", "geo"), InputError, "unsupported", 422),
+        ):
+            for _ in range(3):  # another connection may reach another process
+                with pytest.raises(kind) as caught:
+                    call()
+                assert type(caught.value) is kind, (code, status)
+    for method, path, body, status, code in (
+        ("POST", "/collections/errors/points/query", {"query": [1.0]}, 400, "input"),
+        ("POST", "/collections/errors/points/query", {"query": 77}, 404, "unknown_id"),
+        ("PUT", "/collections/errors/points", {"points": [{"id": 1, "vector": [1.0]}]}, 400, "input"),
+        ("GET", "/collections/none", None, 404, "unknown_collection"),
+        ("PUT", "/collections/x", {"vectors": {"size": 0, "distance": "Dot"}}, 400, "input"),
+        ("POST", "/collections/errors/points/query", {"query": 1, "limit": 0}, 422, "input"),
+    ):
+        answer = served.ask(method, path, body)
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (status, code), problem
+        assert problem["status"] == {"error": problem["detail"]}
+        assert problem["request_id"] == answer.headers["x-request-id"]

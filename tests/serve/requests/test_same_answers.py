@@ -113,7 +113,7 @@ def by_pydantic(body: bytes) -> Any:
             payloads = given.batch.payloads or [None] * len(given.batch.ids)
             columns = list(zip(given.batch.ids, given.batch.vectors, payloads, strict=True))
         listed = point_ids.all_to_store([id for id, _, _ in columns])
-        array = as_vectors([vector for _, vector, _ in columns], 3, "vector")
+        array = as_vectors([vector for _, vector, _ in columns], 3, str)
         return listed, array.tobytes(), [to_text(payload, id) for id, _, payload in columns]
     except (ValidationError, ProblemDetails, ValueError):
         return None

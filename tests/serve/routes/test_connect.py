@@ -188,6 +188,19 @@ def test_writes_are_those_of_a_store(tmp_path: Path) -> None:
         remote.search(Q)
 
 
+@pytest.mark.parametrize("column", ["id", "name"])
+def test_ids_of_tables(tmp_path: Path, column: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    words, vectors = [f"w{i}" for i in range(9)], pa.FixedSizeListArray.from_arrays(pa.array(X[:9].ravel()), 16)
+    table, named = pa.table({column: words, "v": vectors}), None if column == "id" else column
+    with running(tmp_path) as found, il.connect(found.url) as server:
+        remote = server.create("c", dim=16)
+        assert remote.add(table.slice(0, 5), named).tolist() == words[:5]
+        assert remote.add(iter(table.slice(5).to_batches(2)), named).tolist() == words[5:]
+        assert remote.upsert(table, column).tolist() == words
+        assert len(remote) == 9
+
+
 def test_json_payloads_of_collections_of_the_server(tmp_path: Path) -> None:
     with running(tmp_path) as found, il.connect(found.url) as server:
         remote = server.create("c", dim=16)

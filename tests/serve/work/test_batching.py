@@ -126,7 +126,7 @@ def test_concurrent_clients_get_their_own_answers(tmp_path: Path, threads: int) 
                 ids = [p["id"] for p in answer.json()["result"]["points"]]
                 if ids != true[:, i].tolist():
                     wrong.append((i, ids))
-            elif answer.status_code != 422 or "must have 8 dimensions" not in answer.text:
+            elif answer.status_code != 400 or "must have 8 dimensions" not in answer.text:
                 wrong.append((i, answer.text))
 
         async def run() -> None:

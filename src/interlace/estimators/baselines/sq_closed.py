@@ -16,7 +16,7 @@ from ...errors import InputError
 from ...inputs.arrays import Rows, positive
 from ...inputs.labels import as_labels
 from ...learn.regression_books import RegressionBooks, learn_regression_books
-from ...progress import as_progress
+from ...progress import as_progress, part
 from ..features import read_features
 from ..fitted import Fitted
 from ..models import Model
@@ -92,12 +92,13 @@ class ClosedFormSQ(Model):
         scale = np.where(spread > 1e-6 * max(float(spread.max()), 1e-300), 1.0 / np.maximum(spread, 1e-300), 0.0)
         settings["dim"] = settings["dim"] or max(16, len(classes))
         settings["n_words"] = min(settings["n_words"], len(rows))
+        progress = as_progress(self.progress)
         state, history = learn_regression_books(
             ((rows - mean) * scale).astype(np.float32),
             numbers.reshape(-1),
             len(classes),
             rounds,
-            as_progress(self.progress),
+            part(progress, 0.0, 0.95),
             **settings,
         )
         weight = (state.p * scale[:, None]).T
@@ -106,6 +107,7 @@ class ClosedFormSQ(Model):
         codes = state.codes[:, order].astype(np.uint8)
         if self.codes == "rows":
             codes = encode(codebooks, embedding(rows), settings["threads"])
+        progress("done", 1.0)
         info = {"rounds": rounds, "objective": history[-1]["objective"] if history else None, "codes": self.codes}
         return Fitted(
             codebooks,

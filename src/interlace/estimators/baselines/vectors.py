@@ -18,7 +18,7 @@ from ...learn.registry import BookLearner
 from ...learn.sample import training_rows, with_held_out_error
 from ...learn.schedule import default_crude
 from ...learn.settings import MAX_BYTES, MAX_TRAIN_ROWS
-from ...progress import Progress, as_progress
+from ...progress import Progress, as_progress, part
 from ..features import read_features
 from ..fitted import Fitted
 from ..models import Model
@@ -38,8 +38,7 @@ class FitRun:
 
     def part(self, begin: float, end: float) -> FitRun:
         """The run of one step, whose progress from 0 to 1 is reported as ``begin`` to ``end``."""
-        report = self.progress
-        return replace(self, progress=lambda what, done: report(what, begin + (end - begin) * done))
+        return replace(self, progress=part(self.progress, begin, end))
 
     def crude(self, n_books: int) -> int:
         """Number of crude books if there are ``n_books`` in all."""
@@ -105,6 +104,10 @@ class VectorModel(Model):
     def max_books(self, dim: int) -> int:
         """Maximum ``n_books`` for vectors of ``dim`` dimensions: each product book needs one."""
         return dim + self.extra_bytes
+
+    @property
+    def _ignores_y(self) -> bool:
+        return True
 
     def learn(self, X: Any, y: Any = None) -> Fitted:
         """Learn from rows X [n, dim]; y is ignored."""

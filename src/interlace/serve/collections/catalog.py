@@ -16,9 +16,10 @@ from typing import Any
 
 from ... import store as stores
 from ...errors import InputError, InterlaceError, StoreLockedError
-from ..problems import ProblemDetails, unsupported
+from ..problems import OUT_OF_RANGE, ProblemDetails, bad_input, unsupported
 from ..requests import fields
 from ..requests.models import AliasAction, CreateCollection, VectorParams
+from ..requests.tuning import COMPRESSIONS
 from ..requests.types import CREATED, MOST_BYTES, SERVED
 from ..settings import ServerSettings
 from .aliases import Aliases
@@ -28,8 +29,6 @@ LOCK = ".interlace-serve.lock"
 SNAPSHOTS = ".snapshots"
 DELETED = ".deleted-"
 MANIFEST = "MANIFEST.json"
-#: ``quantization_config.product.compression`` of Qdrant: bytes of float32 vectors per code byte.
-COMPRESSIONS = {"x4": 4, "x8": 8, "x16": 16, "x32": 32, "x64": 64}
 log = logging.getLogger("interlace.serve")
 
 
@@ -129,9 +128,8 @@ class Catalog(CollectionsByName):
     def create(self, name: str, given: CreateCollection) -> Collection:
         """A new, empty collection."""
         if not re.fullmatch(CREATED, name):
-            raise ProblemDetails(
-                422, "input", f"a name has 1 to 128 of the characters A-Z a-z 0-9 _ -, got {name!r:.140}"
-            )
+            text = f"a name has 1 to 128 of the characters A-Z a-z 0-9 _ -, got {name!r:.140}"
+            raise ProblemDetails(OUT_OF_RANGE, "input", text)
         settings = creation_settings(given, self.settings)
         with self._changing:
             if name in self.aliases:
@@ -178,19 +176,17 @@ class Catalog(CollectionsByName):
 
 def creation_settings(given: CreateCollection, settings: ServerSettings) -> dict[str, Any]:
     """Arguments of ``il.create`` for a request."""
-    vectors: VectorParams = unnamed(given.vectors)
+    vectors: VectorParams = unnamed(given.vectors, "vectors")
     if vectors.distance not in DISTANCES:
         if vectors.distance == "Manhattan":
             raise unsupported("the distance Manhattan")
-        raise ProblemDetails(
-            422, "input", f"distance must be one of {', '.join(DISTANCES)}, got {vectors.distance!r:.40}"
-        )
+        raise bad_input(f"distance must be one of {', '.join(DISTANCES)}, got {vectors.distance!r:.40}")
     if vectors.datatype not in (None, "float32", "float16"):
         raise unsupported(f"the datatype {vectors.datatype!r:.40}")
     columns = {fields.PAYLOAD: "string"} if given.interlace.columns is None else given.interlace.columns
     for name, kind in columns.items():
         if name.startswith("$") and (name, kind) != (fields.PAYLOAD, "string"):
-            raise ProblemDetails(422, "input", f"names of columns must not begin with '$', got {name!r:.60}")
+            raise bad_input(f"names of columns must not begin with '$', got {name!r:.60}")
     return {
         "dim": vectors.size,
         "metric": DISTANCES[vectors.distance],
@@ -205,13 +201,7 @@ def creation_settings(given: CreateCollection, settings: ServerSettings) -> dict
 def _code_bytes(given: CreateCollection, vectors: VectorParams, settings: ServerSettings) -> int:
     if given.interlace.n_bytes is not None:
         return given.interlace.n_bytes
-    quantization = vectors.quantization_config or given.quantization_config or {}
-    product = quantization.get("product")
-    if not isinstance(product, dict):
+    quantization = vectors.quantization_config or given.quantization_config
+    if quantization is None or quantization.product is None:
         return settings.n_bytes
-    compression = product.get("compression")
-    if not isinstance(compression, str) or compression not in COMPRESSIONS:
-        raise ProblemDetails(
-            422, "input", f"compression must be one of {', '.join(COMPRESSIONS)}, got {compression!r:.40}"
-        )
-    return max(1, min(MOST_BYTES, 4 * vectors.size // COMPRESSIONS[compression]))
+    return max(1, min(MOST_BYTES, 4 * vectors.size // COMPRESSIONS[quantization.product.compression]))

@@ -17,7 +17,7 @@ from ..requests import ids as point_ids
 from ..requests import paths
 from ..requests.fields import PAYLOAD, payload_texts
 from ..requests.models import DeletePayload, Operations, Selector, SetPayload, UpdateVectors
-from .collection import Collection, unnamed
+from .collection import Collection, given_vectors, name_of_vector
 from .searching import as_vectors, has_originals
 
 Json = dict[str, Any]
@@ -59,7 +59,7 @@ def update_vectors(collection: Collection, given: UpdateVectors) -> None:
     snapshot = collection.snapshot()
     wanted = point_ids.all_to_store([point.id for point in given.points])
     collection.check_batch(len(wanted), "points")
-    vectors = as_vectors([unnamed(point.vector) for point in given.points], collection.dim, "vector")
+    vectors = as_vectors(given_vectors(given.points), collection.dim, name_of_vector)
     rows = [row for row, i in enumerate(wanted) if i in snapshot]
     if rows:
         ids = point_ids.as_array([wanted[row] for row in rows])

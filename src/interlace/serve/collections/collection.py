@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from ...engine.hits import SearchStats
 from ...errors import DamagedFileError, InputError, InterlaceError, StoreLockedError
 from ...store import Health, Snapshot, Store
-from ..problems import ProblemDetails, check_limit, unsupported, without_paths
+from ..problems import ProblemDetails, bad_input, check_limit, unsupported, without_paths
 from ..requests import fields
 from ..requests import ids as point_ids
 from ..requests.bodies import PointRows
 from ..requests.filters import Condition, Translation
-from ..requests.models import Batch, Count, Query, Retrieve, Scroll, SearchBody, Selector, Upsert
+from ..requests.models import Batch, Count, Point, PointVectors, Query, Retrieve, Scroll, SearchBody, Selector, Upsert
 from ..requests.types import LIMIT
 from ..settings import ServerSettings
 from . import rendering
@@ -97,11 +97,11 @@ class Collection:
         return rendering.hits(snapshot, [hits], given.with_payload, given.with_vector, size)[0]
 
     def _first(self, snapshot: Snapshot, given: Query, size: AnswerSize) -> str:
-        """A query without a query lists points by id."""
+        """A query without a query lists points by id, all with the score 1, as Qdrant does."""
         offset, limit = given.offset or 0, given.limit or LIMIT
         check_limit(self.settings.limits, "k", offset + limit, f"limit + offset = {offset + limit}")
         ids = self.matching(snapshot, given.filter)[offset : offset + limit]
-        listed = rendering.points(snapshot, ids, given.with_payload, given.with_vector, size, [0.0] * len(ids))
+        listed = rendering.points(snapshot, ids, given.with_payload, given.with_vector, size, [1.0] * len(ids))
         return "[" + ",".join(listed) + "]"
 
     def scroll(self, given: Scroll) -> str:
@@ -145,19 +145,20 @@ class Collection:
     def upsert(self, given: Upsert) -> int:
         """Add or replace points; returns how many."""
         if (given.points is None) == (given.batch is None):
-            raise ProblemDetails(422, "input", "an upsert needs either points or batch")
+            raise bad_input("an upsert needs either points or batch")
         if given.update_mode not in (None, "upsert"):
             raise unsupported(f"update_mode {given.update_mode!r}")
         if given.points is not None:
             ids = [point.id for point in given.points]
-            vectors = [unnamed(point.vector) for point in given.points]
+            vectors, name = given_vectors(given.points), name_of_vector
             payloads = [point.payload for point in given.points]
         else:
             ids, vectors, payloads = _of_batch(given.batch)
+            name = "batch.vectors[{}]".format
         if not ids:
-            raise ProblemDetails(422, "input", "the request has no points")
+            raise bad_input("the request has no points")
         self.check_batch(len(ids), "points")
-        return self.put(as_vectors(vectors, self.dim, "vector"), point_ids.all_to_store(ids), payloads)
+        return self.put(as_vectors(vectors, self.dim, name), point_ids.all_to_store(ids), payloads)
 
     def put_rows(self, rows: PointRows) -> int:
         """Add or replace points of a binary body."""
@@ -201,7 +202,7 @@ class Collection:
     def chosen(self, given: Selector) -> NDArray[Any]:
         """Ids of the points that a request names or whose payload matches; those that it names may not be there."""
         if (given.points is None) == (given.filter is None):
-            raise ProblemDetails(422, "input", "the request needs either points or filter")
+            raise bad_input("the request needs either points or filter")
         if given.points is None:
             return self.matching(self.snapshot(), given.filter)
         self.check_batch(len(given.points), "points")
@@ -222,9 +223,7 @@ class Collection:
                     409, "conflict", f"the field {key!r} has the values of {other!r}, which is declared"
                 )
         if old is None or fields.PAYLOAD not in old.names:
-            raise ProblemDetails(
-                422, "input", f"this store was made by the library: its columns are its fields, and {key!r} is none"
-            )
+            raise bad_input(f"this store was made by the library: its columns are its fields, and {key!r} is none")
         texts = snapshot.payload(columns=[fields.PAYLOAD]).column(fields.PAYLOAD).to_pylist() if len(snapshot) else []
         payloads = [None if text is None else json.loads(text) for text in texts]
         import pyarrow as pa
@@ -239,9 +238,7 @@ class Collection:
         if known is None:
             raise ProblemDetails(404, "unknown_field", f"there is no declared field {key!r}")
         if fields.PAYLOAD not in schema.names:
-            raise ProblemDetails(
-                422, "input", f"{key!r} is a column of a store that was made by the library, and is not dropped"
-            )
+            raise bad_input(f"{key!r} is a column of a store that was made by the library, and is not dropped")
         self.store.drop_columns(known.names)
 
     def check_batch(self, n: int, what: str) -> None:
@@ -268,20 +265,29 @@ class Broken:
 
 def _of_batch(batch: Batch | None) -> tuple[list[Any], list[Any], list[Any]]:
     assert batch is not None
-    vectors = unnamed(batch.vectors)
+    vectors = unnamed(batch.vectors, "batch.vectors")
     payloads = batch.payloads if batch.payloads is not None else [None] * len(batch.ids)
     for name, values in (("vectors", vectors), ("payloads", payloads)):
         if len(values) != len(batch.ids):
-            raise ProblemDetails(
-                422, "input", f"batch.{name} must have one entry per id: {len(batch.ids)}, got {len(values)}"
-            )
+            raise bad_input(f"batch.{name} must have one entry per id: {len(batch.ids)}, got {len(values)}")
     return batch.ids, vectors, list(payloads)
 
 
-def unnamed(given: Any) -> Any:
-    """The vector of a point; those with other names than the empty one are refused."""
+def given_vectors(points: Sequence[Point | PointVectors]) -> list[Any]:
+    """The vectors of points."""
+    return [unnamed(point.vector, name_of_vector(i)) for i, point in enumerate(points)]
+
+
+#: Of the i-th point of a request, as messages have it.
+name_of_vector: Callable[[int], str] = "points[{}].vector".format
+
+
+def unnamed(given: Any, name: str) -> Any:
+    """The vector of a point, or what describes one; those with other names than the empty one are refused."""
     if not isinstance(given, dict):
         return given
+    if not given:
+        raise bad_input(f"{name} is empty: it must have one vector, without a name")
     if given.keys() != {""}:
-        raise unsupported(f"the named vector {min(given, default='')!r}")
+        raise unsupported(f"the named vector {min(given.keys() - {''})!r}")
     return given[""]

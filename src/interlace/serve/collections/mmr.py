@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...codec.metric import METRICS, Metric
 from ...store import Snapshot
-from ..problems import ProblemDetails, check_limit
+from ..problems import bad_input, check_limit
 from ..requests.models import Mmr
 from ..settings import RequestLimits
 from .searching import How, QueryHits, vectors_of
@@ -24,7 +24,7 @@ def mmr_of(given: Any) -> Mmr | None:
 def candidates(how: How, wanted: Mmr, limits: RequestLimits) -> How:
     """The search that finds the hits to choose from."""
     if how.offset:
-        raise ProblemDetails(422, "input", "mmr takes no offset")
+        raise bad_input("mmr takes no offset")
     n = max(how.k, wanted.candidates_limit or 100)
     check_limit(limits, "k", n, f"candidates_limit {n}")
     return replace(how, k=n, rerank=None if how.rerank is None else max(how.rerank, n))

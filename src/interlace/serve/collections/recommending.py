@@ -12,7 +12,7 @@ from ...store import Snapshot
 from ..problems import ProblemDetails, unsupported
 from ..requests import ids as point_ids
 from ..requests.models import Recommend
-from .searching import FloatArray, as_vectors, vectors_of
+from .searching import FloatArray, as_vector, vectors_of
 
 
 def recommend_of(given: Any) -> Recommend | None:
@@ -48,7 +48,7 @@ def _mean(snapshot: Snapshot, examples: Sequence[Any], dim: int, name: str) -> N
     total = np.zeros(dim)
     for i, example in enumerate(examples):
         if isinstance(example, list):
-            total += as_vectors([example], dim, f"recommend.{name}[{i}], a query,")[0]
+            total += as_vector(example, dim, f"recommend.{name}[{i}]")
         else:
             total += vectors_of(snapshot, point_ids.to_store(example))
     return total / len(examples)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...codec.metric import METRICS
-from ...errors import InputError
+from ...engine.margins import DEFAULT
 from ...index.matches import Matches
+from ...inputs.literals import Margin
 from ...store import Snapshot
-from ..problems import ProblemDetails, check_limit, unsupported
+from ..problems import bad_input, check_limit, unsupported
 from ..requests import ids as point_ids
 from ..requests.filters import Condition, matching
 from ..requests.frequent import ExpressParams, ExpressQuery
@@ -30,34 +32,35 @@ class How:
 
     k: int
     offset: int = 0
-    margin: float | str | None = None
+    margin: Margin | None = None
     rerank: int | None = None
     recall: float | None = None
 
     @classmethod
     def of(cls, given: Asked, snapshot: Snapshot, settings: ServerSettings, k: int | None = None) -> How:
-        """From a request, ``k`` in place of its limit. Kept originals are compared with unless it says otherwise."""
+        """From a request, ``k`` in place of its limit."""
         k, offset = k or given.limit or LIMIT, given.offset or 0
         check_limit(settings.limits, "k", k + offset, f"limit + offset = {k + offset}")
         kept, n = has_originals(snapshot), max(1, len(snapshot))
         params = given.params or SearchParams()
-        margin, recall, rerank = params.margin, params.recall, params.rerank
-        if isinstance(margin, str):
-            margin = float("inf") if margin == "inf" else margin
+        recall, rerank = params.recall, params.rerank
+        margin: Any = float("inf") if params.margin == "inf" else params.margin
         if recall is not None:
             if margin is not None or rerank is not None or params.exact:
-                raise ProblemDetails(422, "input", "params: recall chooses margin and rerank; pass either it or them")
+                raise bad_input("params: recall chooses margin and rerank; pass either it or them")
             return cls(k, offset, None, None, recall)
         if rerank is None and kept:
-            rerank = _depth(k + offset, params, settings.rerank, n)
-        if params.exact and margin is None:
-            margin = "exact"
+            rerank = _depth(k + offset, params, n)
+        if margin is None and (params.exact or rerank == 0):
+            margin = "exact" if params.exact else DEFAULT
         return cls(k, offset, margin, max(rerank, k + offset) if rerank else None)
 
-    @property
-    def chosen_margin(self) -> dict[str, Any]:
-        """The margin as a keyword, if the request has one."""
-        return {} if self.margin is None else {"margin": self.margin}
+    def resolved(self, snapshot: Snapshot) -> How:
+        """The same with the margin and the depth that a target recall, or none of the three, stands for."""
+        if snapshot.collecting:
+            return self
+        found = snapshot.searcher.options(self.k, self.offset, self.margin, 1, None, self.rerank, self.recall)
+        return replace(self, margin=found.margin, rerank=found.rerank, recall=None)
 
 
 def check_hits(n: int, k: Any, offset: Any, limits: RequestLimits) -> None:
@@ -78,8 +81,8 @@ def vectors_of(snapshot: Snapshot, ids: Any) -> NDArray[Any]:
     return snapshot.get(ids, originals=has_originals(snapshot))
 
 
-def _depth(k: int, params: SearchParams | ExpressParams, default: int, n: int) -> int:
-    """Rows to compare with their originals; 0 for none."""
+def _depth(k: int, params: SearchParams | ExpressParams, n: int) -> int | None:
+    """Rows to compare with their originals, as Qdrant's parameters ask for; 0 for none, None where they do not say."""
     quantization = params.quantization
     if params.exact or (quantization is not None and quantization.ignore):
         return n
@@ -87,7 +90,7 @@ def _depth(k: int, params: SearchParams | ExpressParams, default: int, n: int) -
         return 0
     if quantization is not None and quantization.oversampling is not None:
         return int(np.ceil(min(quantization.oversampling * k, n)))
-    return max(default, 4 * k) if default else 0
+    return None
 
 
 def search(
@@ -108,7 +111,7 @@ def search(
         filter=filter_of(snapshot, condition),
         rerank=how.rerank,
         recall=how.recall,
-        **how.chosen_margin,
+        margin=how.margin,
     )
     return found
 
@@ -129,21 +132,26 @@ def mask_of(snapshot: Snapshot, condition: Condition) -> NDArray[np.bool_]:
 
 def query_input(given: Any, dim: int) -> FloatArray | int | str:
     """The vector or the id that a request asks for."""
-    if isinstance(given, dict):
+    if isinstance(given, dict) and given:
         if given.keys() - {"nearest", "mmr"} or "nearest" not in given:
-            kinds = ", ".join(sorted(map(str, given))) or "nothing"
+            kinds = ", ".join(sorted(map(str, given)))
             raise unsupported(f"a query with {kinds:.80}, other than nearest,")
         given = given["nearest"]
-    if given is None:
-        raise ProblemDetails(422, "input", "query is missing: pass a vector or the id of a point")
+    if given is None or given == {}:
+        raise bad_input("query is missing: pass a vector or the id of a point")
     if isinstance(given, int | str) and not isinstance(given, bool):
         return point_ids.to_store(given)
-    vector: FloatArray = as_vectors([given], dim, "query")[0]
+    return as_vector(given, dim, "query")
+
+
+def as_vector(given: Any, dim: int, name: str) -> FloatArray:
+    """float32 [dim]."""
+    vector: FloatArray = as_vectors([given], dim, lambda _: name)[0]
     return vector
 
 
-def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
-    """float32 [n, dim]; the error names the first that does not fit."""
+def as_vectors(given: list[Any], dim: int, name: Callable[[int], str]) -> FloatArray:
+    """float32 [n, dim]; the error names the first that does not fit, by its number."""
     if not given:
         return np.zeros((0, dim), np.float32)
     try:
@@ -154,10 +162,12 @@ def as_vectors(given: list[Any], dim: int, name: str) -> FloatArray:
     if found.shape != (len(given), dim):
         for i, vector in enumerate(given):
             if not isinstance(vector, list) or not all(isinstance(v, int | float) for v in vector):
-                raise unsupported(f"{name}[{i}] that is not one list of numbers")
+                raise unsupported(f"{name(i)} that is not one list of numbers")
+            if not vector:
+                raise bad_input(f"{name(i)} is empty: it must have {dim} numbers, as the collection has")
             if len(vector) != dim:
-                raise InputError(f"{name}[{i}] must have {dim} dimensions, as the collection has, got {len(vector)}")
-        raise InputError(f"{name} must be lists of {dim} numbers")
+                raise bad_input(f"{name(i)} must have {dim} dimensions, as the collection has, got {len(vector)}")
+        raise bad_input(f"{name(0)} must be a list of {dim} numbers")
     return found
 
 

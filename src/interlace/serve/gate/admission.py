@@ -11,8 +11,10 @@ from ..problems import ProblemDetails
 from ..settings import Keys, ServerSettings, is_loopback
 from .endpoint import FULL, READ
 
+#: Browsers ask for it by themselves.
+ICON = "/favicon.ico"
 #: Paths that need no key: health, and the files of the page, which contain no data.
-OPEN = re.compile(r"/(healthz|livez|readyz|page/[^/]+(/[^/]+)*)?")
+OPEN = re.compile(rf"/(healthz|livez|readyz|page/[^/]+(/[^/]+)*)?|{re.escape(ICON)}")
 
 
 class Access:

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ..problems import ProblemDetails, of_error
+from ..requests.parameters import Parameters
 
 log = logging.getLogger("interlace.serve")
 M = TypeVar("M", bound=BaseModel)
@@ -79,7 +80,7 @@ class Routes:
             {"name": name, "in": where, "required": where == "path", "schema": {"type": "string"}}
             for name, where in named
         ]
-        extra["responses"]["default"] = {"description": "A problem", "content": {"application/problem+json": {}}}
+        extra["responses"]["default"] = {"description": "An error", "content": {"application/json": {}}}
         called = _guarded(handler, reads)
         self._app.add_api_route(
             path,
@@ -106,6 +107,8 @@ def _guarded(handler: Handler, reads: bool) -> Handler:
         try:
             if not reads:
                 check_full(request)
+            if request.scope["query_string"]:
+                Parameters.of(request.query_params)
             return await handler(request)
         except ClientDisconnect:
             return Response(status_code=GONE)  # nobody reads it; it is logged and counted
@@ -113,7 +116,7 @@ def _guarded(handler: Handler, reads: bool) -> Handler:
             problem = of_error(error)
             if problem.status == 500 and problem.code == "internal":
                 log.exception("unexpected error", extra={"request_id": request.state.request_id})
-            return problem.response(request.state.request_id)
+            return problem.response(request.state.request_id, request.state.began)
 
     call.__name__, call.__doc__ = handler.__name__, handler.__doc__
     return call
@@ -136,6 +139,12 @@ async def parsed(request: Request, model: type[M]) -> M:
     if kind != "application/json" and not kind.endswith("+json"):
         raise ProblemDetails(415, "media_type", f"the body must be application/json, got {kind!r:.80}")
     return model.model_validate_json(await request.body())
+
+
+def accepted(request: Request) -> Response:
+    """An answer before the result is there."""
+    seconds = time.perf_counter() - request.state.began
+    return Response(f'{{"status":"accepted","time":{seconds:.9f}}}', 202, media_type="application/json")
 
 
 def ok(request: Request, result: str, more: str = "") -> Response:

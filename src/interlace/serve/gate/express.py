@@ -79,7 +79,7 @@ class Express:
             body = f'{{"result":{{"points":{result}}},"status":"ok","time":{seconds:.9f}}}'.encode()
             status, start = 200, _OK
         elif isinstance(result, ProblemDetails) and result.more.get("limit") == "seconds":  # it has waited enough
-            response = result.response(request_id)
+            response = result.response(request_id, began)
             status, body, start = 503, bytes(response.body), _start_of(response)
         else:
             connection.decline()

@@ -84,7 +84,7 @@ class Guard:
                     await response(scope, exchange.receive, exchange.send)
             except ProblemDetails as problem:
                 if not exchange.status:
-                    await problem.response(request_id)(scope, receive, exchange.send)
+                    await problem.response(request_id, began)(scope, receive, exchange.send)
         finally:
             traffic.active -= 1
             traffic.note(

@@ -25,7 +25,12 @@ def overview(found: Collection) -> dict[str, Any]:
         "dim": store.dim,
         "metric": store.metric,
         "originals": store.originals,
-        "bytes": asdict(report) | {"total": report.total, "per_vector": report.code_bytes_per_vector},
+        "bytes": asdict(report)
+        | {
+            "total": report.total,
+            "per_vector": report.code_bytes_per_vector,
+            "times_smaller": 4 * store.dim / report.bytes_per_vector if len(store) else None,
+        },
         "cells": books.n_cells,
         "n_bytes": books.n_bytes,
         "layout": books.layout,

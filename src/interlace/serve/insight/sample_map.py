@@ -35,7 +35,7 @@ class Plane:
     axes: FloatArray  #: [dim, 2]
     share: list[float]  #: of the variance, for each axis
     at: FloatArray  #: [n, 2]
-    cells: NDArray[np.int64]
+    cells: NDArray[np.int64] | None  #: None where rows have no codes
 
     @classmethod
     def of(cls, snapshot: Snapshot, n: int) -> Plane:
@@ -46,7 +46,7 @@ class Plane:
         centred = vectors - mean
         axes = principal_axes(centred)
         at, total = centred @ axes, float((centred**2).sum())
-        cells = np.zeros(len(ids), np.int64)
+        cells = None
         if not snapshot.collecting:
             searcher = snapshot.searcher
             codes = searcher.engine.codes_of(searcher.ids.rows_of(ids, "ids"))
@@ -95,7 +95,8 @@ def sampled_map(found: Collection, n: int, given: Query) -> dict[str, Any]:
     if not len(snapshot):
         return {"points": [], "cells": [], "variance": [0.0, 0.0], "query": None}
     plane = _plane(snapshot, min(n, SAMPLE))
-    points = zip(point_ids.from_store(plane.ids), plane.at.tolist(), plane.cells.tolist(), strict=True)
+    cells = [None] * len(plane.ids) if plane.cells is None else plane.cells.tolist()
+    points = zip(point_ids.from_store(plane.ids), plane.at.tolist(), cells, strict=True)
     return {
         "points": [{"id": i, "x": x, "y": y, "cell": cell} for i, (x, y), cell in points],
         "cells": [
@@ -104,7 +105,7 @@ def sampled_map(found: Collection, n: int, given: Query) -> dict[str, Any]:
                 "rows": int((plane.cells == cell).sum()),
                 "at": plane.at[plane.cells == cell].mean(0).tolist(),
             }
-            for cell in np.unique(plane.cells)
+            for cell in ([] if plane.cells is None else np.unique(plane.cells))
         ],
         "variance": plane.share,
         "query": None if given.query is None else _marked(found, snapshot, plane, given),
@@ -125,34 +126,34 @@ def _marked(found: Collection, snapshot: Snapshot, plane: Plane, given: Query) -
         "at": plane.project(vector[None])[0],
         "hits": point_ids.from_store(ids.tolist()),
         "hits_at": plane.project(vectors_of(snapshot, ids)) if len(ids) else [],
-        "visited": [],
+        "visited": None,
         "survivors": None,
     }
-    if not snapshot.collecting:
+    if plane.cells is not None:
         books = snapshot.searcher.engine.codebooks
         order = np.argsort(books.bases(np.ascontiguousarray(vector[None], np.float32))[0], kind="stable")
         visited = order[: matches.stats.cells]  # cells are visited in the order of their bases
         marked["visited"] = visited.tolist()
         allowed = snapshot.searcher.allowed(filter_of(snapshot, condition))
-        marked["survivors"] = _survivors(snapshot, plane, visited, vector, how, matches, allowed)
+        marked["survivors"] = _survivors(
+            snapshot, plane.ids[np.isin(plane.cells, visited)], vector, how, matches, allowed
+        )
     return marked
 
 
 def _survivors(
     snapshot: Snapshot,
-    plane: Plane,
-    visited: NDArray[np.int64],
+    ids: NDArray[Any],
     vector: FloatArray,
     how: How,
     matches: Matches,
     allowed: Any,
 ) -> list[int | str] | None:
-    """Ids of the sample that were compared by their whole code; None if it would take too long to know."""
+    """Those that were compared by their whole code; None if it would take too long to know."""
     searcher = snapshot.searcher
-    ids = plane.ids[np.isin(plane.cells, visited)]
-    if how.recall is not None or len(ids) * max(1, matches.stats.scanned) > TRACED:
+    if len(ids) * max(1, matches.stats.scanned) > TRACED:
         return None
-    margin = DEFAULT if how.margin is None else how.margin
+    margin = DEFAULT if (margin := how.resolved(snapshot).margin) is None else margin
     k = min(matches.stats.reranked or how.k + how.offset, len(snapshot))
     kept = compared_rows(
         searcher.engine,

@@ -14,6 +14,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from ..gate.admission import ICON
 from ..problems import ProblemDetails
 from .reading import ReadCatalog
 
@@ -29,7 +30,7 @@ LOCAL = {
     *(("POST", f"/store/{call}") for call in ("search", "search_by_id", "range_search", "get", "payload", "contains")),
 }
 #: Paths that need no collection.
-ANYWHERE = {"/", "/healthz", "/livez", "/docs", "/openapi.json", "/metrics"}
+ANYWHERE = {"/", ICON, "/healthz", "/livez", "/docs", "/openapi.json", "/metrics"}
 #: Headers of one connection.
 _HOP = {b"connection", b"content-length", b"transfer-encoding", b"expect", b"keep-alive", b"te", b"x-request-id"}
 CHUNK = 1 << 16

@@ -10,22 +10,22 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Strict
+from pydantic import ConfigDict
 
 from ...client import wire
 from ...errors import InputError
 from ...store.arrow_ipc import stream_in
-from ..problems import ProblemDetails, check_limit
+from ..problems import bad_input, check_limit
 from ..settings import RequestLimits
 from . import ids as point_ids
 from .models import Query, SearchParams
+from .parameters import FROM_TEXT, Parameters
 from .types import LIMIT, Natural, Positive
 
 NPY, ARROW = wire.NPY, "application/vnd.apache.arrow.stream"
-FROM_TEXT = Strict(False)
 
 
-class QueryString(BaseModel):
+class QueryString(Parameters):
     """Parameters of a search whose vectors are the body."""
 
     model_config = ConfigDict(extra="forbid")
@@ -38,8 +38,6 @@ class QueryString(BaseModel):
     with_payload: bool = False
     score_threshold: float | None = None
     filter: str | None = None
-    consistency: str | None = None  # clients of Qdrant may add these two
-    timeout: int | None = None
 
     def query(self, filter: Any) -> Query:
         """The same as the body of a query."""
@@ -78,9 +76,7 @@ def rows_in(body: bytes, kind: str, first_id: str | None, limits: RequestLimits)
     if kind == NPY:
         vectors = vectors_in(body, kind)
         if first_id is None or not first_id.isdecimal() or len(first_id) > point_ids.DIGITS:
-            raise ProblemDetails(
-                422, "input", "points as .npy need the query parameter first_id, a whole number below 2**64"
-            )
+            raise bad_input("points as .npy need the query parameter first_id, a whole number below 2**64")
         n = len(vectors)  # an array without columns has as many rows as its header says
         check_limit(limits, "batch", n, f"{n} points")
         ids = [point_ids.to_store(i) for i in range(int(first_id), int(first_id) + n)]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..problems import ProblemDetails, unsupported
+from ..problems import ProblemDetails, bad_input, unsupported
 from . import paths
 
 PAYLOAD = "$payload"
@@ -89,9 +89,7 @@ def known(schema: Any, key: str, kinds: tuple[str, ...], where: str) -> Field:
     found = declared(schema).get(key)
     if found is None or found.kind not in kinds:
         is_what = "not declared" if found is None else f"declared as {found.kind}"
-        raise ProblemDetails(
-            422, "input", f"{where} must be a declared field of type {', '.join(kinds)}; {key!r:.60} is {is_what}"
-        )
+        raise bad_input(f"{where} must be a declared field of type {', '.join(kinds)}; {key!r:.60} is {is_what}")
     return found
 
 
@@ -99,17 +97,13 @@ def new_field(key: str, schema: Any) -> tuple[Field, dict[str, Any]]:
     """A field to declare, and its columns; ``schema`` is as in Qdrant's API: a type, or an object with one."""
     kind = schema.get("type") if isinstance(schema, Mapping) else schema
     if kind is None:
-        raise ProblemDetails(422, "input", f"field_schema of {key!r} is missing: pass one of {', '.join(TYPES)}")
+        raise bad_input(f"field_schema of {key!r} is missing: pass one of {', '.join(TYPES)}")
     if kind in ("text", "geo"):
         raise unsupported(f"field_schema {kind!r}")
     if not isinstance(kind, str) or kind not in TYPES:
-        raise ProblemDetails(
-            422, "input", f"field_schema of {key!r} must be one of {', '.join(TYPES)}, got {kind!r:.60}"
-        )
+        raise bad_input(f"field_schema of {key!r} must be one of {', '.join(TYPES)}, got {kind!r:.60}")
     if not key or key.startswith("$") or any(not part.removesuffix(LISTS) for part in key.split(".")):
-        raise ProblemDetails(
-            422, "input", f"field_name must be a path of keys such as 'a' or 'a.b[].c', got {key!r:.60}"
-        )
+        raise bad_input(f"field_name must be a path of keys such as 'a' or 'a.b[].c', got {key!r:.60}")
     kind = "keyword" if kind == "uuid" else kind
     field = Field(key, kind, kind in LISTED, _arrow_type(TYPES[kind]))
     columns = {key: field.type}
@@ -177,7 +171,7 @@ def _checked(value: Any, field: Field, point: Any) -> Any:
 
 def _refused(field: Field, point: Any, came: str) -> ProblemDetails:
     text = f"payload field {field.key!r} is declared as {field.kind}, but point {point!r} has {came}"
-    return ProblemDetails(422, "input", text)
+    return bad_input(text)
 
 
 def instant(text: str, refused: Any) -> datetime.datetime:
@@ -217,9 +211,7 @@ def to_text(payload: Json | None, point: Any) -> str | None:
         text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         text.encode()
     except (ValueError, RecursionError) as error:
-        raise ProblemDetails(
-            422, "input", f"the payload of point {point!r} cannot be written as JSON: {error}"
-        ) from None
+        raise bad_input(f"the payload of point {point!r} cannot be written as JSON: {error}") from None
     return text
 
 

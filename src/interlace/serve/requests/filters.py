@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import acero
 
-from ..problems import ProblemDetails, unsupported
+from ..problems import BAD_REQUEST, ProblemDetails, bad_input, unsupported
 from . import ids as point_ids
 from .fields import LISTS, Field, coded, instant, one_coded
 
@@ -160,7 +160,7 @@ class Translation:
         if field is None:
             known = ", ".join(map(repr, self._fields)) or "none"
             raise ProblemDetails(
-                422,
+                BAD_REQUEST,
                 "undeclared_field",
                 f"the filter uses the field {key!r}, which is not declared (declared: {known}); declare it with PUT "
                 '/collections/NAME/index {"field_name": ..., "field_schema": ...}, '
@@ -182,14 +182,14 @@ class Translation:
     def _values_count(self, field: Field, given: Any, where: str) -> Expression:
         bounds = _bounds(given, where)
         for name, value in bounds:
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise _refused(f"{where}.{name} must be a whole number", value)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise _refused(f"{where}.{name} must be a whole number from 0 on", value)
         count = pc.field(field.key).is_valid().cast(pa.int32())
         if field.has_lists:
             count = count + pc.coalesce(
                 pc.count_substring(pc.field(field.key + LISTS), "\x02"), pa.scalar(0, pa.int32())
             )
-        parts = [_COMPARED[name](count, max(-1, min(value, MOST_COUNTED))) for name, value in bounds]
+        parts = [_COMPARED[name](count, min(value, MOST_COUNTED)) for name, value in bounds]
         return functools.reduce(operator.and_, parts, TRUE)
 
     def _range(self, field: Field, given: Any, where: str) -> Expression:
@@ -314,7 +314,7 @@ def _patterns(values: list[Any]) -> list[str]:
 
 def _refused(text: str, came: Any) -> ProblemDetails:
     shown = repr(came)
-    return ProblemDetails(422, "input", f"{text}, got {shown if len(shown) <= 100 else shown[:97] + '...'}")
+    return bad_input(f"{text}, got {shown if len(shown) <= 100 else shown[:97] + '...'}")
 
 
 def matching(condition: Condition, table: Any, ids: NDArray[Any]) -> NDArray[np.bool_]:
@@ -335,7 +335,5 @@ def evaluated(expression: Expression, table: Any) -> NDArray[np.bool_]:
     try:
         found = acero.Declaration.from_sequence(steps).to_table(use_threads=False).column(0)
     except pa.ArrowException as error:
-        raise ProblemDetails(
-            422, "input", f"the filter does not fit the collection: {str(error).splitlines()[0]}"
-        ) from None
+        raise bad_input(f"the filter does not fit the collection: {str(error).splitlines()[0]}") from None
     return np.asarray(found.to_numpy(), np.bool_)

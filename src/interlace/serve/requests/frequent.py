@@ -33,7 +33,7 @@ class ExpressParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     exact: bool | None = None
     quantization: ExpressQuantization | None = None
-    hnsw_ef: int | None = None
+    hnsw_ef: Positive | None = None
     indexed_only: bool | None = None
     margin: float | str | None = None
     recall: float | None = None

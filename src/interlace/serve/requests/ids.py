@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..problems import ProblemDetails
+from ..problems import bad_input
 
 _UUID = re.compile(r"(urn:uuid:)?\{?[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
 LONGEST = 1024  # characters of an id
@@ -30,10 +30,10 @@ def to_store(value: PointId) -> PointId:
         if _UUID.fullmatch(value):
             return str(uuid.UUID(value))
         if not value or len(value) > LONGEST:
-            raise ProblemDetails(422, "input", f"a string id must have 1 to {LONGEST} characters, got {len(value)}")
+            raise bad_input(f"a string id must have 1 to {LONGEST} characters, got {len(value)}")
         return value
     if not 0 <= value < LARGEST:
-        raise ProblemDetails(422, "input", f"an integer id must be between 0 and 2**64 - 2, got {value}")
+        raise bad_input(f"an integer id must be between 0 and 2**64 - 2, got {value}")
     return value - 2**64 if value >= 2**63 else value
 
 
@@ -45,11 +45,9 @@ def all_to_store(values: Sequence[PointId]) -> list[PointId]:
     found = [to_store(value) for value in values]
     if len({type(value) for value in found}) > 1:
         first = next(i for i, value in enumerate(found) if type(value) is not type(found[0]))
-        raise ProblemDetails(
-            422,
-            "input",
+        raise bad_input(
             f"the ids of a collection must be all integers or all strings (UUIDs): ids[0] is {values[0]!r}, "
-            f"ids[{first}] is {values[first]!r}",
+            f"ids[{first}] is {values[first]!r}"
         )
     return found
 
@@ -85,4 +83,4 @@ def position(ordered: NDArray[Any], first: PointId) -> int:
 
 
 def _other_kind(value: PointId) -> int:
-    raise ProblemDetails(422, "input", f"offset is {value!r}, but the ids of the collection are of the other kind")
+    raise bad_input(f"offset is {value!r}, but the ids of the collection are of the other kind")

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from .tuning import (
+    Acorn,
+    Hnsw,
+    Optimizers,
+    QuantizationConfig,
+    Replication,
+    StrictMode,
+    VectorTuning,
+    Wal,
+)
 from .types import (
     MOST_BYTES,
     Factor,
     Ignored,
     Natural,
     NewName,
+    NonZero,
     Path,
     Payload,
     PointId,
@@ -23,28 +34,39 @@ from .types import (
 
 
 class Body(BaseModel):
-    """Unknown keys are refused."""
+    """Unknown keys are refused, and values of other types."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=True)
 
 
 class VectorParams(Body):
     """Dimensions and distance of the vectors of a collection."""
 
-    size: int = Field(ge=1, le=65_536, strict=True)
+    size: int = Field(gt=0, le=65_536)
     distance: str
-    hnsw_config: Ignored = None
-    quantization_config: Payload | None = None
-    on_disk: Ignored = None
+    hnsw_config: Hnsw | None = None
+    quantization_config: QuantizationConfig | None = None
+    on_disk: bool | None = None
     memory: Ignored = None
     datatype: str | None = None
     multivector_config: Unsupported = None
 
 
+def _form_of_vectors(given: Any) -> str:
+    return "one" if isinstance(given, dict) and given.keys() & {"size", "distance"} else "named"
+
+
+#: One vector, or vectors with names, of which only the empty one is known.
+VectorsConfig = Annotated[
+    Annotated[VectorParams, Tag("one")] | Annotated[dict[str, VectorParams], Tag("named")],
+    Discriminator(_form_of_vectors),
+]
+
+
 class Own(Body):
     """What only this server has: sizes of codes and originals of a new collection."""
 
-    n_bytes: int | None = Field(default=None, ge=1, le=MOST_BYTES, strict=True)
+    n_bytes: int | None = Field(default=None, ge=1, le=MOST_BYTES)
     originals: str | None = "float16"
     learn_at: Positive | None = None  #: points at which codes are learned
     columns: dict[str, str] | None = None  #: typed columns in place of a JSON payload
@@ -53,19 +75,19 @@ class Own(Body):
 class CreateCollection(Body):
     """PUT /collections/{name}"""
 
-    vectors: VectorParams | dict[str, VectorParams]
+    vectors: VectorsConfig
     interlace: Own = Own()
-    hnsw_config: Ignored = None
-    wal_config: Ignored = None
-    optimizers_config: Ignored = None
-    quantization_config: Payload | None = None
-    on_disk_payload: Ignored = None
+    hnsw_config: Hnsw | None = None
+    wal_config: Wal | None = None
+    optimizers_config: Optimizers | None = None
+    quantization_config: QuantizationConfig | None = None
+    on_disk_payload: bool | None = None
     payload: Ignored = None
     id_tracker: Ignored = None
-    shard_number: int | None = Field(default=None, le=1)
-    replication_factor: int | None = Field(default=None, le=1)
-    write_consistency_factor: Ignored = None
-    strict_mode_config: Ignored = None
+    shard_number: NonZero | None = Field(default=None, le=1)
+    replication_factor: NonZero | None = Field(default=None, le=1)
+    write_consistency_factor: NonZero | None = None
+    strict_mode_config: StrictMode | None = None
     sharding_method: Unsupported = None
     sparse_vectors: Unsupported = None
     init_from: Unsupported = None
@@ -75,12 +97,12 @@ class CreateCollection(Body):
 class UpdateCollection(Body):
     """PATCH /collections/{name}: tuning of Qdrant's inside, without effect here."""
 
-    optimizers_config: Ignored = None
-    params: Ignored = None
-    hnsw_config: Ignored = None
-    vectors: Ignored = None
-    quantization_config: Ignored = None
-    strict_mode_config: Ignored = None
+    optimizers_config: Optimizers | None = None
+    params: Replication | None = None
+    hnsw_config: Hnsw | None = None
+    vectors: dict[str, VectorTuning] | None = None
+    quantization_config: QuantizationConfig | Literal["Disabled"] | None = None
+    strict_mode_config: StrictMode | None = None
     sparse_vectors: Unsupported = None
     metadata: Unsupported = None
 
@@ -300,9 +322,9 @@ class SearchParams(Body):
 
     exact: bool | None = None
     quantization: Quantization | None = None
-    hnsw_ef: Ignored = None
-    indexed_only: Ignored = None
-    acorn: Ignored = None
+    hnsw_ef: Positive | None = None
+    indexed_only: bool | None = None
+    acorn: Acorn | None = None
     idf: Unsupported = None
     margin: float | str | None = None
     recall: float | None = None

@@ -19,7 +19,7 @@ SERVED, CREATED = "[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}", "[A-Za-z0-9_-]{1,128}"
 
 def _only_null(value: Any) -> None:
     if value not in (None, [], {}):
-        raise PydanticCustomError("unsupported", "this is not supported by this server (docs/serve.md lists what is)")
+        raise PydanticCustomError("unsupported", "this is not supported by this server (docs/qdrant.md lists what is)")
 
 
 def _is_path(value: str) -> str:
@@ -39,6 +39,7 @@ Vector = list[float]
 VectorInput = Annotated[Vector | dict[str, Vector], Field(union_mode="left_to_right")]
 Payload = dict[str, Any]
 Positive = Annotated[int, Field(ge=1, strict=True), msgspec.Meta(ge=1)]
+NonZero = Annotated[int, Field(gt=0, strict=True)]  #: to Qdrant zero is of another type, not out of range
 Natural = Annotated[int, Field(ge=0, strict=True), msgspec.Meta(ge=0)]
 Factor = Annotated[float, Field(ge=1), msgspec.Meta(ge=1)]
 NewName = Annotated[str, Field(pattern=f"^{CREATED}$")]

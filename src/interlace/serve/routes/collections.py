@@ -8,7 +8,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..collections.collection import NAMES, Broken, Collection
+from ..collections.collection import Broken, Collection
+from ..collections.describing import described
 from ..gate.endpoint import DONE, Routes, ok, parsed
 from ..requests import fields
 from ..requests.models import ChangeAliases, CreateCollection, CreateIndex, UpdateCollection
@@ -32,7 +33,7 @@ def add(routes: Routes, service: Service) -> None:
         """State, size and settings of a collection."""
         found = catalog.state(request.path_params["name"])
         if isinstance(found, Broken):
-            return ok(request, json.dumps(_broken(found)))
+            return ok(request, json.dumps(described("red", problem=found.reason)))
         return ok(request, json.dumps(await service.read(found, _described, found)))
 
     async def create_collection(request: Request) -> Response:
@@ -92,33 +93,19 @@ def add(routes: Routes, service: Service) -> None:
     routes.add("DELETE", one + "/index/{field}", delete_field_index)
 
 
-#: Qdrant's clients require these; they describe nothing here.
-_HNSW = {"m": 0, "ef_construct": 4, "full_scan_threshold": 0}
-_OPTIMIZER = {"default_segment_number": 0, "flush_interval_sec": 0}
-_WAL = {"wal_capacity_mb": 32, "wal_segments_ahead": 0}
-
-
 def _described(found: Collection) -> dict[str, Any]:
-    store, snapshot = found.store, found.snapshot()
-    health = found.health()
-    schema = {
-        key: {"data_type": field.kind, "points": health.rows} for key, field in fields.declared(store.columns).items()
-    }
-    problem = found.damage
-    return {
-        "status": "red" if problem else "yellow" if health.state == "learning" else "green",
-        "optimizer_status": {"error": problem} if problem else "ok",
-        "points_count": len(snapshot),
-        "indexed_vectors_count": len(snapshot),
-        "segments_count": health.segments,
-        "config": {
-            "params": {"vectors": {"size": store.dim, "distance": NAMES[store.metric]}, "shard_number": 1},
-            "hnsw_config": _HNSW,
-            "optimizer_config": _OPTIMIZER,
-            "wal_config": _WAL,
+    store, snapshot, health = found.store, found.snapshot(), found.health()
+    return described(
+        "red" if found.damage else "yellow" if health.state == "learning" else "green",
+        problem=found.damage,
+        rows=len(snapshot),
+        segments=health.segments,
+        vectors=(store.dim, store.metric),
+        schema={
+            key: {"data_type": field.kind, "points": health.rows}
+            for key, field in fields.declared(store.columns).items()
         },
-        "payload_schema": schema,
-        "interlace": {
+        own={
             "state": health.state,
             "originals": store.originals,
             "bytes": health.bytes,
@@ -128,15 +115,4 @@ def _described(found: Collection) -> dict[str, Any]:
             "drift": fields.plain(health.drift),
             "advice": health.advice,
         },
-    }
-
-
-def _broken(found: Broken) -> dict[str, Any]:
-    return {
-        "status": "red",
-        "optimizer_status": {"error": found.reason},
-        "points_count": 0,
-        "segments_count": 0,
-        "config": {"params": {}, "hnsw_config": _HNSW, "optimizer_config": _OPTIMIZER},
-        "payload_schema": {},
-    }
+    )

@@ -37,3 +37,8 @@ class PageFiles(StaticFiles):
 def front() -> Response:
     """The page itself."""
     return FileResponse(PAGE / "index.html", headers=HEADERS)
+
+
+def icon() -> Response:
+    """The icon, where browsers look for one by themselves."""
+    return FileResponse(PAGE / "icon.svg", headers=HEADERS)

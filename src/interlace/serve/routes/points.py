@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -181,10 +181,15 @@ def query_many(service: Service, found: Collection, given: Sequence[Query]) -> l
             if stats is not None:
                 service.metrics.searched(found.name, stats)
             continue
-        vectors = as_vectors([given[i].query for i in members], found.dim, "query")
+        vectors = as_vectors([given[i].query for i in members], found.dim, _names(members))
         condition = found.condition(snapshot, given[members[0]].filter)
         matches = search(snapshot, vectors, key[0], condition)
         service.metrics.searched(found.name, matches.stats)
         for row, i in enumerate(members):
             texts[i] = found.render(snapshot, given[i], QueryHits.of(matches, row, given[i].score_threshold), size)
     return texts
+
+
+def _names(members: Sequence[int]) -> Callable[[int], str]:
+    """Of the queries that are searched together, as messages have them."""
+    return lambda row: f"searches[{members[row]}].query"

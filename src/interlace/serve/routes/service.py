@@ -28,7 +28,9 @@ ELSEWHERE = (
     "/collections/{name}/cluster",
     "/collections/{name}/optimizations",
     "/collections/{name}/points/discover",
+    "/collections/{name}/points/discover/{rest:path}",
     "/collections/{name}/points/recommend",
+    "/collections/{name}/points/recommend/{rest:path}",
     "/collections/{name}/points/search",
     "/collections/{name}/points/search/{rest:path}",
     "/collections/{name}/points/vectors/{rest:path}",
@@ -123,7 +125,8 @@ def _page(api: dict[str, Any]) -> str:
         if not name.startswith("HTTPValidation") and name != "ValidationError"
     )
     return (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>interlace: the API</title><style>"
+        "<!doctype html><html lang=en><meta charset=utf-8><title>interlace: the API</title>"
+        '<link rel="icon" href="page/icon.svg" type="image/svg+xml"><style>'
         "body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:1rem}"
         ":root{color-scheme:light dark}"
         "td{padding:.2rem .8rem .2rem 0;vertical-align:top}pre{overflow:auto}</style><h1>Routes</h1>"

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from starlette.responses import FileResponse, Response
 
 from ..collections.catalog import SNAPSHOTS
 from ..collections.collection import Collection
-from ..gate.endpoint import Routes, ok
+from ..gate.endpoint import Routes, accepted, ok
 from ..problems import ProblemDetails
+from ..requests.parameters import Parameters
 from ..work.service import Service
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}\.tar")
@@ -30,10 +32,19 @@ def add(routes: Routes, service: Service) -> None:
     """Add the routes."""
     root = service.catalog.root / SNAPSHOTS
 
+    async def carried_out(request: Request, function: Callable[..., Any], *args: Any) -> Response:
+        """The result of a write; with ``wait=false`` the answer does not wait for it."""
+        wait = Parameters.of(request.query_params).wait
+        writing = service.write(service.collection(request), function, *args, limited=False)
+        if wait:
+            return ok(request, json.dumps(await writing))
+        service.work.begin(writing)
+        return accepted(request)
+
     async def create_snapshot(request: Request) -> Response:
-        """Copy a collection; the answer comes when the copy is on disk."""
+        """Copy a collection; the answer comes when the copy is on disk, with wait=false at once."""
         found = service.collection(request)
-        return ok(request, json.dumps(await service.write(found, _taken, found, root / found.name, limited=False)))
+        return await carried_out(request, _taken, found, root / found.name)
 
     async def list_snapshots(request: Request) -> Response:
         """Snapshots of a collection."""
@@ -47,12 +58,7 @@ def add(routes: Routes, service: Service) -> None:
 
     async def delete_snapshot(request: Request) -> Response:
         """Delete a snapshot."""
-        path = _path(request)
-        try:
-            await service.write(service.collection(request), path.unlink)
-        except FileNotFoundError:  # another request was faster
-            raise _unknown(path.name) from None
-        return ok(request, "true")
+        return await carried_out(request, _deleted, _path(request))
 
     def _path(request: Request) -> Path:
         name = request.path_params["snapshot"]
@@ -62,10 +68,10 @@ def add(routes: Routes, service: Service) -> None:
         return path
 
     of = "/collections/{name}/snapshots"
-    routes.add("POST", of, create_snapshot)
+    routes.add("POST", of, create_snapshot, query=["wait"])
     routes.add("GET", of, list_snapshots, reads=True)
     routes.add("GET", of + "/{snapshot}", get_snapshot, reads=True, produces="application/x-tar")
-    routes.add("DELETE", of + "/{snapshot}", delete_snapshot)
+    routes.add("DELETE", of + "/{snapshot}", delete_snapshot, query=["wait"])
 
 
 def _taken(found: Collection, folder: Path) -> dict[str, Any]:
@@ -87,6 +93,14 @@ def _taken(found: Collection, folder: Path) -> dict[str, Any]:
     finally:
         unfinished.unlink(missing_ok=True)
     return _described(path)
+
+
+def _deleted(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:  # another request was faster
+        raise _unknown(path.name) from None
+    return True
 
 
 def _unknown(name: str) -> ProblemDetails:

@@ -155,7 +155,7 @@ class Calls:
         store, columns = self.collection.store, self.collection.store.columns
         arrays = {} if columns is None else {"schema": np.frombuffer(columns.serialize().to_pybytes(), np.uint8)}
         facts = {"dim": store.dim, "metric": store.metric, "originals": store.originals, "rows": len(store)}
-        return {**facts, "version": store.version, "generation": store.generation}, arrays
+        return {**facts, "generation": store.generation}, arrays
 
     def health(self, given: Given, arrays: Arrays) -> Answer:
         """See Store.health."""

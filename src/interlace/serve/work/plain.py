@@ -46,7 +46,7 @@ class PlainBatch:
         found, single = self._collection, len(given) == 1
         snapshot = found.snapshot()
         how = How.of(given[0], snapshot, found.settings)
-        vectors = as_vectors([each.query for each in given], found.dim, "query")
+        vectors = as_vectors([each.query for each in given], found.dim, lambda _: "query")
         matches = search(snapshot, vectors[0] if single else vectors, how, None, 1)
         self._metrics.searched(found.name, matches.stats)
         size = found.answer_size()

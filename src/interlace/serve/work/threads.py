@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from ..problems import ProblemDetails, over_limit
 from ..settings import RequestLimits
 
 T = TypeVar("T")
+log = logging.getLogger("interlace.serve")
 MOST = 64  # queries in a batch
 WRITERS = 8  # collections that are written to at the same time
 
@@ -67,6 +69,7 @@ class Workers:
         self.waiting = 0  #: searches that have no thread yet, or run
         self.writing = 0  #: writes that wait or run
         self.after_write: Callable[[], None] = _nothing  #: called after each write, before it is acknowledged
+        self._begun = set[asyncio.Task[Any]]()  # writes that no request waits for
         self._running = 0  # batches
         self._groups: dict[Hashable, tuple[RunBatch, list[Member]]] = {}
         self._open: deque[Member] = deque()  # of all batches, oldest first
@@ -177,6 +180,21 @@ class Workers:
                 return await asyncio.get_running_loop().run_in_executor(self._writes, function, *args)
             finally:
                 self.after_write()
+
+    def begin(self, writing: Coroutine[Any, Any, Any]) -> None:
+        """Carry out a write that no request waits for; that it failed is logged."""
+        task = asyncio.ensure_future(writing)
+        self._begun.add(task)  # the event loop does not keep it
+        task.add_done_callback(self._end_of_begun)
+
+    def _end_of_begun(self, task: asyncio.Task[Any]) -> None:
+        self._begun.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a write that was accepted has failed: %s", error)
+
+    async def begun(self) -> None:
+        """Wait for the writes of :meth:`begin`."""
+        await asyncio.gather(*self._begun, return_exceptions=True)
 
     async def _in_time(self, task: Awaitable[T]) -> T:
         try:

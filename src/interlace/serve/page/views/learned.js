@@ -2,7 +2,7 @@
 
 import * as api from "../api.js";
 import { bars, curves, legend } from "../charts.js";
-import { count, drawn, el, notice, number, panel, percent, svg, table } from "../dom.js";
+import { count, drawn, el, notice, number, panel, percent, plural, svg, table } from "../dom.js";
 
 export const title = "Codes";
 export const waiting = "Reading the codebooks";
@@ -15,7 +15,9 @@ export async function render({ name, signal }) {
     return node;
   }
   node.append(el("p", { class: "lead" },
-    `Layout ${found.layout}: ${count(found.books.length)} books, of which search reads ${count(found.n_crude)} first (the crude ones).`));
+    `Layout ${found.layout}: ${plural(found.books.length, "book")}, ` + (found.n_crude < found.books.length
+      ? `of which search reads ${count(found.n_crude)} first (the crude ones).`
+      : "all of which search reads in its first step.")));
   if (found.variances.length) node.append(el("div", { class: "columns" }, variances(found), prior(found)));
   node.append(books(found));
   return node;

@@ -48,7 +48,7 @@ function layersOf(found) {
     ? near.map(({ cell, at, rows }) => ({ x: at[0], y: at[1], cell, radius: 3 + 4 * Math.sqrt(rows / most) })) : [];
   const hits = (asked?.hits ?? []).map((id, i) => ({ id, x: asked.hits_at[i][0], y: asked.hits_at[i][1], hit: i + 1 }));
   const layers = [
-    { name: asked ? "not scanned" : "rows of the sample", points: rest, colour: "far", radius: 2, alpha: 0.75, picked: true },
+    { name: asked?.visited ? "not scanned" : "rows of the sample", points: rest, colour: "far", radius: 2, alpha: 0.75, picked: true },
     { name: "in cells that were visited", points: seen, colour: "blue", radius: 2.2, alpha: 0.6, picked: true },
     { name: "survivors of the crude step", points: left, colour: "warm", radius: 3, picked: true },
     { name: near === found.cells ? "centres of cells" : "centres of visited cells in the sample", points: cells, colour: "muted", radius: 5, shape: "cross", alpha: 0.55 },
@@ -76,7 +76,8 @@ function mapped(context, found, pick) {
     "in cells that were visited": "blue" };
   const asked = found.query;
   const summary = asked
-    ? `The query is ${label()}. The search visited ${plural(asked.visited.length, "cell")}` +
+    ? `The query is ${label()}. ` +
+      (asked.visited ? `The search visited ${plural(asked.visited.length, "cell")}` : "Rows have no codes yet: all are compared") +
       (asked.survivors ? `; ${plural(asked.survivors.length, "row")} of this sample survived the crude step` : "") + "."
     : "Click a row to use it as the query, or use the arrow keys and Enter.";
   const readout = el("div", { class: "readout", "aria-live": "polite" }, el("p", { class: "quiet" }, "Point at a row to see it."));
@@ -88,7 +89,7 @@ function mapped(context, found, pick) {
   let waiting = 0;
 
   function show(point, payload) {
-    const place = [point.hit ? `hit ${point.hit}` : null, point.cell === undefined ? null : `cell ${point.cell}`].filter(Boolean);
+    const place = [point.hit ? `hit ${point.hit}` : null, point.cell === undefined || point.cell === null ? null : `cell ${point.cell}`].filter(Boolean);
     readout.replaceChildren(el("div", { class: "asked" }, pictures(payload, point.id), el("div", {},
       el("strong", {}, `Row ${idText(point.id)}`), el("p", { class: "quiet" }, place.join(", ")), fields(payload))));
   }

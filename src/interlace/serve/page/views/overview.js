@@ -41,12 +41,18 @@ function tiles(found, info, coded) {
     tile("Dimensions", count(found.dim), METRICS[found.metric] ?? found.metric),
     tile(
       coded ? "Code bytes per row" : "Bytes per row", found.rows ? number(sizes.per_vector, 3) : "–",
-      found.rows && coded ? `${number((4 * found.dim) / sizes.per_vector, 3)}x smaller than float32` : null,
+      found.rows && coded ? smaller(found) : null,
     ),
     tile("Cells", coded ? count(found.cells) : "–", coded ? `layout ${found.layout}` : "no codes yet"),
     tile("Filter fields", count(Object.keys(info.payload_schema ?? {}).length),
       Object.keys(info.payload_schema ?? {}).join(", ").slice(0, 60)),
   );
+}
+
+/** The size against float32 vectors, originals included where they are kept. */
+function smaller({ bytes: { times_smaller: times }, originals }) {
+  const what = originals ? " with the original vectors" : "";
+  return times > 1 ? `${number(times, 3)}x smaller than float32${what}` : `no smaller than float32${what}`;
 }
 
 function bytesPanel(found, coded) {
