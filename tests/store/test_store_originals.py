@@ -587,4 +587,4 @@ def test_a_default_search_says_how_it_was_chosen(tmp_path: Path) -> None:
         fresh.search(q, 5, recall=0.95)
     without = il.Index.build(x, n_bytes=8, threads=1, progress=False).search(q, 5)
     assert (without.stats.chosen, without.stats.reranked) == (None, 0)
-    assert not il.create(tmp_path / "s", fresh.codebooks, originals="int8").to_index().originals
+    assert il.create(tmp_path / "s", fresh.codebooks, originals="int8").snapshot.to_index().originals is None

@@ -32,7 +32,7 @@ HEAD = 8  # bytes of an int8 row before the steps: smallest value and step, floa
 STEPS = 255
 LARGEST_HALF = 65504.0
 #: Below it float16 loses digits. It is an error if most rows are smaller, where there are so many rows.
-SMALLEST_HALF, MANY_ROWS = 2.0**-14, 100
+SMALLEST_HALF, MANY_ROWS, LOST_DIGITS = 2.0**-14, 100, 2.0**-9
 PART_BYTES = 1 << 20  # copied at a time
 
 
@@ -91,7 +91,10 @@ class OriginalsFormat:
                 f"x[{first_row + row}, {column}] is {x[row, column]:g}, {away[row, column]:g} from the centre of the "
                 f"vectors, but float16 ends at {LARGEST_HALF:g}: scale the vectors, or keep them with originals='int8'"
             )
-        if len(x) >= MANY_ROWS and 0 < (typical := float(np.median(away.max(1)))) < SMALLEST_HALF:
+        if len(x) < MANY_ROWS or not 0 < (typical := float(np.median(away.max(1)))) < SMALLEST_HALF:
+            return
+        errors = np.abs(away.astype(np.float16).astype(np.float32) - away).max(1)
+        if float(np.median(errors)) > LOST_DIGITS * typical:  # not those of few digits, such as 40 and 40.00001
             raise InputError(
                 f"half of {len(x)} rows have no value that is farther than {typical:g} from the centre of the vectors, "
                 f"but float16 loses digits below {SMALLEST_HALF:g}: scale the vectors, or keep them with "
