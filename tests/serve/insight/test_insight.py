@@ -13,6 +13,7 @@ from page_helpers import build_shapes, build_words
 from serve_helpers import Running, running, vectors
 
 import interlace as il
+from interlace.engine.margins import DEFAULT
 from interlace.serve.insight.sample_map import principal_axes
 
 
@@ -93,7 +94,8 @@ def test_a_map_without_a_query_of_string_ids_and_cosine(shown: Running) -> None:
 def test_the_funnel_has_the_numbers_of_the_search(shown: Running, rerank: int) -> None:
     body = {"query": 100, "limit": 4, "params": {"rerank": rerank}}
     steps = ask(shown, "shapes/insight/funnel", body)
-    stats = opened(shown, "shapes").search_by_id(100, 4, rerank=rerank or None).stats
+    options = {"rerank": rerank} if rerank else {"margin": DEFAULT}
+    stats = opened(shown, "shapes").search_by_id(100, 4, **options).stats
     assert steps["steps"]["rows"] == 3_000
     assert steps["steps"]["cells_visited"] == stats.cells
     assert steps["steps"]["scanned"] == stats.scanned
