@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from .options import add_embedded, add_json, add_threads, margin, natural, positive, share
+from .options import add_embedded, add_json, add_margin, add_threads, natural, positive, share
 
 HELP = "measure recall, agreement and speed of an index, or MAP of a model"
 DESCRIPTION = """\
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-k", "--k", type=positive, metavar="K", help="neighbours per query (default: 10; for a model 100)"
     )
-    parser.add_argument("--margin", type=margin, help="as in `interlace search`: 0.999, exact, paper, inf")
+    add_margin(parser)
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument("--rerank", type=positive, metavar="N", help="re-rank the N best rows by kept originals")
     depth.add_argument("--recall", type=share, metavar="R", help="as in `interlace search`: choose margin and re-rank")

@@ -54,6 +54,14 @@ def margin(text: str) -> Margin:
     raise argparse.ArgumentTypeError(f"expected 'exact', 'paper', 'inf' or a number between 0 and 1, got {text!r}")
 
 
+def add_margin(parser: argparse.ArgumentParser) -> None:
+    """``--margin``, for commands whose help does not list the margins."""
+    default = "0.999, or as with --recall 0.95 where originals are kept and --rerank is not given"
+    parser.add_argument(
+        "--margin", type=margin, help=f"as in `interlace search`: 0.999, exact, paper, inf (default: {default})"
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..errors import InputError
-from .options import add_json, add_learning, add_threads, learning, margin, natural, positive
+from .options import add_json, add_learning, add_margin, add_threads, learning, natural, positive
 
 HELP = "build and search an index in shards on a Ray cluster"
 DESCRIPTION = """\
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("index", metavar="DIR", help="folder, URL or manifest.json of an index in shards")
     search.add_argument("queries", metavar="QUERIES", help="file of query vectors, one per row")
     search.add_argument("-k", type=positive, default=10, metavar="K", help="neighbours per query (default: 10)")
-    search.add_argument("--margin", type=margin, help="as of `interlace search`")
+    add_margin(search)
     search.add_argument("--rerank", type=positive, metavar="N", help="re-rank the N best rows by exact distances")
     search.add_argument("--recall", type=float, metavar="R", help="re-rank as many rows as this recall needs")
     search.add_argument("--replicas", type=positive, default=1, metavar="N", help="actors that hold each shard")

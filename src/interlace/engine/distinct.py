@@ -1,4 +1,4 @@
-"""Which queries of a calibration are the same query again: confidence counts different ones only.
+"""Which queries of a calibration repeat each other: confidence counts different ones only.
 
 Two queries are one if
 

@@ -75,7 +75,7 @@ class Held:
         return Held(answers=tuple(answer[part] for answer in self.answers), visits=visits, **per_query)
 
     def only(self, kept: NDArray[np.bool_], counts: NDArray[np.int64]) -> Held:
-        """Some of the queries, each of which stands for so many; both arrays have an entry for every query."""
+        """Some of the queries, each with its number of repeats; both arrays have an entry for every query."""
         per_query: dict[str, Any] = {name: getattr(self, name)[kept] for name in _PER_QUERY}
         visited = kept[: len(self.visits.bases)]
         visits = Visits(self.visits.bases[visited], self.visits.sizes[visited])

@@ -9,6 +9,8 @@ from ..codec.book import is_long
 from ..codec.codebooks import MAX_CELLS, Codebooks
 from ..engine.calibrating import queries_needed
 from ..engine.margins import DEFAULT, Calibration, Covered
+from ..engine.recall import DEFAULT_RECALL, K, default_effort, effort
+from ..errors import InputError
 from ..learn.settings import rows_per_cell_aim
 from .searcher import Searcher
 
@@ -16,6 +18,8 @@ from .searcher import Searcher
 CELLS_GROWTH = 4
 #: Layouts whose first book makes cells over all dimensions; elsewhere learning again makes no more of them.
 _WITH_CELLS = ("hybrid", "residual")
+#: What a search asks for by default where originals are kept.
+_BY_VECTORS = f"recall={DEFAULT_RECALL:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +28,9 @@ class IndexHealth:
 
     rows: int
     calibrated: bool  #: whether any target is supported at k = 10; otherwise searches with a margin below 1 are exact
-    default_calibrated: bool = True  #: whether the default margin is; otherwise searches with it are exact
+    #: what a search asks for that gives neither margin nor rerank nor recall; where originals are kept, a recall
+    default: str = f"margin={DEFAULT:g}"
+    default_calibrated: bool = True  #: whether it is supported; otherwise ``calibration`` says what runs
     calibration: str  #: the targets that are supported for the current rows, or why there are none
     cells: int = 0  #: 0: there are no codes yet
     rows_per_cell: float = 0.0  #: on average
@@ -67,8 +73,14 @@ def searching_facts(searcher: Searcher) -> dict[str, Any]:
     engine = searcher.engine
     n, books = engine.n_kept, engine.codebooks
     targets, why = calibration_state(engine.calibration, n)
-    facts: dict[str, Any] = {"rows": n, "calibrated": bool(targets), "default_calibrated": DEFAULT in targets}
-    facts["calibration"] = why
+    facts: dict[str, Any] = {"rows": n, "calibrated": bool(targets)}
+    if searcher.originals is not None:
+        supported, default = _default_recall(engine.calibration, n)
+        facts |= {"default": _BY_VECTORS, "default_calibrated": supported, "calibration": f"{why}; {default}"}
+    else:
+        exactly = f"; searches with the default margin ({DEFAULT:g}) run exactly"
+        facts["default_calibrated"] = DEFAULT in targets
+        facts["calibration"] = why + exactly * (bool(targets) and DEFAULT not in targets)
     if engine.vectors is None:
         facts |= {"cells": books.n_cells, "rows_per_cell": n / books.n_cells, "rows_per_cell_limit": _limit(books, n)}
     return facts
@@ -83,6 +95,19 @@ def _limit(books: Codebooks, n_rows: int) -> float | None:
     return CELLS_GROWTH * max(aim, n_rows / MAX_CELLS)
 
 
+def _default_recall(made: Calibration | None, n: int) -> tuple[bool, str]:
+    """Whether the recall of a search by default is supported for n rows, and a text about such searches."""
+    margin, depth, chosen = default_effort(K, n, made)
+    try:
+        effort(DEFAULT_RECALL, K, n, made)
+    except InputError:
+        return False, f"a search by default is {chosen}"
+    assert made is not None
+    if isinstance(made.rule(depth, margin, n, reranked=True), Covered):
+        return True, f"supports {_BY_VECTORS}, the default"
+    return False, f"searches by default ({_BY_VECTORS}) run exactly by code"
+
+
 def calibration_state(made: Calibration | None, n: int) -> tuple[list[float], str]:
     """The targets that are calibrated for n rows, and a description."""
     if made is None:
@@ -91,18 +116,19 @@ def calibration_state(made: Calibration | None, n: int) -> tuple[list[float], st
     targets = made.targets(10, n)
     by = f"made for {made.n:,} rows with {made.queries:,} queries; there are {n:,} rows"
     if targets:
-        exactly = "" if DEFAULT in targets else f"; searches with the default margin ({DEFAULT:g}) run exactly"
-        return targets, f"valid for targets up to {targets[-1]:g} at k = 10: {by}{exactly}"
+        return targets, f"valid for targets up to {targets[-1]:g} at k = 10: {by}"
     assert not isinstance(found, Covered)
-    return [], f"not valid: {DEFAULT:g} {found.why} ({by})" if made.queries else f"not valid: it {found.why}"
+    return [], f"not valid: {DEFAULT:g} {found.why} ({by})"
 
 
 def calibration_advice(health: IndexHealth) -> list[str]:
-    """To calibrate, if the default margin has no rule."""
+    """To calibrate, if a search by default has no rule."""
     if (health.default_calibrated and health.calibrated) or not health.rows:
         return []
     if not health.calibrated:
         return ["calibrate(queries): until then searches with a margin below 1 are exact, which is slower"]
+    if health.default == _BY_VECTORS:
+        return [f"calibrate(queries), or use codes of more bytes: the calibration does not support {_BY_VECTORS}"]
     return [
         f"calibrate(queries), with {queries_needed(DEFAULT):,} queries or more: until then searches with the default "
         f"margin ({DEFAULT:g}) are exact, which is slower"

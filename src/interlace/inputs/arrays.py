@@ -232,7 +232,7 @@ class Rows:
         """The ids of the rows as a caller passes them: None for default ids, and a string names a column of a table."""
         if self._columns is None and not isinstance(given, str):
             return given
-        from .table_ids import ids_of_rows  # here, because it brings modules that arrays do without
+        from .table_ids import ids_of_rows  # imported late, because it loads pyarrow helpers
 
         return ids_of_rows(self.name, self._columns, given)
 
@@ -266,7 +266,7 @@ class Rows:
 def as_one_query(q: Any, dim: int) -> FloatArray | None:
     """A float32 vector [dim] or [1, dim] as [1, dim], copied; None for anything else, which :func:`as_queries` reads.
 
-    It is quick, and says no where a value may be too large or is not finite, or all may be too small.
+    It is quick, and returns None where a value may be too large or is not finite, or all may be too small.
     """
     if type(q) is not np.ndarray or q.dtype is not FLOAT32 or (q.shape != (dim,) and q.shape != (1, dim)):
         return None

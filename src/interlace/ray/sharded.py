@@ -86,7 +86,8 @@ class ShardedStore(ClusterSearches):
             return self.space.embedding(x)
         array = to_numpy(x, "x")
         rows = as_rows(array[None] if array.ndim == 1 else array, name="x", dim=self.space.dim)
-        self.space.codebooks.metric_type.prepare(rows, name="x")  # refuses rows that have no length, or hardly any
+        # It refuses rows of length 0, and rows too small for float32.
+        self.space.codebooks.metric_type.prepare(rows, name="x")
         return rows
 
     def remove(self, ids: Any, *, missing: Missing = "raise", timeout: float | None = None) -> int:

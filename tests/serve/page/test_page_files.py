@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import httpx
 import pytest
 from serve_helpers import Running, running
 
+from interlace.engine.margins import DEFAULT
+from interlace.engine.recall import DEFAULT_RECALL
 from interlace.serve.routes.page import PAGE, POLICY
 
 FILES = sorted(path for path in PAGE.rglob("*") if path.is_file())
@@ -84,6 +88,24 @@ def test_script_parses(name: str) -> None:
         [node, "--input-type=module", "--check"], input=(PAGE / name).read_bytes(), capture_output=True, check=False
     )
     assert ran.returncode == 0, ran.stderr.decode()
+
+
+def test_the_form_says_what_runs_by_default() -> None:
+    """A margin alone is by code; without one, and without a re-rank, vectors that are kept decide."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    asked = [(None, "", ""), (None, "0.9", ""), *product(["float16"], ["", "0.9"], ["", "50"])]
+    calls = f"console.log(JSON.stringify({json.dumps(asked)}.map((asked) => defaults(...asked))));"
+    script = (PAGE / "query.js").read_text() + calls
+    ran = subprocess.run([node, "--input-type=module"], input=script.encode(), capture_output=True, check=True)
+    assert [(found["margin"], found["rerank"]) for found in json.loads(ran.stdout)] == [
+        *[(f"{DEFAULT:g}", "no originals")] * 2,
+        (f"recall {DEFAULT_RECALL:g}", "default"),
+        (f"{DEFAULT:g}", "default"),
+        (f"recall {DEFAULT_RECALL:g}", "none"),
+        (f"{DEFAULT:g}", "none"),
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,13 +3,14 @@
 import * as api from "./api.js";
 import { announce, el } from "./dom.js";
 import { filterControls } from "./filters.js";
-import { MARGINS, idOf, idText, query, vectorOf } from "./query.js";
+import { MARGINS, defaults, idOf, idText, query, vectorOf } from "./query.js";
 
-const NAMES = { "": "default (0.999)", exact: "exact", inf: "all rows" };
+const NAMES = { inf: "all rows" };
 
 /** ``run`` is called when ``query`` has changed. */
 export function searchForm({ name, info, signal }, run) {
   const { size: dim } = info.config.params.vectors;
+  const { originals } = info.interlace;
   const id = el("input", {
     id: "query-id", autocomplete: "off", value: query.id === null ? "" : idText(query.id), placeholder: "id of a row",
   });
@@ -19,17 +20,23 @@ export function searchForm({ name, info, signal }, run) {
   });
   const k = el("input", { id: "query-k", type: "number", min: 1, max: 1000, value: query.k, required: true });
   const margin = el(
-    "select", { id: "query-margin" },
+    "select", { id: "query-margin", onchange: sayDefaults },
     MARGINS.map((value) => el("option", { value }, NAMES[value] ?? value)),
   );
   margin.value = MARGINS.includes(query.margin) ? query.margin : "";
   const rerank = el("input", {
-    id: "query-rerank", type: "number", min: 0, value: query.rerank,
-    placeholder: info.interlace.originals ? "default" : "no originals", disabled: !info.interlace.originals,
+    id: "query-rerank", type: "number", min: 0, value: query.rerank, disabled: !originals, oninput: sayDefaults,
   });
+  sayDefaults();
   const filter = filterControls(info.payload_schema ?? {}, query.filter);
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
   const pasted = el("details", { open: Boolean(query.vector) }, el("summary", {}, "Paste a vector"), vector);
+
+  function sayDefaults() {
+    const found = defaults(originals, margin.value, rerank.value);
+    margin.options[0].textContent = `default (${found.margin})`;
+    rerank.placeholder = found.rerank;
+  }
 
   function take(found) {
     try {

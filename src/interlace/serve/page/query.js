@@ -2,6 +2,15 @@
 
 export const MARGINS = ["", "0.5", "0.8", "0.9", "0.95", "0.98", "0.99", "0.995", "0.999", "exact", "inf"];
 
+export const DEFAULT_MARGIN = "0.999";
+export const DEFAULT_RECALL = "0.95";
+
+/** What a search does where the form is silent, as texts: vectors that are kept are compared unless a margin is asked for. */
+export function defaults(originals, margin, rerank) {
+  if (!originals) return { margin: DEFAULT_MARGIN, rerank: "no originals" };
+  return { margin: rerank === "" ? `recall ${DEFAULT_RECALL}` : DEFAULT_MARGIN, rerank: margin ? "none" : "default" };
+}
+
 const fresh = () => ({ id: null, vector: null, k: 10, margin: "", rerank: "", filter: null });
 
 let owner = null;

@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { spansDecades, steps } from "../charts.js";
 import { announce, count, drawn, el, number, panel, percent, seconds, table } from "../dom.js";
-import { query } from "../query.js";
+import { DEFAULT_MARGIN, DEFAULT_RECALL, query } from "../query.js";
 
 export const title = "Margin";
 export const waiting = "Measuring every margin with rows of this collection";
@@ -24,17 +24,20 @@ function same(rows, at) {
   return first >= 0 && first < at ? ` It is the same rule as for ${rows[first].margin}.` : "";
 }
 
-export async function render({ name, signal, go }) {
+export async function render({ name, info, signal, go }) {
   const k = Math.min(100, query.k);
   const found = await api.insight(name, `margins?k=${k}`, signal);
   const rows = found.margins;
   const node = el("div", { class: "view" }, el("h1", {}, "What a margin buys"));
   node.append(el("p", { class: "lead" },
     "A search skips a row when its crude distance is too large to matter. The margin says how sure it must be: ",
-    `a small one skips more and loses some hits. Measured with ${count(found.queries)} rows as queries, k = ${k}.`));
+    `a small one skips more and loses some hits. Measured with ${count(found.queries)} rows as queries, k = ${k}.`,
+    info.interlace.originals
+      ? ` These are searches by code alone; without a margin, a search here compares vectors for a recall of ${DEFAULT_RECALL}.`
+      : ""));
   if (!rows.length) return node;
   const names = rows.map(({ margin }) => short(margin));
-  let at = Math.max(0, rows.findIndex(({ margin }) => String(margin) === (query.margin || "0.999")));
+  let at = Math.max(0, rows.findIndex(({ margin }) => String(margin) === (query.margin || DEFAULT_MARGIN)));
 
   const shown = CHARTS.filter(({ key }) => rows.some((row) => row[key] !== null));
   const charts = shown.map((chart) => {
