@@ -187,7 +187,7 @@ def test_k_may_be_a_numpy_integer_and_exceed_the_rows(index: il.Index) -> None:
     assert np.isinf(matches.distances[:, len(index) :]).all()
 
 
-@pytest.mark.parametrize("margin", ["Exact", "", "0.99", None, True, [0.9], 0.9 + 0j])
+@pytest.mark.parametrize("margin", ["Exact", "", "0.99", False, True, [0.9], 0.9 + 0j])
 def test_an_unknown_margin(index: il.Index, margin: Any) -> None:
     with raises(il.InputError, "margin", "'exact'", "'paper'", "inf", 1):
         index.search(Q, margin=margin)

@@ -379,7 +379,7 @@ class TestWhereAnIndexIsTaken:
         code, out, _ = run("info", "s")
         assert code == 0
         lines = [" ".join(line.split()) for line in out.splitlines()]
-        assert lines[1] == "kind store, format version 1"
+        assert lines[1] == "kind store, format version 2"
         assert {"rows 700", "ids int64", "log 200 rows that are not in a segment yet"} <= set(lines)
         assert any(line.startswith("segment-3.interlace 500 0 ") for line in lines)
         found = json.loads(run("info", "s", "--json")[1])

@@ -14,7 +14,7 @@ from interlace.cli import demo_data, demo_peers
 from interlace.cli import demo_run as demo
 from interlace.cli.plot import draw
 
-OURS = [demo.DEFAULT_NAME, demo.LOOK, demo.EXACT]
+OURS = [demo.CODES, demo.DEFAULT_NAME, demo.EXACT]
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,9 @@ def test_every_method_is_measured(result):
     assert lines["exact search"].recall > 0.99  # float32 may swap near neighbours
     assert lines["exact search"].bytes_per_vector == 256
     assert lines[result.reference].speed == 1.0
-    kept = lines.pop(demo.LOOK)
-    assert kept.recall >= lines[demo.DEFAULT_NAME].recall
-    assert kept.bytes_per_vector == lines[demo.DEFAULT_NAME].bytes_per_vector + 128
+    kept = lines.pop(demo.DEFAULT_NAME)
+    assert kept.recall >= lines[demo.CODES].recall
+    assert kept.bytes_per_vector == lines[demo.CODES].bytes_per_vector + 128
     for name in [name for name in ours(result) if name in lines]:
         assert 0.2 < lines[name].recall <= 1.0  # 2,048 words may know 1,500 rows by heart
         assert 8 <= lines[name].bytes_per_vector < 12  # cell bounds weigh more among few rows
@@ -56,22 +56,22 @@ def test_every_method_is_measured(result):
 
 
 def ours(found):
-    """The default comes first; the fastest layout is listed where the default chose another one."""
+    """Codes alone come first; the fastest layout is listed where the default chose another one."""
     return [*OURS, *([demo.QUICK] if found.chosen != demo.FAST else [])]
 
 
-def test_the_default_search_prunes_and_agrees(result):
+def test_a_search_by_codes_prunes_and_agrees(result):
     assert 0 < result.survivors <= result.scanned <= 1
     assert result.agreement > 0.98
 
 
-def test_the_table_begins_with_the_default_and_says_what_the_data_is(result):
+def test_the_table_begins_with_codes_alone_and_says_what_the_data_is(result):
     text = demo.table(result)
     head, rule, *lines = text.splitlines()
     for word in ("method", "recall@10", "bytes/vector", "us/query", "speed"):
         assert word in head
     assert set(rule) == {"-", " "}
-    assert lines[0].startswith("interlace, default ")
+    assert lines[0].startswith("interlace, margin=0.999 ")
     assert len([line for line in lines[: len(result.lines)] if "x" in line]) == len(result.lines)
     assert "scikit-learn's digits" in text
     assert f"relative to {result.reference}" in text
@@ -85,10 +85,10 @@ def test_the_table_begins_with_the_default_and_says_what_the_data_is(result):
      (0.5, 400.0, "recall no better, 0.500 to 0.600; 4.00 times slower")],
 )  # fmt: skip
 def test_the_notes_say_where_ours_is_behind(recall, microseconds, words):
-    line = demo.Line("default", "interlace", recall, 8.0, 1.0, microseconds, 1.0, "")
+    line = demo.Line(demo.CODES, "interlace", recall, 8.0, 1.0, microseconds, 1.0, "")
     peer = demo.Line("faiss IndexPQ", "faiss", 0.6, 8.0, 8.0, 100.0, 1.0, "")
     found = demo.Result("data", 10, 4, 2, "faiss IndexPQ", [line, peer], 0.5, 0.1, 1.0, "residual", "why", 1.0)
-    assert f"interlace, default against faiss IndexPQ: {words}" in demo.table(found)
+    assert f"interlace, margin=0.999 against faiss IndexPQ: {words}" in demo.table(found)
 
 
 def test_names_of_points_do_not_overlap():

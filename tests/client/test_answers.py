@@ -49,6 +49,11 @@ def test_an_error_of_the_server_is_the_same_exception_here(kind: type[InterlaceE
     assert getattr(again, "added", None) == getattr(error, "added", None)
 
 
+def test_every_code_of_an_exception_has_a_status() -> None:
+    problems = pytest.importorskip("interlace.serve.problems", reason="the serve extra is not installed")
+    assert problems.STATUS.keys() == set(CODES.values())
+
+
 @pytest.mark.parametrize(
     ("status", "problem", "kind"),
     [

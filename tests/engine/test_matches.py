@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import interlace as il
 from helpers import METRICS, build, clustered, hand_made, small_index
@@ -123,6 +125,16 @@ def test_a_sum_of_stats_names_the_rule_that_may_lose_hits_and_the_fallback() -> 
         both = il.SearchStats.summed(parts)
         assert (both.rule, both.fallback, both.is_exact) == ("calibrated", "0.99 not calibrated", False)
     assert il.SearchStats.summed([exact, exact]).rule == "exact"
+
+
+@given(st.lists(st.tuples(st.sampled_from([None, "a", "b"]), st.none() | st.floats(0, 1)), min_size=1))
+def test_a_sum_of_stats_names_each_choice_once_and_promises_the_least(parts: list[Any]) -> None:
+    one = small_index(n=50).search(Q, 5, margin="exact", threads=1).stats
+    summed = il.SearchStats.summed([dataclasses.replace(one, chosen=c, expected_recall=r) for c, r in parts])
+    chosen, recalls = [c for c, _ in parts if c], [r for _, r in parts]
+    assert set((summed.chosen or "").split(" / ")) - {""} == set(chosen)
+    assert len(summed.chosen or "") == max(0, 4 * len(set(chosen)) - 3)
+    assert summed.expected_recall == (None if None in recalls else min(recalls))
 
 
 def test_an_empty_index_costs_nothing() -> None:

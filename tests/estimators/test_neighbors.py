@@ -386,7 +386,7 @@ def test_parameters_are_checked_by_fit(params, facts):
 def test_a_fit_that_fails_leaves_the_one_before():
     model = il.Neighbors(**COARSE).fit(X)
     before = model.kneighbors(Q)
-    with raises(il.InputError, "x[1, 2]", "nan"):
+    with raises(il.InputError, "X[1, 2]", "nan"):
         model.fit(np.where(np.indices((9, 3)).sum(0) == 3, np.nan, 1.0))
     assert model.n_features_in_ == DIM
     for a, b in zip(model.kneighbors(Q), before, strict=True):

@@ -255,13 +255,18 @@ def test_a_single_search_takes_few_python_calls() -> None:
     """Each costs about half a microsecond, and a single query takes some fifty: count them, whatever the machine."""
     index = il.Index.build(sample(600), n_bytes=4, layout="hybrid", threads=1, originals="int8")
     index.calibrate(sample(400), threads=1)
-    query = np.zeros(index.dim, np.float32)
+    query = np.ones(index.dim, np.float32)
 
     def profile(frame, event, argument):
         if event == "call":
             calls.append(frame.f_code.co_name)
 
-    for most, options in ((18, {"margin": 0.99}), (24, {"margin": 0.99, "rerank": 50}), (18, {"margin": "exact"})):
+    for most, options in (
+        (18, {"margin": 0.99}),
+        (24, {"margin": 0.99, "rerank": 50}),
+        (18, {"margin": "exact"}),
+        (25, {}),
+    ):
         index.search(query, **options)  # what is made once is made now
         calls: list[str] = []
         sys.setprofile(profile)

@@ -27,6 +27,7 @@ NUMBERS = np.arange(N) * 7 + 3
 WORDS = [f"é{i}" for i in range(N)]
 LISTS = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 3)
 SIDES = {f"f{i}": X[:, i] for i in range(3)}
+NEAR: dict[str, Any] = {"n_bytes": 2, "threads": 1}
 TINY: dict[str, Any] = {"n_bytes": 2, "n_words": 4, "threads": 1}
 
 
@@ -97,8 +98,8 @@ def test_the_column_id_of_any_table_holds_the_ids(kind: str, ids: str, tmp_path:
         assert len(store) == N
 
 
-#: Frames have only columns of numbers beside that of the ids; blocks of an iterator are looked at once.
-NAMED = [kind for kind in KINDS if kind.startswith(("table", "batch ", "stream", "parquet"))]
+#: Frames have only columns of numbers beside that of the ids.
+NAMED = [kind for kind in KINDS if "frame" not in kind and kind != "pandas"]
 
 
 @pytest.mark.parametrize("kind", NAMED)
@@ -108,7 +109,12 @@ def test_a_column_of_another_name_is_named(kind: str, tmp_path: Path) -> None:
 
     assert Rows(table()).ids(None) is None
     assert il.Index.build(table(), **TINY).ids.tolist() == list(range(N))
-    assert il.Index.build(table(), ids="name", **TINY).ids.tolist() == WORDS
+    index = il.Index.build(table(), ids="name", **TINY)
+    assert index.ids.tolist() == WORDS
+    assert il.ICQ(2, n_words=4, threads=1).fit(table()).index(table(), "name").ids.tolist() == WORDS
+    grown = il.Index(index.codebooks)
+    grown.add(table(), "name")
+    assert grown.ids.tolist() == WORDS
     with il.create(tmp_path / "s", il.ICQ(2, n_words=4, threads=1).fit(X)) as store:
         assert store.add(table(), "name").tolist() == WORDS
         assert store.upsert(table(), "name").tolist() == WORDS
@@ -122,6 +128,35 @@ def test_blocks_of_a_store_take_a_named_column(tmp_path: Path) -> None:
         store.add(iter(pa.table({"name": WORDS, "v": LISTS}).to_batches(6)), "name")
         assert store.ids.tolist() == WORDS
         assert store.add(X[0], "one").tolist() == ["one"]  # a single row with a single id
+
+
+def test_a_column_that_is_not_in_all_blocks_is_refused_by_the_block() -> None:
+    tables = [pa.table({"sku": WORDS[:9], "v": LISTS[:9]}), pa.table({"v": LISTS[9:]})]
+    with raises(il.InputError, "block 1 of x (from row 9)", "no column", "'sku'", "'v'"):
+        il.Index.build(iter(tables), ids="sku", **TINY)
+    with raises(il.InputError, "block 0 of x (from row 0)", "no table", "'sku'"):
+        il.Index.build(iter([X[:9], X[9:]]), ids="sku", **TINY)
+
+
+def test_ids_that_are_passed_come_before_a_column_of_blocks() -> None:
+    table = pa.table({"id": np.arange(N) / 2, "v": LISTS})  # no ids: they would be refused
+    assert il.Index.build(iter(table.to_batches(6)), ids=WORDS, **TINY).ids.tolist() == WORDS
+
+
+@pytest.mark.parametrize("ids", [*IDS, "floats"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_estimators_take_no_ids(kind: str, ids: str, tmp_path: Path) -> None:
+    column = IDS.get(ids, pa.array(np.arange(N) / 2))
+
+    def table() -> Any:
+        return KINDS[kind]({"id": column}, tmp_path)
+
+    model, wanted = il.Neighbors(3, **NEAR).fit(table()), il.Neighbors(3, **NEAR).fit(X)
+    for found, rows in zip((model.kneighbors(table()), model.kneighbors()), (X, None), strict=True):
+        for a, b in zip(found, wanted.kneighbors(rows), strict=True):
+            np.testing.assert_array_equal(a, b)
+    found, wanted = (il.ICQ(2, n_words=4, threads=1).fit(x()).encode(x()) for x in (table, lambda: X))
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("metric", ["l2", "cosine"])

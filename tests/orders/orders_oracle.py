@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import interlace as il
 from interlace.codec.encode import encode
+from interlace.codec.originals import centre_of
 from interlace.index.matches import Matches, RangeMatches
 
 FloatArray = NDArray[np.float32]
@@ -41,17 +42,18 @@ def unit(x: FloatArray) -> FloatArray:
     return np.asarray(x / lengths[:, None], np.float32)
 
 
-def as_kept(x: FloatArray, originals: str | None) -> FloatArray | None:
-    """Vectors as a store with these originals gives them back."""
+def as_kept(x: FloatArray, originals: str | None, centre: FloatArray) -> FloatArray | None:
+    """Vectors as a store with these originals, around this centre, gives them back."""
     if originals is None:
         return None
+    x = x - centre
     if originals == "float16":
-        return x.astype(np.float16).astype(np.float32)
+        return x.astype(np.float16).astype(np.float32) + centre
     low = x.min(1, keepdims=True) if len(x) else x[:, :1]
     high = x.max(1, keepdims=True) if len(x) else x[:, :1]
     step = ((high.astype(np.float64) - low) / 255).astype(np.float32)
     steps = np.clip(np.rint((x.astype(np.float64) - low) / np.where(step > 0, step, 1)), 0, 255)
-    return np.asarray(steps.astype(np.float32) * step + low, np.float32)
+    return np.asarray(steps.astype(np.float32) * step + low + centre, np.float32)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,6 +70,7 @@ class Rows:
     next_id: int  #: what a store gives to the next row that comes without an id
     calibrated: bool = False  #: whether ``calibrate`` has measured recalls in a store with originals
     exact: bool = False  #: a store without codebooks: rows are the vectors themselves
+    centre: Any = None  #: of the originals: that of the books with which rows were first converted
     vectors: DoubleArray = dataclasses.field(init=False)  #: [n, dim] what the codes stand for
     row_of: dict[Any, int] = dataclasses.field(init=False)
 
@@ -76,7 +79,8 @@ class Rows:
         """No rows at all."""
         given = np.zeros((0, books.dim), np.float32)
         codes = np.zeros((0, 1 + len(books.columns)), np.uint8)
-        return cls(books, originals, (), codes, given, as_kept(given, originals), (), 0, exact, exact)
+        kept = None if originals is None else given
+        return cls(books, originals, (), codes, given, kept, (), 0, exact, exact, centre=centre_of(books))
 
     def __post_init__(self) -> None:
         vectors = self.given.astype(np.float64) if self.exact else decoded(self.books, self.codes)
@@ -96,7 +100,7 @@ class Rows:
         x = np.ascontiguousarray(unit(x) if self.books.metric == "cosine" and len(x) else x, np.float32)
         payload = [{}] * len(ids) if payload is None else payload
         before = self.without(ids)
-        new, kept = encode(self.books, x, 1, effort), as_kept(x, self.originals)
+        new, kept = encode(self.books, x, 1, effort), as_kept(x, self.originals, self.centre)
         if self.exact and kept is not None:  # until there are codes
             kept = x
         numbers = [value + 1 for value in ids if not isinstance(value, str)]
@@ -128,9 +132,10 @@ class Rows:
     def recoded(self, books: il.Codebooks) -> Rows:
         """By other books, from what is kept of the vectors."""
         if self.exact:
-            kept = as_kept(self.given, self.originals)
+            centre = centre_of(books)
+            kept, codes = as_kept(self.given, self.originals, centre), encode(books, self.given, 1)
             return dataclasses.replace(
-                self, books=books, codes=encode(books, self.given, 1), kept=kept, exact=False, calibrated=True
+                self, books=books, codes=codes, kept=kept, exact=False, calibrated=True, centre=centre
             )
         assert self.kept is not None
         return dataclasses.replace(self, books=books, codes=encode(books, self.kept, 1), calibrated=True)

@@ -39,8 +39,8 @@ from interlace.engine.hits import SearchStats
 from interlace.index.matches import Matches
 from raising import raises
 
-#: Rows beyond k that are compared with their originals; None: a search by code alone.
-MORE = st.sampled_from([None, 20, None, 0, 400, "recall"])
+#: Rows beyond k that are compared with their originals; None: a search by code alone; "default": nothing is asked for.
+MORE = st.sampled_from([None, 20, None, 0, 400, "recall", "default"])
 SEARCH = call("search", ask=ASKS, how=HOWS, only=FILTERS, more=MORE)
 QUESTIONS = st.one_of(
     SEARCH,
@@ -130,7 +130,7 @@ class Questions(World):
         options: dict[str, Any] = {"offset": how.offset, "filter": given, "embedded": embedded, "threads": how.threads}
         depth = None
         if isinstance(more, str):
-            options["recall"] = 0.8
+            options |= {"recall": 0.8} if more == "recall" else {}
         else:
             depth = how.k + how.offset + more
             options |= {"rerank": depth, "margin": how.margin}
@@ -138,9 +138,10 @@ class Questions(World):
         def found(q: FloatArray, **other: Any) -> Matches:
             return subject.thing.search(q, how.k, **options | other)
 
-        if depth is None and not self.recalls(subject, lambda: found(q)):
+        if more == "recall" and not self.recalls(subject, lambda: found(q)):
             return
         first = found(q)
+        assert (first.stats.chosen is None) == (depth is not None or subject.rows.exact)
         if depth is not None:
             self.check_stats(subject, first.stats, len(vectors), how.margin, allowed)
             assert first.stats.reranked <= len(vectors) * max(depth, how.k)
@@ -180,14 +181,15 @@ class Questions(World):
         depth = how.k + how.offset + more if second and isinstance(more, int) else None
         recall = second and depth is None
         options: dict[str, Any] = {"offset": how.offset, "filter": given, "exclude_self": exclude}
-        options |= {"recall": 0.8} if recall else {"margin": how.margin}
+        if more != "default" or not second:
+            options |= {"recall": 0.8} if recall else {"margin": how.margin}
         if depth is not None:
             options["rerank"] = depth
 
         def found(ids: Any, **other: Any) -> Matches:
             return subject.thing.search_by_id(ids, how.k, **options | other)
 
-        if recall and not self.recalls(subject, lambda: found(ids)):
+        if more == "recall" and recall and not self.recalls(subject, lambda: found(ids)):
             return
         first = found(ids)
         left_out = own if exclude else None

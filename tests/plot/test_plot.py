@@ -54,7 +54,7 @@ def model() -> il.ICQ:
 @pytest.fixture(scope="module")
 def index(model: il.ICQ) -> il.Index:
     index = model.index(X)
-    index.calibrate(clustered(4000, 12, seed=2))
+    index.calibrate(clustered(4400, 12, seed=2))
     return index
 
 

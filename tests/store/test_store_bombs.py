@@ -181,13 +181,9 @@ def test_compressed_columns_are_refused_before_they_are_decompressed(tmp_path: P
     rewritten(file_of(tmp_path / "segment", "payload"), **{SECTION: data})
     made(tmp_path / "log", 2).close()
     piece = piece_of(columns, codec, n, size)
-    parts = [
-        records.COUNTS.pack(records.INTEGERS | records.EXTRAS, n, 2, 0),
-        np.arange(10, 10 + n).tobytes(),
-        bytes(n * 2),
-    ]
-    parts += [records.SIZES.pack(1, 0), struct.pack("<Q", len(piece)), piece]
-    appended(tmp_path / "log", b"".join(parts))
+    none = np.zeros(0, np.uint32)
+    record = records.Record(np.arange(10, 10 + n), np.zeros((n, 2), np.uint8), none, none, (piece,))
+    appended(tmp_path / "log", record.to_bytes())
     for where in ("segment", "log"):
         # All but the ids; and a segment alone needs no compaction.
         assert run_python(USED, str(tmp_path / where)) == (3 if where == "segment" else 4)

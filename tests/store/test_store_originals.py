@@ -139,7 +139,7 @@ def test_re_ranked_searches(tmp_path: Path, kind: str, metric: str) -> None:
     whole = store.search(q, 10, rerank=3000, threads=1)
     assert recall(whole) > 0.999
     assert whole.stats.reranked == 60 * len(there)
-    by_code, some = store.search(q, 10, threads=1), store.search(q, 10, rerank=100, threads=1)
+    by_code, some = store.search(q, 10, margin=0.999, threads=1), store.search(q, 10, rerank=100, threads=1)
     assert recall(by_code) < recall(some) <= 1
     assert (by_code.stats.reranked, some.stats.reranked) == (0, 6000)
     assert "6000 compared with originals" in str(some.stats)
@@ -381,7 +381,7 @@ def test_more_hits_than_are_calibrated(tmp_path: Path) -> None:
     store.add(x, threads=1)
     store.calibrate(q, threads=1)
     q = q[:200]
-    assert "not calibrated for k = 300" in (store.search(q, 300, threads=1).stats.fallback or "")
+    assert "not calibrated for k = 300" in (store.search(q, 300, margin=0.999, threads=1).stats.fallback or "")
     found, exact = (store.search(q, 10, rerank=300, margin=m, threads=1) for m in (0.99, "exact"))
     assert found.stats.rule == "calibrated"
     assert found.stats.scanned < exact.stats.scanned
@@ -533,3 +533,58 @@ def test_copies_are_no_loss(tmp_path: Path) -> None:
     index = il.Index.build(x, n_bytes=8, originals="float16", threads=1, progress=False)
     assert index.searcher.originals.loss.merged == 0
     assert index.calibration.recalls.reachable > 0.99
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", ["far apart", "near their mean"])
+def test_a_store_learns_from_all_rows_that_it_took(tmp_path: Path, kind: str, rows: str) -> None:
+    """Nothing that was acknowledged is refused by the centre, which is known only when the store learns."""
+    rng = np.random.default_rng(0)
+    x = (40 + 1e-5 * rng.normal(size=(2000, 6))).astype(np.float32)
+    if rows == "far apart":
+        x = (50_000 + 2_000 * rng.normal(size=(2000, 6))).astype(np.float32)
+        x[:20] -= 110_000
+    with il.create(tmp_path / "s", dim=6, originals=kind, relearn="manual", n_bytes=3, threads=1) as store:
+        store.add(x)
+        store.relearn(progress=False)
+        kept = store.get(np.arange(2000), originals=True)
+        assert np.abs(kept - x).max() <= (700 if kind == "int8" else 40)
+        lost = store.snapshot.loss
+        assert lost.rows == 2000
+        assert lost.error == pytest.approx(((x - kept.astype(np.float64)) ** 2).sum(), rel=1e-3, abs=1e-9)
+        store.add(x[:100], threads=1)
+        assert store.snapshot.loss.rows == 2100
+        store.relearn(n_bytes=4, progress=False)
+        store.compact()
+        assert store.snapshot.loss.rows == 2100
+    with il.open(tmp_path / "s") as again:
+        assert again.snapshot.loss.rows == 2100
+
+
+def test_a_default_search_says_how_it_was_chosen(tmp_path: Path) -> None:
+    x, q = clustered(5000, 12, seed=1), clustered(40, 12, seed=2)
+    index = il.Index.build(x, n_bytes=8, originals="float16", threads=1, progress=False)
+    found = index.search(q, 5, threads=1)
+    assert found.stats.chosen == "recall=0.95 by default"
+    assert np.array_equal(found.ids, index.search(q, 5, recall=0.95, threads=1).ids)
+    assert index.search(q, 5, recall=0.95).stats.chosen == "recall=0.95"
+    for options in ({"rerank": 20}, {"margin": 0.99}, {"margin": 0.99, "rerank": 20}):
+        assert index.search(q, 5, **options).stats.chosen is None
+    assert index.search(q, 5, margin=0.999).stats.reranked == 0
+    one = index.search(q[0], 5)
+    assert (one.stats.chosen, one.ids.tolist()) == (found.stats.chosen, found.ids[0].tolist())
+    by_id = index.search_by_id([3, 4], 5)
+    assert np.array_equal(by_id.ids, index.search_by_id([3, 4], 5, recall=0.95).ids)
+    for row in one.ids.tolist():  # the explanation is of that search
+        assert index.explain(q[0], row, 5).lost == "found"
+    fresh = il.Index(index.codebooks, originals="float16")
+    fresh.add(x[:500], threads=1)
+    exact = fresh.search(q, 5)
+    assert "no calibration has measured recall=0.95" in (exact.stats.chosen or "")
+    assert exact.stats.reranked == 40 * 500
+    assert np.array_equal(exact.ids, fresh.search(q, 5, margin="exact", rerank=500).ids)
+    with pytest.raises(il.InputError, match="calibrat"):
+        fresh.search(q, 5, recall=0.95)
+    without = il.Index.build(x, n_bytes=8, threads=1, progress=False).search(q, 5)
+    assert (without.stats.chosen, without.stats.reranked) == (None, 0)
+    assert il.create(tmp_path / "s", fresh.codebooks, originals="int8").snapshot.to_index().originals is None

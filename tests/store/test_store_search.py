@@ -107,7 +107,7 @@ def test_enough_hits_are_asked_for(k: int, share: float) -> None:
 
 def test_the_calibrated_margin_survives_removals(tmp_path: Path) -> None:
     """One removed row neither makes searches exact nor wrong; after many the agreement is still what was asked for."""
-    x = clustered(10_400, 12, seed=3, clusters=30)
+    x = clustered(10_800, 12, seed=3, clusters=30)
     x, q, more = x[:6000], x[6000:6400], x[6400:]
     index = il.Index.build(x, n_bytes=4, layout="residual", threads=1)
     store = il.create(tmp_path / "s", index, limits=LARGE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .demo_run import DEFAULT_NAME, Result, full_name
+from .demo_run import CODES, Result, full_name
 
 #: Ours in one colour; peers by how they search.
 COLOURS = {"interlace": "#c8102e", "faiss": "#1f5fa8", "exact": "#333333"}
@@ -34,7 +34,7 @@ def draw(result: Result, path: Path) -> Path | None:
     gap = GAP * (high - low)
     places = _apart([line.recall for line in lines], gap, high - gap / 2)  # below the title
     for line, at in zip(lines, places, strict=True):
-        colour, default = COLOURS[line.kind], line.method == DEFAULT_NAME
+        colour, default = COLOURS[line.kind], line.method == CODES
         axes.plot(line.speed, line.recall, "o", color=colour, markersize=12 if default else 7, zorder=3)
         axes.plot([line.speed, right], [line.recall, at], color=colour, linewidth=0.7, alpha=0.5, zorder=1)
         name = f" {full_name(line)}: {line.bytes_per_vector:.3g} bytes"

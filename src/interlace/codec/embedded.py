@@ -15,8 +15,8 @@ from .embedding import Embedding
 class EmbeddedRows(Rows):
     """Inputs that are read in blocks and come out as vectors: [n, *input_shape], or flat rows."""
 
-    def __init__(self, x: Any, embedding: Embedding, *, name: str = "x") -> None:
-        super().__init__(x, name=name, inputs=embedding.input_shape)
+    def __init__(self, x: Any, embedding: Embedding, *, name: str = "x", ids: Any = None) -> None:
+        super().__init__(x, name=name, inputs=embedding.input_shape, ids=ids)
         self._embedding = embedding
         self.dim = embedding.dim
 

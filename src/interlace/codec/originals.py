@@ -13,7 +13,7 @@ compaction work for all formats. Native code reads the same bytes (``Stored`` in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ HEAD = 8  # bytes of an int8 row before the steps: smallest value and step, floa
 STEPS = 255
 LARGEST_HALF = 65504.0
 #: Below it float16 loses digits. It is an error if most rows are smaller, where there are so many rows.
-SMALLEST_HALF, MANY_ROWS = 2.0**-14, 100
+SMALLEST_HALF, MANY_ROWS, LOST_DIGITS = 2.0**-14, 100, 2.0**-9
 PART_BYTES = 1 << 20  # copied at a time
 
 
@@ -51,7 +51,7 @@ class Loss:
     def stored(cls, found: dict[str, Any]) -> Loss:
         """From a file; ValueError for invalid values."""
         rows, error, merged = found["rows"], found["error"], found["merged"]
-        if not (type(rows) is type(merged) is int and 0 <= merged <= rows and 0 <= float(error) < math.inf):
+        if not (type(rows) is type(merged) is int and min(rows, merged) >= 0 and 0 <= float(error) < math.inf):
             raise ValueError(f"a loss of {error!r:.60} in {rows!r:.60} rows, {merged!r:.60} of them merged")
         return cls(rows, float(error), merged)
 
@@ -69,9 +69,15 @@ class OriginalsFormat:
             raise InputError(f"the centre of originals has {len(self.centre)} entries, vectors have {dim} dimensions")
 
     @classmethod
-    def around(cls, kind: str, codebooks: Codebooks) -> OriginalsFormat:
-        """The format of rows that are converted for the first time, centred by what these codebooks know of them."""
-        return cls(kind, codebooks.dim, centre_of(codebooks))
+    def around(cls, kind: str, codebooks: Codebooks, rows: Iterable[FloatArray] = ()) -> OriginalsFormat:
+        """The format of rows that are converted for the first time, centred by what these codebooks know of them.
+
+        ``rows`` are blocks of them, if they are there already: the centre stays where float16 reaches all of them.
+        """
+        low, high = np.zeros(codebooks.dim, np.float32), np.zeros(codebooks.dim, np.float32)
+        for block in rows:
+            low, high = np.minimum(low, block.min(0, initial=0)), np.maximum(high, block.max(0, initial=0))
+        return cls(kind, codebooks.dim, np.clip(centre_of(codebooks), high - LARGEST_HALF, low + LARGEST_HALF))
 
     def check(self, x: FloatArray, first_row: int = 0) -> None:
         """Raise InputError if the format has no room for a value of x; ``first_row`` is for messages."""
@@ -85,18 +91,26 @@ class OriginalsFormat:
                 f"x[{first_row + row}, {column}] is {x[row, column]:g}, {away[row, column]:g} from the centre of the "
                 f"vectors, but float16 ends at {LARGEST_HALF:g}: scale the vectors, or keep them with originals='int8'"
             )
-        if len(x) >= MANY_ROWS and 0 < (typical := float(np.median(away.max(1)))) < SMALLEST_HALF:
+        if len(x) < MANY_ROWS or not 0 < (typical := float(np.median(away.max(1)))) < SMALLEST_HALF:
+            return
+        errors = np.abs(away.astype(np.float16).astype(np.float32) - away).max(1)
+        if float(np.median(errors)) > LOST_DIGITS * typical:  # not those of few digits, such as 40 and 40.00001
             raise InputError(
                 f"half of {len(x)} rows have no value that is farther than {typical:g} from the centre of the vectors, "
                 f"but float16 loses digits below {SMALLEST_HALF:g}: scale the vectors, or keep them with "
                 "originals='int8'"
             )
 
-    def to_bytes(self, x: FloatArray, first_row: int = 0) -> Bytes:
-        """Checked vectors [n, dim] -> [n, width]; ``first_row`` is for messages."""
-        self.check(x, first_row)
+    def to_bytes(self, x: FloatArray, first_row: int = 0, *, taken: bool = False) -> Bytes:
+        """Vectors [n, dim] -> [n, width]; ``first_row`` is for messages.
+
+        Vectors that a store has ``taken`` before it had this centre are not refused any more: they are clipped.
+        """
+        if not taken:
+            self.check(x, first_row)
         x = x - self.centre
         if self.kind == "float16":
+            x = np.clip(x, -LARGEST_HALF, LARGEST_HALF) if taken else x
             return np.ascontiguousarray(x, np.dtype("<f2")).view(np.uint8)
         low = x.min(1, keepdims=True)
         step = ((x.max(1, keepdims=True).astype(np.float64) - low) / STEPS).astype(np.float32)
@@ -152,9 +166,13 @@ class WholeVectors(OriginalsFormat):
         self.kind, self.dim, self.width = WHOLE, dim, 4 * dim
         self.centre = np.zeros(dim, np.float32)
 
-    def to_bytes(self, x: FloatArray, first_row: int = 0) -> Bytes:
+    def to_bytes(self, x: FloatArray, first_row: int = 0, *, taken: bool = False) -> Bytes:
         """Vectors [n, dim] -> [n, width]."""
         return np.array(x, np.dtype("<f4"), order="C").view(np.uint8)
+
+    def loss(self, x: FloatArray, rows: Bytes) -> Loss:
+        """Nothing is lost."""
+        return Loss(len(x))
 
     def to_vectors(self, rows: Bytes) -> FloatArray:
         """The same vectors, float32 [n, dim]."""

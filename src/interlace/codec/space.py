@@ -69,11 +69,11 @@ class Space:
         """Vectors of length 1 for the cosine metric, unchanged for the others; ``where`` names rows in errors."""
         return self.codebooks.metric_type.directed(vectors, name=name, **where)
 
-    def rows(self, x: Any, embedded: bool = False) -> Rows:
-        """Vectors, read in blocks; a ``Rows`` holds vectors already."""
+    def rows(self, x: Any, embedded: bool = False, ids: Any = None) -> Rows:
+        """Vectors, read in blocks; a ``Rows`` holds vectors already. ``ids`` as for ``Rows``."""
         if self.embedding is not None and not embedded and not isinstance(x, Rows):
-            return EmbeddedRows(x, self.embedding)
-        rows = x if isinstance(x, Rows) else Rows(x, dim=self.codebooks.dim)
+            return EmbeddedRows(x, self.embedding, ids=ids)
+        rows = x if isinstance(x, Rows) else Rows(x, dim=self.codebooks.dim, ids=ids)
         if rows.dim != self.codebooks.dim:
             raise InputError(f"x has {rows.dim} dimensions, the index has {self.codebooks.dim}")
         return rows

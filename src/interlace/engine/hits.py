@@ -39,13 +39,13 @@ class SearchStats:
     reranked: int = 0  #: rows compared with kept originals
     unlike: int = 0  #: out-of-distribution queries for a calibrated margin, searched exactly
     #: expected recall@k after a re-rank: the recall@10 that the calibration measured for this margin and depth, scaled
-    #: to the k and the number of rows of this search; None where it has not measured it
+    #: to the k and the number of rows of this search; None where it has not measured it. The least of several parts.
     expected_recall: float | None = None
     #: The rule that ran. Where the parts of an index ran several, the one that may lose hits.
     rule: RuleKind = "exact"
     #: Why the search, or a part of it, ran exactly in place of the margin that was asked for; None where it did not.
     fallback: str | None = None
-    #: How the margin and the re-rank depth were chosen, where the call did not give them.
+    #: How the margin and the re-rank depth were chosen, where the call did not give them; of parts that differ, each.
     chosen: str | None = None
 
     @classmethod
@@ -75,12 +75,15 @@ class SearchStats:
         """Of queries, or of parts of an index, that were searched in several calls."""
         added = ("queries", "cells", "scanned", "survivors", "lookups", "seconds", "reranked", "unlike")
         sums = {name: sum(getattr(part, name) for part in parts) for name in added}
+        expected = [part.expected_recall for part in parts if part.expected_recall is not None]
         return replace(
             parts[0],
             **sums,
             threads=max(part.threads for part in parts),
             rule=next((part.rule for part in parts if not part.is_exact), parts[0].rule),
             fallback=next((part.fallback for part in parts if part.fallback is not None), None),
+            expected_recall=min(expected) if len(expected) == len(parts) else None,
+            chosen=" / ".join(dict.fromkeys(part.chosen for part in parts if part.chosen is not None)) or None,
         )
 
     @property

@@ -75,7 +75,7 @@ class Model(PersistentEstimator):
         If the model has an embedding, the index contains it and takes raw queries. ``originals`` as for
         :meth:`Index.build`.
         """
-        rows = self._rows(X, "x")
+        rows = self._rows(X, "x", ids)
         sample = self.sample_ if len(rows) == self.n_samples_fit_ else np.zeros(0, np.int64)
         index = Index.of_rows(
             self.codebooks_,
@@ -160,18 +160,18 @@ class Model(PersistentEstimator):
         except InputError:
             return value  # fit raises the error
 
-    def _rows(self, x: Any, name: str = "X") -> Rows:
-        """Vectors of inputs X, read in blocks."""
+    def _rows(self, x: Any, name: str = "X", ids: Any = False) -> Rows:
+        """Vectors of inputs X, read in blocks. ``ids`` as for ``Rows``: none, but for an index."""
         self._check_fitted()
         if self.embedding_ is None:
-            return Rows(self._read_like_fit(x), name=name, dim=self.codebooks_.dim)
+            return Rows(self._read_like_fit(x), name=name, dim=self.codebooks_.dim, ids=ids)
         if is_dataset(x):
             x = dataset_inputs(x)
         if isinstance(x, list | tuple) and not yields_blocks(x):
             x = to_numpy(x, name)
         if len(getattr(x, "shape", ())) <= 2:  # images have no columns
             x = self._read_like_fit(x)
-        return EmbeddedRows(x, self.embedding_, name=name)
+        return EmbeddedRows(x, self.embedding_, name=name, ids=ids)
 
     def _n_features_out(self) -> int:
         return self.codebooks_.dim

@@ -36,7 +36,8 @@ class Neighbors(Transformer):
     scikit-learn: Euclidean for ``l2``, 1 - cosine for ``cosine``. For ``ip``, which scikit-learn does not have, they
     are negated inner products.
 
-    With ``X=None`` the queries are the decoded training rows, and no row is its own neighbour.
+    With ``X=None`` the queries are the decoded training rows, and no row is its own neighbour. Rows are known by their
+    numbers: a column ``id`` of a table is neither a feature nor names them.
 
     Parameters are those of :meth:`Index.build` and :meth:`Index.search`. Radius searches are always exact for the
     codes, whatever ``margin`` is. ``fit`` sets ``index_``, ``n_samples_fit_``, ``n_features_in_`` and, for tables with
@@ -73,7 +74,7 @@ class Neighbors(Transformer):
         _check_radius(self.radius, metric_of(self.metric))
         margins.check_margin(self.margin)
         self.index_ = Index.build(
-            rows,
+            Rows(rows, name="X", ids=False),
             n_bytes=self.n_bytes,
             layout=self.layout,
             metric=self.metric,
@@ -149,7 +150,7 @@ class Neighbors(Transformer):
         """The number of queries and blocks of them; the decoded training rows for None."""
         self._check_fitted()
         if x is not None:
-            rows = Rows(self._read_like_fit(x), name="X", dim=self.index_.dim)
+            rows = Rows(self._read_like_fit(x), name="X", dim=self.index_.dim, ids=False)
             return len(rows), rows.blocks()
         n = self.n_samples_fit_
         starts = range(0, n, BLOCK_ROWS)

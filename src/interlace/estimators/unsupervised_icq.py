@@ -100,7 +100,7 @@ class UnsupervisedICQ(Model):
         settings = Settings(**{name: getattr(self, name) for name in names}).checked()
         progress = as_progress(self.progress)
         given, columns = read_features(X)
-        rows = Rows(given, name="X")
+        rows = Rows(given, name="X", ids=False)
         learned = learn_codebooks(rows, settings, progress)
         progress("done", 1.0)
         if learned.interrupted:

@@ -165,7 +165,7 @@ class Index(SavedSearchable):
             seed=seed,
             threads=threads,
         ).checked()
-        rows = Rows(x)
+        rows = x if isinstance(x, Rows) else Rows(x, ids=ids)
         ids = rows.ids(ids)
         refuse_early(rows, ids, originals, checked)
         learned = learn_codebooks(rows, checked, part(said, 0.0, 0.8, "learning"))
@@ -263,7 +263,7 @@ class Index(SavedSearchable):
         When a calibrated index has grown by half, added rows calibrate it again, unless ``recalibrate=False``.
         """
         check_effort(effort)
-        rows = self.searcher.space.rows(x, embedded)
+        rows = self.searcher.space.rows(x, embedded, ids)
         ids = rows.ids(ids)
         with self._writes:
             first, workers = len(self), thread_count(threads)

@@ -132,6 +132,7 @@ class Searchable(ABC):
         """Explain what ``search(q, k, margin=..., filter=...)`` did with one row, and at which step it was lost.
 
         It is about the search by codes: a row beyond k may still be found by a re-rank of as many rows as its ``rank``.
+        Where a search without ``margin`` is re-ranked by originals, it is about the rows that these are compared with.
         ``q`` is a single query. The search runs again, and so does the exhaustive one, so this takes several times as
         long as a search.
         """

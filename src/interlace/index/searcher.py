@@ -156,8 +156,10 @@ class Searcher:
         row = self.ids.removed_row(id)
         if row < 0:
             row = int(self.ids.rows_of([id], "id")[0])
-        margin = DEFAULT if margin is None else margin
         options = self.options(k, 0, margin, 1, filter)
+        margin, reranked = options.margin, reranked or options.rerank is not None
+        if options.rerank is not None:  # the rows that are compared with their originals
+            options = replace(options, k=min(options.rerank, max(options.k, self.engine.n_kept)))
         if isinstance(self.engine, ExactEngine):
             found = self.engine.explain(vectors, row, options.k, margin, options.filter)
         else:

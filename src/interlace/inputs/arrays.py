@@ -152,7 +152,7 @@ def flat(x: Any, inputs: tuple[int, ...], name: str) -> Any:
     )
 
 
-def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) -> Any:
+def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None, ids: Any) -> Any:
     """An object with ``shape``, ``dtype`` and ``[rows]``; rows are converted when they are read where possible."""
     refuse_kinds(x, name)
     if isinstance(x, ArrowRows | LazyRows) or (package_of(x) == "h5py" and hasattr(x, "shape")):
@@ -167,17 +167,21 @@ def _source(x: Any, name: str, dim: int | None, inputs: tuple[int, ...] | None) 
         return table
     listed = isinstance(x, list | tuple) and len(x) > 0 and getattr(x[0], "shape", None) == inputs  # inputs, not blocks
     if yields_blocks(x) and not listed:
-        width, ids = dim if inputs is None else math.prod(inputs), list[Any]()
-        read = functools.partial(_block, inputs=inputs, ids=ids)
+        width, found = dim if inputs is None else math.prod(inputs), list[Any]()
+        read = functools.partial(_block, inputs=inputs, ids=ids, found=found)
         rows = spool(x, name, width, read, lambda rows, first: as_rows(rows, name=name, first_row=first))
-        return _View(rows, rows.shape, rows.dtype, TableColumns(["id"], lambda _: ids)) if ids else rows
+        columns = TableColumns([ids or "id"], lambda _: found) if found or isinstance(ids, str) else None
+        return rows if columns is None else _View(rows, rows.shape, rows.dtype, columns)
     return to_numpy(x, name)
 
 
-def _block(x: Any, name: str, first_row: int, inputs: tuple[int, ...] | None, ids: list[Any]) -> NDArray[Any]:
-    """A block of an iterator as an array; its values are checked when they are read. The ids of a table are kept."""
-    if is_table(x) and not yields_blocks(x) and (own := Rows(x, name=name).ids(None)) is not None:
-        ids.extend(own)
+def _block(
+    x: Any, name: str, first_row: int, inputs: tuple[int, ...] | None, ids: Any, found: list[Any]
+) -> NDArray[Any]:
+    """A block of an iterator as an array; its values are checked when they are read. ``found`` keeps ids of tables."""
+    from_table = isinstance(ids, str) or (ids is None and is_table(x))
+    if from_table and not yields_blocks(x) and (own := Rows(x, name=name).ids(ids)) is not None:
+        found.extend(own)
     block = to_matrix(x, name, first_row)
     if inputs is not None:
         block = flat(block, inputs, name)[:]
@@ -192,14 +196,21 @@ class Rows:
 
     Arrays, memmaps, HDF5 data sets, torch tensors, lists, tables (Arrow, pandas, ...), and iterables of blocks of any
     of these, which are kept in a temporary file. With ``inputs``, the shape of one input, arrays [n, *inputs] are read
-    as rows too.
+    as rows too. ``ids`` is what a caller passes for :meth:`ids`, which iterators must know before they are read; False:
+    no column of a table holds ids.
     """
 
     def __init__(
-        self, x: Any, *, name: str = "x", dim: int | None = None, inputs: tuple[int, ...] | None = None
+        self,
+        x: Any,
+        *,
+        name: str = "x",
+        dim: int | None = None,
+        inputs: tuple[int, ...] | None = None,
+        ids: Any = None,
     ) -> None:
-        self._source: Any = _source(x, name, dim, inputs)
-        self._columns: TableColumns | None = getattr(self._source, "columns", None)
+        self._source: Any = _source(x, name, dim, inputs, ids)
+        self._columns: TableColumns | None = None if ids is False else getattr(self._source, "columns", None)
         if inputs is not None:
             self._source = flat(self._source, inputs, name)
         self.name = name

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codec.originals import Loss
 from ..codec.space import Space
 from ..errors import ClusterError, InputError
 from ..index.index import Index
@@ -60,7 +61,9 @@ def rebuild(
         shutil.rmtree(os.path.dirname(new.folder(0)), ignore_errors=True)
         space = Space(new_model.codebooks, new_model.embedding)
         kept = StoredBooks(space, originals=first.snapshot.originals)  # whose centre stays as it is
-        create_shards(new, Index.of(kept.without_rows()), first.columns)
+        lost = sum((store.snapshot.loss for store in locked), Loss())
+        share = Loss(0, lost.error / n_shards, lost.merged)  # the rows are counted when they are written
+        create_shards(new, Index.of(kept.without_rows(share)), first.columns)
         calls = [runtime.task(_fill, old, new, shard) for shard in range(n_shards)]
         written, writing = 0, part(said, 0.5, 0.95, "writing")
         for i, call in enumerate(calls):

@@ -112,6 +112,7 @@ STATUS = {
     "not_an_index": 500,
     "damaged": 500,
     "newer_format": 500,
+    "older_format": 500,
     "locked": 503,
     "store": 503,
     "file": 500,

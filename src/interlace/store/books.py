@@ -7,7 +7,7 @@ from typing import Any
 
 from ..codec.codebooks import Codebooks
 from ..codec.embedding import Module
-from ..codec.originals import OriginalsFormat
+from ..codec.originals import Loss, OriginalsFormat
 from ..codec.space import Space
 from ..engine.engine import Engine
 from ..engine.margins import Calibration
@@ -36,9 +36,9 @@ class StoredBooks:
         """The codebooks of all rows."""
         return self.space.codebooks
 
-    def without_rows(self) -> Searcher:
-        """Searches no rows."""
-        kept = None if self.originals is None else KeptVectors(self.originals)
+    def without_rows(self, loss: Loss = Loss()) -> Searcher:  # noqa: B008 (frozen)
+        """Searches no rows; ``loss`` is what the originals to come have lost already."""
+        kept = None if self.originals is None else KeptVectors(self.originals, loss=loss)
         return Searcher(self.space, Engine(self.codebooks, (), None, self.calibration), Ids.default(0), kept)
 
 

@@ -157,17 +157,17 @@ def _originals_format(index: Index, kind: OriginalsKind | None) -> OriginalsForm
     """The format that is asked for, or else that of the index; InputError if the rows of the index do not have it."""
     asked = None if kind is None else OriginalsFormat.around(kind, index.codebooks)
     kept = None if index.searcher.originals is None else index.searcher.originals.format
-    if asked is None or not len(index):
-        return asked or kept
+    if asked is None or (kept is not None and asked.kind == kept.kind):
+        return kept
+    if not len(index):
+        return asked
     if kept is None:
         raise InputError(
             "originals cannot be kept for the rows of an index that has only their codes: build it with "
             "Index.build(x, originals=...), or create the store from its codebooks, il.create(path, index.codebooks, "
             "originals=...), and add the vectors"
         )
-    if asked.kind != kept.kind:
-        raise InputError(f"originals is {kind!r}, but the index keeps the originals of its rows as {kept.kind!r}")
-    return kept
+    raise InputError(f"originals is {kind!r}, but the index keeps the originals of its rows as {kept.kind!r}")
 
 
 def _first_payload(index: Index, extras: Extras, payload: Any) -> Table | None:

@@ -48,7 +48,6 @@ class Relearned:
     books: StoredBooks
     drift: Drift
     plan: LearningPlan | None
-    loss: Loss  #: of originals, where they are converted
     threads: int
     _codes: dict[Part, Codes] = field(default_factory=dict)
 
@@ -114,6 +113,7 @@ class Recoded(Snapshot):
     def __init__(self, before: Snapshot, new: Relearned) -> None:
         super().__init__(new.books, before.rows, before.next_id, new.drift, new.plan)
         self._new = new
+        self._lost: dict[int, Loss] = {}  # by the first part of what was converted
 
     @property
     def extras(self) -> Extras:
@@ -122,8 +122,8 @@ class Recoded(Snapshot):
 
     @property
     def loss(self) -> Loss:
-        """That of the conversion, or as before."""
-        return self._new.loss
+        """That of the rows that were converted, or as before."""
+        return sum(self._lost.values(), Loss()) if self._lost else self.rows.loss
 
     def merged(self, first: int, stop: int) -> tuple[Codes, Ids]:
         """New codes, and ids, of the kept rows of consecutive parts."""
@@ -138,8 +138,12 @@ class Recoded(Snapshot):
             return blocks
 
         def converted() -> Iterator[Bytes]:
+            self._lost[first] = Loss()  # blocks are made twice
             for block in blocks.blocks():
-                yield after.to_bytes(before.to_vectors(block))
+                vectors = before.to_vectors(block)
+                rows = after.to_bytes(vectors, taken=True)
+                self._lost[first] += after.loss(vectors, rows)
+                yield rows
 
         return storage.Blocks(np.dtype(np.uint8), (blocks.shape[0], after.width), converted)
 
@@ -167,20 +171,17 @@ def relearned(
     n_held = min(HELD_OUT, len(rows) // 10)
     train = np.sort(order[n_held:][: learner.max_train_rows])
     codebooks = learner.learn(before.rows.vectors.take(train))
-    originals, loss = before.originals, before.loss
-    if before.collecting:
-        loss = Loss()
-        if originals is not None:  # converted for the first time; afterwards they stay as they are
-            originals = OriginalsFormat.around(originals.kind, codebooks)
-            for first, vectors in before.rows.vectors.blocks():
-                loss += originals.loss(vectors, originals.to_bytes(vectors, first))
+    originals = before.originals
+    if before.collecting and originals is not None:  # converted for the first time; afterwards they stay as they are
+        rows_now = (block for _, block in before.rows.vectors.blocks())
+        originals = OriginalsFormat.around(originals.kind, codebooks, rows_now)
     books = StoredBooks(Space(codebooks, before.books.space.embedding), originals=originals)
     workers, drift = thread_count(learner.threads), Drift()
     if n_held:
         held = before.rows.vectors.take(np.sort(order[:n_held]))
         away = held.astype(np.float64) - codebooks.decode(encode(codebooks, held, workers))
         drift = Drift.of_learning(float((away**2).sum(1).mean()), n_held)
-    return Relearned(books, drift, plan, loss, workers)
+    return Relearned(books, drift, plan, workers)
 
 
 def _learner(old: Codebooks, settings: Mapping[str, Any], n_rows: int, progress: Progress) -> BookLearner:

@@ -214,7 +214,7 @@ class Snapshot(Searchable):
             )
         books = self.books
         if len(self) == 0:
-            return Index.of(books.without_rows())
+            return Index.of(dataclasses.replace(books.without_rows(), originals=None))
         codes, ids = self.merged(0, len(self.rows.removed))
         if self.rows.kind == "int64" and (ids.kind != "default" or ids.first):
             ids = Ids.of(ids.all())  # default ids of an index start at 0

@@ -114,7 +114,7 @@ class VectorModel(Model):
         run = self._start()
         self.check_parameters()
         given, names = read_features(X)
-        rows = Rows(given, name="X")
+        rows = Rows(given, name="X", ids=False)
         if len(rows) == 0:
             raise InputError("X must have at least one row to learn from, got 0")
         sample = training_rows(len(rows), positive(self.max_train_rows, "max_train_rows"), run.rng)
