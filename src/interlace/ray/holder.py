@@ -45,8 +45,8 @@ class GroupHits:
     """The hits of one holder."""
 
     matches: Matches
-    #: With a re-rank that depends on other holders: distances by code [queries, depth], ascending, and the place of each
-    #: hit among them.
+    #: With a re-rank that depends on other holders: distances by code [queries, depth], ascending, and the place of
+    #: each hit among them.
     by_code: NDArray[np.float32] | None = None
     places: NDArray[np.int64] | None = None
     #: Which ids of the filter are rows of this holder; None without a filter by ids.
