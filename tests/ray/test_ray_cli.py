@@ -104,7 +104,7 @@ def test_serve(built: Path, one, queries, tmp_path: Path) -> None:
             assert process.wait(120) == 0
         finally:
             process.kill()
-    assert [point["id"] for point in points] == one.search(queries[0], 5, margin="exact").ids.tolist()
+    assert [point["id"] for point in points] == one.search(queries[0], 5, margin="exact", rerank=3000).ids.tolist()
     assert "2 groups" not in (tmp_path / "said").read_text(), "one group for the only node"
 
 

@@ -48,6 +48,20 @@ def test_an_index_in_an_object_store(objects, built: Path, one: il.Index, rows, 
         il.ray.open(out, groups=7, cache=str(tmp_path / "empty"))
 
 
+def test_a_copy_of_another_version_of_the_format_is_not_read(tmp_path: Path, monkeypatch) -> None:
+    from interlace.files import versions
+    from interlace.ray import places
+
+    (tmp_path / "file").write_bytes(b"new")
+    asked = f"local://{tmp_path}/file", str(tmp_path / "cache"), "fingerprint"
+    copy = Path(places.fetched(*asked))
+    copy.write_bytes(b"old")
+    assert Path(places.fetched(*asked)) == copy
+    assert copy.read_bytes() == b"old"
+    monkeypatch.setattr(versions, "VERSION", versions.VERSION + 1)
+    assert Path(places.fetched(*asked)).read_bytes() == b"new"
+
+
 def test_missing_credentials(objects, one: il.Index, rows: np.ndarray, tmp_path: Path) -> None:
     for source, out in (("s3://denied/x.npy", tmp_path / "out"), (rows, "s3://denied/index")):
         with pytest.raises(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +50,22 @@ def test_filters(cluster, one, queries) -> None:
         cluster.search(queries, filter=[5, 3000])
     with pytest.raises(il.InputError, match="one entry per row: 3000 expected"):
         cluster.search(queries, filter=mask[:-1])
+
+
+@pytest.mark.parametrize("k", [1, 5, 4000])
+def test_where_all_rows_are_compared_each_group_sends_no_more_than_its_best(cluster, one, queries, monkeypatch, k):
+    from interlace.ray.merging import merged
+
+    sent: list[Any] = []
+    monkeypatch.setattr("interlace.ray.cluster.merged", lambda *given: sent.extend(given[0]) or merged(*given))
+    for filter in (None, np.arange(3000) % 7 < 3):
+        found = cluster.search(queries, k, offset=2, margin="exact", rerank=5000, filter=filter)
+        expected = one.search(queries, k, offset=2, margin="exact", rerank=5000, filter=filter)
+        assert same(found, expected)
+        assert found.stats.reranked == expected.stats.reranked == sum(group.reranked for group in found.groups)
+    for part in sent:
+        assert part.matches.ids.shape == (len(queries), k + 2)
+        assert part.by_code is None
 
 
 def test_large_arguments_are_sent_as_objects(cluster, one, queries, monkeypatch) -> None:

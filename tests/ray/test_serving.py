@@ -63,6 +63,21 @@ def check_routes(url: str, one: il.Index, queries: np.ndarray) -> dict[str, Any]
     assert both == [answer["result"]] * 2
     why = {"query": queries[0].tolist(), "id": int(wanted.ids[0]), "limit": 5}
     assert call(f"{url}/collections/shards/points/explain", why, KEY)[1]["result"]["lost"] == "found"
+    for params, reranked in (
+        ({"exact": True}, 3000),
+        ({"quantization": {"ignore": True}}, 3000),
+        ({"quantization": {"rescore": False}}, 0),
+        ({"quantization": {"oversampling": 1.0}}, 10),  # five of each group
+        ({"rerank": 5}, 10),
+    ):
+        found = call(f"{url}/collections/shards/points/query", body | {"params": params}, KEY)[1]
+        assert found["stats"]["reranked"] == reranked
+        if reranked == 3000:
+            assert found["result"] == answer["result"]
+    assert (
+        call(f"{url}/collections/shards/points/query", body | {"params": {"recall": 0.9, "rerank": 5}}, KEY)[0] == 400
+    )
+    assert call(f"{url}/collections/shards/points/query", body | {"offset": 9_996}, KEY)[0] == 422
     assert call(f"{url}/collections/other/points/query", body, KEY)[0] == 404
     assert call(f"{url}/collections/shards/points", {"points": []}, KEY, "PUT")[0] == 501
     assert call(f"{url}/collections/shards/points/query", body | {"filter": {}}, KEY)[0] == 422

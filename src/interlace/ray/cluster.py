@@ -49,6 +49,10 @@ class ClusterSearches(ABC):
     def _filters(self, filter: Any) -> list[Any]:
         """What each group gets of a filter."""
 
+    @abstractmethod
+    def _most_rows(self) -> float:
+        """There are no more rows than these in all groups."""
+
     def search(
         self,
         q: Any,
@@ -75,7 +79,8 @@ class ClusterSearches(ABC):
         if recall is not None:
             check_recall(recall, rerank, margin)
         vectors, single = self.space.queries(q, embedded)
-        options = Options(depth, margin, threads, checked.rerank, recall)
+        by_itself = checked.rerank is not None and (len(self.groups) == 1 or checked.rerank >= self._most_rows())
+        options = Options(depth, margin, threads, checked.rerank, recall, by_itself)
         sent = _shared(vectors)
         arguments = [("search", sent, options, mask) for mask in self._filters(filter)]
         found = self._ask(arguments, timeout, partial)
@@ -272,6 +277,9 @@ class Cluster(ClusterSearches):
 
     def __len__(self) -> int:
         return self.manifest.rows
+
+    def _most_rows(self) -> float:
+        return len(self)
 
     def _filters(self, filter: Any) -> list[Any]:
         """What each group gets of a filter."""

@@ -6,7 +6,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class Options:
     threads: int | None
     rerank: int | None = None
     recall: float | None = None
+    #: With a re-rank: the rows that a holder compares do not depend on other holders, so that its k best will do.
+    by_itself: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,8 @@ class GroupHits:
     """The hits of one holder."""
 
     matches: Matches
-    #: With a re-rank: distances by code [queries, depth], ascending, and the place of each hit among them.
+    #: With a re-rank that depends on other holders: distances by code [queries, depth], ascending, and the place of
+    #: each hit among them.
     by_code: NDArray[np.float32] | None = None
     places: NDArray[np.int64] | None = None
     #: Which ids of the filter are rows of this holder; None without a filter by ids.
@@ -87,14 +90,14 @@ class Holding(ABC):
         return (getattr(self, call)(*arguments),)
 
     def search(self, vectors: NDArray[np.float32], options: Options, filter: Any) -> GroupHits:
-        """The best hits of these rows; with a re-rank as many as it compares.
+        """The best hits of these rows; with a re-rank that depends on other holders as many as it compares.
 
         ``filter`` is a mask over the rows of this group, an array of ids of any rows, or, for stores, an expression.
         """
         searcher = self.searcher
         allowed, known = _allowed(searcher, filter)
         threads = options.threads or (self._threads if len(vectors) > 1 else 1)
-        if options.rerank is not None:
+        if options.rerank is not None and not options.by_itself:
             return _reranked(searcher, vectors, options, allowed, known, threads)
         matches = searcher.search(
             vectors,
@@ -103,6 +106,7 @@ class Holding(ABC):
             threads=threads,
             filter=allowed,
             embedded=True,
+            rerank=options.rerank,
             recall=options.recall,
         )
         return GroupHits(matches, known=known)
@@ -190,5 +194,6 @@ def _reranked(
     rows, distances = rerank(kept, queries, found.rows, checked.depth, metric, checked.threads)
     place = np.empty(rows.shape, np.int64)
     np.put_along_axis(place, np.argsort(rows, 1, kind="stable"), np.argsort(found.rows, 1, kind="stable"), 1)
-    matches = Matches(searcher.ids.take(rows), distances, found.counts, found.stats, searcher.space.metric)
+    stats = replace(found.stats, reranked=int(found.counts.sum()))
+    matches = Matches(searcher.ids.take(rows), distances, found.counts, stats, searcher.space.metric)
     return GroupHits(matches, found.distances, place, known)

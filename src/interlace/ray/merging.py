@@ -58,8 +58,6 @@ def merged(parts: Sequence[GroupHits], k: int, offset: int, rerank: int | None) 
     hit = np.isfinite(distances)
     ids[~hit] = None if ids.dtype == object else -1
     stats = summed([part.matches.stats for part in parts])
-    if rerank is not None:
-        stats = replace(stats, reranked=sum(int(part.matches.counts.sum()) for part in parts))
     return Matches(ids, distances, hit.sum(1), stats, parts[0].matches.metric)
 
 

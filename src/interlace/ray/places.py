@@ -11,6 +11,7 @@ from os import PathLike
 from typing import Any
 
 from ..errors import BuildError, FileError, InterlaceError
+from ..files import versions
 from ..files.atomic import replace_file
 
 CHUNK = 1 << 22  # bytes
@@ -183,14 +184,17 @@ def written(path: str) -> Iterator[str]:
 
 
 def fetched(path: str, cache: str | None, mark: str) -> str:
-    """A path of the disk with the contents of a file: itself, or a copy in ``cache``, named by ``mark``."""
+    """A path of the disk with the contents of a file: itself, or a copy in ``cache``, named by ``mark``.
+
+    What a mark stands for is in other bytes in each version of the format, so that has a part in the name too.
+    """
     if not is_url(path):
         return path
     folder = cache or os.path.join(tempfile.gettempdir(), f"interlace-cache-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     if os.stat(folder).st_uid != os.getuid():
         raise FileError(f"the cache {folder!r} belongs to another user; pass cache= to il.ray.open")
-    local = os.path.join(folder, f"{mark}-{path.rpartition('/')[2]}")
+    local = os.path.join(folder, f"v{versions.VERSION}-{mark}-{path.rpartition('/')[2]}")
     if not os.path.exists(local):
         with reported(path, "read"):
             system, inner = file_system(path)

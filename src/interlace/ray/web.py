@@ -14,11 +14,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from .._version import __version__
-from ..engine.margins import DEFAULT
 from ..errors import ShardUnavailableError
 from ..serve import Keys, RequestLimits, ServerSettings
 from ..serve.collections.describing import described
-from ..serve.collections.searching import QueryHits, query_input
+from ..serve.collections.searching import How, QueryHits, query_input
 from ..serve.gate.admission import Admission
 from ..serve.gate.endpoint import Routes, Shortcuts, ok, parsed
 from ..serve.gate.guard import Guard
@@ -50,40 +49,22 @@ class _Served:
         shards = {"shards": len(manifest.shards), "groups": len(self.cluster.groups), "bytes": manifest.file_bytes}
         return described("green", rows=manifest.rows, vectors=(manifest.dim, manifest.metric), own=shards)
 
-    def options(self, given: Query | Explain) -> dict[str, Any]:
-        """Of a search, as a query says it; filters need columns, which shards do not have."""
+    def how(self, given: Query | Explain) -> How:
+        """How to search; filters need columns, which shards do not have."""
         if given.filter is not None:
             raise unsupported("a filter of an index in shards")
-        params, k = given.params, given.limit or 10
-        found: dict[str, Any] = {}
-        if params is None:
-            return found
-        if params.margin is not None:
-            found["margin"] = float("inf") if params.margin == "inf" else params.margin
-        elif params.exact:
-            found["margin"] = "exact"
-            if self.cluster.manifest.originals:
-                found["rerank"] = max(self.cluster.manifest.rows, k)
-        if params.rerank:
-            found["rerank"] = max(params.rerank, k)
-        elif params.rerank == 0:
-            found.setdefault("margin", DEFAULT)
-        if params.recall is not None:
-            found["recall"] = params.recall
-        return found
+        manifest = self.cluster.manifest
+        return How.among(given, manifest.rows, manifest.originals is not None, self.limits)
 
     def query(self, given: Query) -> tuple[str, Any]:
         """Hits as JSON, and what they cost."""
         if given.with_payload or given.with_vector or given.using:
             raise unsupported("with_payload, with_vector or using of an index in shards")
-        k, offset = given.limit or 10, given.offset or 0
-        if k + offset > self.limits.k:
-            raise over_limit(422, "k", self.limits.k, f"limit + offset = {k + offset}")
-        options = self.options(given)
+        how = self.how(given)
         wanted = query_input(given.query, self.cluster.dim)
         if isinstance(wanted, int | str):
             wanted = self.cluster.vectors(wanted, originals=self.cluster.manifest.originals is not None)
-        found = self.cluster.search(wanted, k, offset=offset, embedded=True, **options)
+        found = self.cluster.search(wanted, embedded=True, **asdict(how))
         hits = QueryHits.of(found, None, given.score_threshold)
         listed = zip(point_ids.from_store(hits.ids.tolist()), hits.scores, strict=True)
         points = [{"id": number, "version": 0, "score": score} for number, score in listed]
@@ -94,8 +75,8 @@ class _Served:
         wanted = query_input(given.query, self.cluster.dim)
         if isinstance(wanted, int | str):
             raise unsupported("explain with the id of a point as query")
-        options = {name: value for name, value in self.options(given).items() if name == "margin"}
-        found = self.cluster.explain(wanted, point_ids.to_store(given.id), given.limit or 10, embedded=True, **options)
+        how, point = self.how(given), point_ids.to_store(given.id)
+        found = self.cluster.explain(wanted, point, how.k, margin=how.margin, embedded=True)
         return json.dumps({name: _plain(value) for name, value in (asdict(found) | {"text": str(found)}).items()})
 
 

@@ -39,9 +39,13 @@ class How:
     @classmethod
     def of(cls, given: Asked, snapshot: Snapshot, settings: ServerSettings, k: int | None = None) -> How:
         """From a request, ``k`` in place of its limit."""
+        return cls.among(given, len(snapshot), has_originals(snapshot), settings.limits, k)
+
+    @classmethod
+    def among(cls, given: Asked, n: int, kept: bool, limits: RequestLimits, k: int | None = None) -> How:
+        """The same among n rows, whose originals are kept or not."""
         k, offset = k or given.limit or LIMIT, given.offset or 0
-        check_limit(settings.limits, "k", k + offset, f"limit + offset = {k + offset}")
-        kept, n = has_originals(snapshot), max(1, len(snapshot))
+        check_limit(limits, "k", k + offset, f"limit + offset = {k + offset}")
         params = given.params or SearchParams()
         recall, rerank = params.recall, params.rerank
         margin: Any = float("inf") if params.margin == "inf" else params.margin
@@ -50,7 +54,7 @@ class How:
                 raise bad_input("params: recall chooses margin and rerank; pass either it or them")
             return cls(k, offset, None, None, recall)
         if rerank is None and kept:
-            rerank = _depth(k + offset, params, n)
+            rerank = _depth(k + offset, params, max(1, n))
         if margin is None and (params.exact or rerank == 0):
             margin = "exact" if params.exact else DEFAULT
         return cls(k, offset, margin, max(rerank, k + offset) if rerank else None)
