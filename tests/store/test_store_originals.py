@@ -527,6 +527,15 @@ def test_whole_numbers_stay_whole() -> None:
     assert np.array_equal(kept.take(np.arange(3000)), x)
 
 
+def test_a_centre_may_be_beyond_the_range_of_float16() -> None:
+    """Only rows that a store took before it had a centre bound it."""
+    x = (1e5 + np.random.default_rng(0).normal(size=(2000, 6))).astype(np.float32)
+    index = il.Index.build(x, n_bytes=3, originals="float16", threads=1, progress=False)
+    kept = index.searcher.originals
+    assert np.abs(kept.format.centre - 1e5).max() < 1
+    assert np.abs(kept.take(np.arange(2000)) - x).max() < 0.02
+
+
 def test_copies_are_no_loss(tmp_path: Path) -> None:
     """Rows of the same bytes that were copies before stay copies when a recall is measured."""
     x = np.repeat(clustered(300, 16, seed=1), 20, axis=0)

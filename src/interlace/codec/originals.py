@@ -72,12 +72,12 @@ class OriginalsFormat:
     def around(cls, kind: str, codebooks: Codebooks, rows: Iterable[FloatArray] = ()) -> OriginalsFormat:
         """The format of rows that are converted for the first time, centred by what these codebooks know of them.
 
-        ``rows`` are blocks of them, if they are there already: the centre stays where float16 reaches all of them.
+        ``rows`` are blocks of those that were taken already: the centre stays where float16 reaches all of them.
         """
-        low, high = np.zeros(codebooks.dim, np.float32), np.zeros(codebooks.dim, np.float32)
-        for block in rows:
-            low, high = np.minimum(low, block.min(0, initial=0)), np.maximum(high, block.max(0, initial=0))
-        return cls(kind, codebooks.dim, np.clip(centre_of(codebooks), high - LARGEST_HALF, low + LARGEST_HALF))
+        centre = centre_of(codebooks)
+        for block in rows if kind == "float16" else ():
+            centre = np.clip(centre, block.max(0) - LARGEST_HALF, block.min(0) + LARGEST_HALF)
+        return cls(kind, codebooks.dim, centre)
 
     def check(self, x: FloatArray, first_row: int = 0) -> None:
         """Raise InputError if the format has no room for a value of x; ``first_row`` is for messages."""

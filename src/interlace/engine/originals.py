@@ -151,7 +151,7 @@ class KeptVectors:
         rows = np.linspace(0, self.n - 1, min(self.n, STEP_ROWS)).astype(np.int64)
         steps = self.format.steps(self._raw(rows)).astype(np.float64)
         uniform = float((steps**2).mean()) * self.dim / 12
-        return math.sqrt(self.loss.error / self.loss.rows / uniform) if uniform > 0 else 0.0
+        return math.sqrt(self.loss.error / max(1, self.loss.rows) / uniform) if uniform > 0 else 0.0
 
     def _decoded(self, raw: Bytes) -> FloatArray:
         vectors = self.format.to_vectors(raw)
